@@ -1,0 +1,103 @@
+"""The monitor: notices that a conversation should end, and says why.
+
+It looks at each finished turn of the agent and keeps only counters, which the episode feeds again when it resumes. Each
+rule has a stop reason of its own. The judge is asked last and only if switched on; a verdict it does not give is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+
+from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message
+from rollout.models.model import Model, Request, Sampling
+from rollout.trajectories.stop import StopReason
+
+_COMPLETION = re.compile(
+    r"(is there|was there|do you have) anything else|(have|enjoy) a (great|good|nice|wonderful|lovely) (day|one|rest|evening|"
+    r"weekend)|\bgood ?bye\b|\btake care\b|all (set|done)\b.{0,40}$|(your|the) request (has been|is now) (fully )?(completed|"
+    r"resolved)|thank(s| you) for (contacting|reaching out|calling)|glad (i|we) could help|happy to have helped",
+    re.IGNORECASE,
+)
+_JUDGE_PROMPT = (
+    "You watch a conversation between a customer and an assistant. Decide whether it has reached its end: every wish of "
+    "the customer is settled or finally refused, and nothing is left to say but goodbye. Answer with one word: COMPLETE "
+    "if it has, CONTINUE if it has not."
+)
+_JUDGE_WINDOW = 10
+_VERDICT = re.compile(r"\b(COMPLETE|CONTINUE)\b")
+
+
+class MonitorRules(msgspec.Struct, frozen=True):
+    """Which rules are on. 0 switches a counter off."""
+
+    max_no_tool_turns: int = 0
+    max_repeats: int = 3
+    max_empty_replies: int = 2
+    completion_phrases: bool = False
+
+
+class Monitor:
+    """Watches one episode."""
+
+    def __init__(self, rules: MonitorRules, judge: Model | None = None) -> None:
+        self._rules = rules
+        self._judge = judge
+        self._no_tool_turns = 0
+        self._empty = 0
+        self._repeats = 0
+        self._last_said: str | None = None
+        self._call_repeats = 0
+        self._last_calls: tuple[tuple[str, str], ...] = ()
+        self._turn_called = False
+        self.unjudged = 0
+
+    def saw_generation(self, message: Message) -> StopReason | None:
+        """Take in an answer of the agent. A reason where it should be the last."""
+        rules = self._rules
+        if message.tool_calls:
+            self._turn_called = True
+            calls = tuple(_call_key(call) for call in message.tool_calls)
+            self._call_repeats = self._call_repeats + 1 if calls == self._last_calls else 1
+            self._last_calls = calls
+            if rules.max_repeats and self._call_repeats > rules.max_repeats:
+                return StopReason.MONITOR_REPEATED
+            return None
+        text = (message.content or "").strip()
+        self._empty = 0 if text else self._empty + 1
+        self._repeats = self._repeats + 1 if text and text == self._last_said else 1
+        self._last_said = text
+        self._no_tool_turns = 0 if self._turn_called else self._no_tool_turns + 1
+        self._turn_called = False
+        self._last_calls, self._call_repeats = (), 0
+        if rules.max_empty_replies and self._empty >= rules.max_empty_replies:
+            return StopReason.MONITOR_EMPTY
+        if rules.max_repeats and self._repeats >= rules.max_repeats:
+            return StopReason.MONITOR_REPEATED
+        if rules.max_no_tool_turns and self._no_tool_turns >= rules.max_no_tool_turns:
+            return StopReason.MONITOR_NO_TOOL
+        if rules.completion_phrases and _COMPLETION.search(text):
+            return StopReason.MONITOR_PHRASE
+        return None
+
+    async def judge(self, dialogue: Sequence[Message], seed: int) -> StopReason | None:
+        """Ask the judge model, if there is one. Raises `ModelError` as models do; a malformed verdict is counted."""
+        if self._judge is None:
+            return None
+        spoken = [f"{message.role}: {message.content}" for message in dialogue[-_JUDGE_WINDOW:]]
+        messages = [Message(role="system", content=_JUDGE_PROMPT), Message(role="user", content="\n".join(spoken))]
+        request = Request(
+            messages, [encode_message(message) for message in messages], NO_TOOLS, Sampling(temperature=0.0), seed
+        )
+        answer = (await self._judge.generate(request)).message.content or ""
+        verdicts = set(_VERDICT.findall(answer))
+        if len(verdicts) != 1:
+            self.unjudged += 1
+            return None
+        return StopReason.MONITOR_JUDGE if verdicts == {"COMPLETE"} else None
+
+
+def _call_key(call: ToolCall) -> tuple[str, str]:
+    return call.name, call.arguments

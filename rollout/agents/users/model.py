@@ -1,0 +1,85 @@
+"""The simulated user that a model plays, from a brief of its own and with a view of its own.
+
+Its model is told who it is (guidelines and scenario) and sees the conversation from the other side: the assistant's words
+come as `user`, its own as `assistant`. Tool calls, tool results and reasoning are never in its view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollout import seeds
+from rollout.agents.users.user import UserReply, read_reply, strip_markers
+from rollout.agents.view import ContextView, ReasoningRule
+from rollout.errors import DeadlineError, ModelError, UserError
+from rollout.messages import NO_TOOLS, Message
+from rollout.models.model import Model, Request, Sampling
+from rollout.tasks.task import Task
+from rollout.worlds.world import World
+
+SILENT_TRIES = 3
+GUIDELINES = """\
+You play a person who contacts a service and talks to its assistant. Stay in this role for the whole conversation.
+
+How you talk:
+- Write only what this person says next: one short message, in everyday words. No stage directions, no notes, no thoughts.
+- Begin with the one thing that troubles you most, loosely described. Do not lay out everything you want at once.
+- Bring up your next wish only when the present one is settled or has been refused.
+- Give names, numbers and dates exactly as your scenario states them, and only when they are asked for or needed. What the \
+scenario does not say, you do not know; say so instead of inventing it.
+- You decide by your scenario, not by what the assistant recommends.
+- When the assistant asks you to confirm something, answer that question and wait for the result. Do not end the \
+conversation in the same message.
+
+How you end:
+- When everything in your scenario is settled, or has been finally refused, say goodbye and write ###STOP###
+- When the assistant hands you over to somebody else, write ###TRANSFER###
+- When you cannot answer from your scenario and the conversation cannot go on without it, write ###OUT-OF-SCOPE###"""
+_FIRST = "(The line is open. Say your first sentence.)"
+
+
+class ModelUser:
+    """A user played by a model."""
+
+    world: World | None = None
+
+    def __init__(
+        self, model: Model, sampling: Sampling, task: Task, seed: int, guidelines: str | None = None
+    ) -> None:
+        self._model = model
+        self._sampling = sampling
+        self._task = task
+        self._seed = seed
+        self._read = 0
+        self._view = ContextView(user_prompt(task, guidelines), ReasoningRule.DROP)
+
+    async def reply(self, dialogue: Sequence[Message]) -> UserReply:
+        for message in dialogue[self._read :]:
+            role = "assistant" if message.role == "user" else "user"
+            self._view.add(Message(role=role, content=message.content))  # type: ignore[arg-type]
+        self._read = len(dialogue)
+        messages, wire = self._view.messages, self._view.wire
+        if not dialogue:
+            first = ContextView(user_prompt(self._task, None), ReasoningRule.DROP)
+            first.add(Message(role="user", content=_FIRST))
+            messages, wire = first.messages, first.wire
+        for attempt in range(SILENT_TRIES):
+            seed = seeds.derive(self._seed, "user", len(dialogue), attempt)
+            request = Request(messages, wire, NO_TOOLS, self._sampling, seed, self._task)
+            try:
+                generation = await self._model.generate(request)
+            except (ModelError, DeadlineError) as error:
+                raise UserError(f"the simulated user's model failed: {error}", transient=error.transient) from error
+            text, end = read_reply(generation.message.content or "")
+            if text is not None or end is not None:
+                return UserReply(text, end, generation)
+        return UserReply(None, end="silent", generation=generation)
+
+
+def user_prompt(task: Task, guidelines: str | None) -> str:
+    """The brief of a model user: guidelines, and the task's scenario without its markers."""
+    scenario = task.user_system_prompt
+    if not scenario:
+        parts = [str(task.info.get(key) or "") for key in ("reason_for_call", "instruction", "known_info")]
+        scenario = "\n\n".join(part for part in parts if part)
+    return f"{guidelines or GUIDELINES}\n\n<scenario>\n{strip_markers(scenario)}\n</scenario>"

@@ -1,0 +1,38 @@
+"""A person at the terminal as the user: for trying an agent by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from rollout.agents.users.user import UserReply, read_reply
+from rollout.errors import UserError
+from rollout.messages import Message
+from rollout.worlds.world import World
+
+
+class PersonUser:
+    """Shows the assistant's words and asks for an answer. An empty line or the end of the input ends the conversation."""
+
+    world: World | None = None
+
+    def __init__(self, ask: Callable[[str], str] = input, brief: str = "") -> None:
+        self._ask = ask
+        self._brief = brief
+        self._shown = 0
+
+    async def reply(self, dialogue: Sequence[Message]) -> UserReply:
+        fresh = [message for message in dialogue[self._shown :] if message.role == "assistant"]
+        shown = "\n".join(f"assistant: {message.content}" for message in fresh)
+        if self._shown == 0 and self._brief:
+            shown = f"Your part:\n{self._brief}\n\n{shown}"
+        self._shown = len(dialogue)
+        try:
+            # A thread, because reading the terminal blocks and other episodes go on.
+            line = await asyncio.to_thread(self._ask, f"{shown}\nyou: ")
+        except EOFError:
+            return UserReply(None, end="stop")
+        except OSError as error:
+            raise UserError(f"the terminal cannot be read: {error}") from error
+        text, end = read_reply(line)
+        return UserReply(text, end or (None if text is not None else "stop"))

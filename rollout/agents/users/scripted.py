@@ -1,0 +1,60 @@
+"""Users that say what was written beforehand: a fixed list of messages, and the built-in user who plays a brief."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollout import seeds
+from rollout.agents.users.user import UserReply, strip_markers
+from rollout.messages import Message
+from rollout.tasks.task import Task
+from rollout.worlds.world import World
+
+_THANKS = (
+    "That's everything, thank you for your help.",
+    "Great, that was all I needed. Thanks!",
+    "Perfect, thank you. Bye!",
+    "Thanks a lot, that settles it.",
+)
+
+
+class ScriptedUser:
+    """A fixed list of messages, said one after the other whatever the agent does; then the conversation is over."""
+
+    world: World | None = None
+
+    def __init__(self, lines: Sequence[str], opening: int = 1) -> None:
+        self._lines = lines
+        self._opening = opening
+
+    async def reply(self, dialogue: Sequence[Message]) -> UserReply:
+        said = sum(1 for message in dialogue if message.role == "user") - self._opening
+        if 0 <= said < len(self._lines):
+            return UserReply(strip_markers(self._lines[said]))
+        return UserReply(None, end="script_end")
+
+
+class BuiltinUser:
+    """`builtin/user`: plays the task's facts without a model. Says the task's later lines, thanks and stops.
+
+    It does not understand what the agent answers; it is there so that the whole engine runs with no key and no network.
+    """
+
+    world: World | None = None
+
+    def __init__(self, task: Task, seed: int) -> None:
+        self._task = task
+        self._lines = task.user_turns
+        self._opening = sum(1 for message in task.messages if message.role == "user")
+        self._seed = seed
+
+    async def reply(self, dialogue: Sequence[Message]) -> UserReply:
+        said = sum(1 for message in dialogue if message.role == "user") - self._opening
+        if not dialogue:
+            text = str(self._task.info.get("instruction") or "Hello, I need some help.")
+            return UserReply(strip_markers(text))
+        if self._opening == 0:
+            said -= 1
+        if said < len(self._lines):
+            return UserReply(strip_markers(self._lines[said]))
+        return UserReply(seeds.stream(self._seed, "thanks").choice(_THANKS), end="stop")

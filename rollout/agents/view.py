@@ -1,0 +1,65 @@
+"""What the agent's model is sent: a view of the path that grows with it.
+
+A view keeps the messages in the order sent, as records and as encoded bytes side by side, so that a request joins bytes
+and encodes nothing. The reasoning rule shapes only this view; the tree keeps all reasoning. Clearing is done when a user
+message arrives and touches each message once in its life, so the cost of a turn stays flat.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from rollout.messages import Message, encode_message
+
+
+class ReasoningRule(enum.StrEnum):
+    """Which reasoning of earlier answers is sent back to the model."""
+
+    CLEAR_ON_USER_TURN = "clear_on_user_turn"
+    """Within a turn all of it; at the next user message all earlier reasoning is cleared (DeepSeek V3.2)."""
+    KEEP_TOOL_TURNS = "keep_tool_turns"
+    """Reasoning of turns that called tools stays for ever, that of other turns is cleared at the next user message."""
+    KEEP_ALL = "keep_all"
+    DROP = "drop"
+    """None is ever sent back."""
+
+
+class ContextView:
+    """The conversation as one model sees it."""
+
+    __slots__ = ("_called", "_reasoned", "_rule", "messages", "wire")
+
+    def __init__(self, system: str | None, rule: ReasoningRule = ReasoningRule.CLEAR_ON_USER_TURN) -> None:
+        self.messages: list[Message] = []
+        self.wire: list[bytes] = []
+        self._rule = rule
+        self._reasoned: list[int] = []
+        self._called = False
+        if system is not None:
+            self.add(Message(role="system", content=system))
+
+    def add(self, message: Message) -> None:
+        """Take in the next message of the path."""
+        if message.role == "user":
+            self._close_turn()
+        elif message.role == "assistant":
+            self._called = self._called or bool(message.tool_calls)
+            if message.reasoning is not None:
+                if self._rule is ReasoningRule.DROP:
+                    message = message.without_reasoning()
+                else:
+                    self._reasoned.append(len(self.messages))
+        self.messages.append(message)
+        self.wire.append(encode_message(message))
+
+    def _close_turn(self) -> None:
+        clears = self._rule is ReasoningRule.CLEAR_ON_USER_TURN or (
+            self._rule is ReasoningRule.KEEP_TOOL_TURNS and not self._called
+        )
+        if clears:
+            for place in self._reasoned:
+                bare = self.messages[place].without_reasoning()
+                self.messages[place] = bare
+                self.wire[place] = encode_message(bare)
+        self._reasoned.clear()
+        self._called = False

@@ -1,0 +1,148 @@
+"""`--dry-run`: everything that can be wrong is found before money is spent, and what would run is shown."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollout.config.schema import Config, Dataset
+from rollout.engine.plan import load_tools, tasks_path
+from rollout.errors import ConfigError
+from rollout.models.builtin import OracleModel
+from rollout.models.registry import Registry
+from rollout.secrets import redact
+from rollout.tasks.jsonl import TaskFile
+
+
+class DatasetCheck(msgspec.Struct):
+    """What was found about one dataset."""
+
+    name: str
+    tasks: int = 0
+    trajectories: int = 0
+    tools: int = 0
+    policy: str = "–"
+    agent: str = ""
+    user: str = "–"
+    output: str = ""
+    problems: list[str] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
+
+
+async def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
+    """Look at everything that a run of these datasets would use. Asks no model and writes nothing."""
+    async with Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry:
+        found = [_check(name, config.datasets[name], config, registry) for name in names]
+    outputs: dict[Path, str] = {}
+    for report in found:
+        path = Path(report.output).resolve()
+        if path in outputs:
+            report.problems.append(f"output_path: {report.output} is also that of dataset {outputs[path]!r}")
+        outputs[path] = report.name
+    return found
+
+
+def show_check(console: Console, reports: list[DatasetCheck]) -> int:
+    """Print what would run and what is wrong; returns the exit code: 0 where nothing is."""
+    table = Table(title="would run", title_justify="left")
+    for column in ("dataset", "tasks", "trajectories", "tools", "policy", "agent", "user", "output"):
+        table.add_column(column, justify="right" if column in ("tasks", "trajectories", "tools") else "left")
+    for report in reports:
+        table.add_row(
+            report.name, str(report.tasks), str(report.trajectories), str(report.tools), report.policy, report.agent,
+            report.user, report.output,
+        )  # fmt: skip
+    console.print(table)
+    count = 0
+    for report in reports:
+        for warning in report.warnings:
+            console.print(Text.assemble(("warning ", "yellow"), f"{report.name}: {redact(warning)}"), soft_wrap=True)
+        for problem in report.problems:
+            count += 1
+            console.print(Text.assemble(("problem ", "bold red"), f"{report.name}: {redact(problem)}"), soft_wrap=True)
+    if count:
+        console.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.")
+        return 2
+    console.print("no problems found; nothing was run.")
+    return 0
+
+
+def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> DatasetCheck:
+    report = DatasetCheck(name, agent=dataset.agent.model)
+    report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
+    has_actions = _check_tasks(report, name, dataset)
+    try:
+        tools = load_tools(name, dataset)
+        report.tools = len(tools.toolset)
+        if dataset.agent.system_prompt_file is not None:
+            report.policy = str(dataset.agent.system_prompt_file)
+            if not dataset.agent.system_prompt_file.is_file():
+                report.problems.append(f"agent.system_prompt_file: {dataset.agent.system_prompt_file} is not a file")
+        elif tools.domain is not None and tools.domain.policy is not None:
+            report.policy = f"{len(tools.domain.policy)} characters"
+        elif tools.domain is not None:
+            report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
+        if dataset.mode == "positive" and not len(tools.toolset):
+            report.warnings.append("no tools: the agent can only talk (mode positive)")
+    except ConfigError as error:
+        report.problems.append(str(error))
+    _check_models(report, dataset, config, registry)
+    if dataset.agent.model == "builtin/oracle":
+        try:
+            OracleModel(dataset.agent.params)
+        except ConfigError as error:
+            report.problems.append(str(error))
+        if not has_actions:
+            report.problems.append("agent: builtin/oracle needs tasks with reference actions (task_info.actions)")
+    folder = Path(report.output).absolute().parent
+    while not folder.exists():
+        folder = folder.parent
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        report.problems.append(f"output_path: {folder} is not a folder that can be written to")
+    return report
+
+
+def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
+    """Read the tasks; returns whether all of them have reference actions."""
+    try:
+        tasks = TaskFile(tasks_path(name, dataset))
+    except ConfigError as error:
+        report.problems.append(str(error))
+        return True
+    report.problems += [str(problem) for problem in tasks.problems]
+    report.tasks = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
+    report.trajectories = report.tasks * dataset.samples
+    if not len(tasks):
+        report.problems.append(f"{tasks.path}: there is no task in it")
+    if dataset.mode == "wrong_tool":
+        without = [task.id for task in tasks if not task.tools]
+        if without:
+            report.problems.append(f"mode wrong_tool: {len(without)} tasks have no `tools`, such as {without[0]!r}")
+    if dataset.user is not None and dataset.user.kind == "scripted" and not dataset.user.messages:
+        silent = [task.id for task in tasks if not task.user_turns]
+        if silent:
+            report.warnings.append(f"user scripted: {len(silent)} tasks have no user_turns, such as {silent[0]!r}")
+    return all(task.actions is not None for task in tasks)
+
+
+def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:
+    agent, user = dataset.agent, dataset.user
+    report.problems += registry.check(agent.model, agent.api_base, _reveal(agent.api_key))
+    if dataset.max_turns > 1:
+        if user is None:
+            report.problems.append(f"user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
+        else:
+            report.user = user.model if user.kind == "model" else user.kind
+            if user.kind == "model":
+                report.problems += registry.check(user.model, user.api_base, _reveal(user.api_key))
+    if config.enable_monitor and config.monitor_use_llm_judge:
+        report.problems += registry.check(config.monitor_judge_model)
+
+
+def _reveal(secret: object) -> str | None:
+    return None if secret is None else str(secret.get_secret_value())  # type: ignore[attr-defined]

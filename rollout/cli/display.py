@@ -1,0 +1,90 @@
+"""Progress of a run: one live line block on a terminal, a plain line now and then anywhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from rollout.engine.control import Control
+from rollout.engine.observer import Progress
+
+REFRESH_SECONDS = 0.5
+LOG_SECONDS = 30.0
+
+
+class Display:
+    """Shows the progress while its `async with` block lasts."""
+
+    def __init__(self, console: Console, progress: Progress, control: Control, *, is_live: bool) -> None:
+        self._console = console
+        self._progress = progress
+        self._control = control
+        self._is_live = is_live and console.is_terminal and not console.no_color
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Display:
+        self._task = asyncio.get_running_loop().create_task(self._show_live() if self._is_live else self._show_plain())
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._task
+
+    async def _show_live(self) -> None:
+        with Live(self._block(), console=self._console, auto_refresh=False, transient=True) as live:
+            while True:
+                await asyncio.sleep(REFRESH_SECONDS)
+                live.update(self._block(), refresh=True)
+
+    async def _show_plain(self) -> None:
+        while True:
+            await asyncio.sleep(LOG_SECONDS)
+            self._console.print(f"{time.strftime('%H:%M:%S')} {describe(self._progress)}", highlight=False)
+
+    def _block(self) -> Table:
+        progress = self._progress
+        finished = progress.finished_before + progress.done + progress.failed
+        grid = Table.grid(padding=(0, 1))
+        state = Text("pausing", "yellow") if self._control.is_pausing else Text("rolling out", "bold")
+        bar = ProgressBar(total=max(1, progress.total), completed=finished, width=40)
+        grid.add_row(state, bar, f"{finished}/{progress.total}")
+        outer = Table.grid()
+        outer.add_row(grid)
+        outer.add_row(Text(describe(progress), "dim"))
+        return outer
+
+
+def describe(progress: Progress) -> str:
+    """The numbers in one line."""
+    rate = f"{progress.succeeded / progress.done:.0%}" if progress.done else "–"
+    remaining = progress.remaining
+    parts = [
+        f"done {progress.finished_before + progress.done}/{progress.total}",
+        f"running {progress.running}",
+        f"failed {progress.failed}",
+        f"success {rate}",
+        f"{progress.turns / progress.elapsed:.1f} turns/s",
+        f"{progress.tokens / progress.elapsed:.0f} tokens/s",
+        f"cost ${progress.cost:.4f}",
+        f"ETA {_clock(remaining)}",
+    ]
+    if progress.retries:
+        parts.insert(3, f"retries {progress.retries}")
+    return " · ".join(parts)
+
+
+def _clock(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,187 @@
+"""Reading a configuration file, with errors that say what to do.
+
+YAML, then `${VAR}`, then the schema. Whatever is wrong comes out as one `ConfigError` that names the file, the key and
+what was expected; several problems come out together.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args, get_origin
+
+import yaml
+from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
+
+from rollout import secrets
+from rollout.config.schema import Config, ModelEntry, Section
+from rollout.errors import ConfigError
+
+_VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)
+M = TypeVar("M", bound=BaseModel)
+
+
+class RegistryFile(Section):
+    """The file that `models_config_file` names."""
+
+    models: dict[str, ModelEntry] = {}
+
+
+def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
+    """Read a configuration and the registry file it names, and remember every key in it as a secret."""
+    config = _parse(path, Config, environment)
+    if config.models_config_file is not None:
+        registry = load_registry(config.models_config_file, environment)
+        config = config.model_copy(update={"models": {**registry, **config.models}})
+    for secret in _secrets(config):
+        secrets.register(secret)
+    return config
+
+
+def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> dict[str, ModelEntry]:
+    """Read a registry of models: `models: {name: {provider, api_base, api_key, …}}`."""
+    registry = _parse(path, RegistryFile, environment)
+    for secret in _secrets(registry):
+        secrets.register(secret)
+    return registry.models
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a key or address is still the example's (`sk-your-api-key`)."""
+    return _PLACEHOLDER.search(value) is not None
+
+
+def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
+    """Replace `${VAR}` and `${VAR:-default}` in every string of a tree; `$$` is a plain `$`. Unset is an error."""
+    if isinstance(value, str):
+
+        def replace(match: re.Match[str]) -> str:
+            name, default = match.group(1), match.group(2)
+            if name is None:
+                return "$"
+            found = environment.get(name, default)
+            if found is None:
+                raise ConfigError(f"{where}: the environment variable {name} is not set; set it, or write ${{{name}:-default}}")
+            return found
+
+        return _VARIABLE.sub(replace, value)
+    if isinstance(value, dict):
+        return {key: expand(inner, environment, f"{where}.{key}" if where else str(key)) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [expand(inner, environment, f"{where}[{index}]") for index, inner in enumerate(value)]
+    return value
+
+
+def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) -> M:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: is not UTF-8 text: {error.reason}") from error
+    try:
+        raw = yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - derives from SafeLoader
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+    except (RecursionError, ValueError) as error:
+        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    if raw is None:
+        raw = {}
+    if not isinstance(raw, dict):
+        raise ConfigError(f"{path}: expected keys and values at the top, got {type(raw).__name__}")
+    try:
+        raw = expand(raw, os.environ if environment is None else environment)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems = [_describe(problem, model) for problem in error.errors(include_url=False)]
+        listed = "\n  ".join(problems)
+        raise ConfigError(f"{path}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
+
+
+def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    location = [part for part in problem["loc"] if not _is_machinery(part)]
+    key = ".".join(map(str, location)) or "the file"
+    if problem["type"] == "extra_forbidden":
+        known = _known_keys(model, location[:-1])
+        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
+        return f"{key}: there is no such key; {hint}"
+    text = problem["msg"].removeprefix("Value error, ")
+    text = text[:1].lower() + text[1:]
+    given = problem["input"]
+    if isinstance(given, (str, int, float, bool)) and not _looks_secret(location):
+        return f"{key}: {text}, got {given!r}"
+    return f"{key}: {text}"
+
+
+def _is_machinery(part: str | int) -> bool:
+    """Names that pydantic puts into a location for validators and unions, which no file has."""
+    return isinstance(part, str) and ("function-" in part or part.endswith("]"))
+
+
+def _looks_secret(location: Iterable[str | int]) -> bool:
+    return any("key" in str(part).lower() or "header" in str(part).lower() for part in location)
+
+
+def _known_keys(model: type[BaseModel], location: list[str | int]) -> list[str]:
+    """The keys of the section that a location leads to."""
+    annotation: Any = model
+    for part in location:
+        annotation = _unwrapped(annotation)
+        if get_origin(annotation) is dict:
+            annotation = get_args(annotation)[1]
+        elif _is_section(annotation):
+            field = annotation.model_fields.get(str(part))
+            annotation = None if field is None else field.annotation
+    annotation = _unwrapped(annotation)
+    return list(annotation.model_fields) if _is_section(annotation) else []
+
+
+def _unwrapped(annotation: Any) -> Any:
+    """The section or mapping inside `Section | None` and `Annotated[Section, …]`."""
+    if _is_section(annotation) or get_origin(annotation) is dict:
+        return annotation
+    return next((found for inner in get_args(annotation) if (found := _unwrapped(inner)) is not None), None)
+
+
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _secrets(value: Any) -> Iterable[str]:
+    if isinstance(value, SecretStr):
+        yield value.get_secret_value()
+    elif isinstance(value, BaseModel):
+        for name in type(value).model_fields:
+            inner = getattr(value, name)
+            if name == "headers" and isinstance(inner, dict):
+                yield from (text for text in inner.values() if len(text) >= 12)
+            yield from _secrets(inner)
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from _secrets(inner)
+
+
+class _UniqueKeyLoader(yaml.SafeLoader):
+    """YAML without the trap that a key written twice silently wins the second time."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[Any] = set()
+        for key_node, _ in node.value:
+            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            try:
+                is_twice = key in seen
+            except TypeError:
+                continue
+            if is_twice and key_node.tag != "tag:yaml.org,2002:merge":
+                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands here twice", key_node.start_mark)
+            seen.add(key)
+        return super().construct_mapping(node, deep)

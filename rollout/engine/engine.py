@@ -1,0 +1,192 @@
+"""The engine: admits episodes, up to `max_workers` at once, until every task has its trajectories.
+
+Workers take the next episode when they are free and end when there is none, so memory follows the number of live
+episodes, not of tasks. A strategy that wants more episodes after a leaf gets new workers. What goes wrong in one episode
+stays in it; only a journal that cannot be written stops the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from rollout.engine.control import Control, Grace, Paused
+from rollout.engine.episode import Episode
+from rollout.engine.journal import Journal, SavedEpisode
+from rollout.engine.observer import Observer, Progress
+from rollout.engine.plan import Plan, trajectory_id
+from rollout.errors import ReplayMismatch
+from rollout.strategies.strategy import Expansion
+from rollout.tasks.task import Task
+from rollout.trajectories.tree import Node, RolloutTree
+
+log = logging.getLogger(__name__)
+
+
+class _Grove(msgspec.Struct):
+    """A tree that is being grown."""
+
+    plan: Plan
+    task: Task
+    tree: RolloutTree
+    id: int
+    """The tree's id in the journal; 0 until its first new episode."""
+    next_number: int = 0
+    live: int = 0
+
+
+class _Launch(msgspec.Struct):
+    """An episode that is due."""
+
+    grove: _Grove
+    start: Node
+    number: int
+    trajectory: str
+
+
+class Engine:
+    """Runs plans to their end. `control` pauses it, observers look on."""
+
+    def __init__(
+        self,
+        plans: Sequence[Plan],
+        journal: Journal,
+        *,
+        max_workers: int,
+        control: Control | None = None,
+        grace: float = 10.0,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        self.control = control or Control()
+        self.progress = Progress(total=sum(plan.total for plan in plans))
+        self._journal = journal
+        self._max_workers = max_workers
+        self._grace = Grace(self.control, grace)
+        self._observers: tuple[Observer, ...] = (self.progress, *observers)
+        self._due: deque[_Launch] = deque()
+        self._finished = {plan.name: journal.finished_ids(plan.name) for plan in plans}
+        self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
+        self._source = self._open_tasks(plans)
+        self._workers = 0
+        self.replay_mismatches = 0
+        for plan in plans:
+            wanted = self._wanted(plan)
+            self.progress.finished_before += len(self._finished[plan.name] & wanted)
+
+    async def run(self) -> None:
+        """Until everything is done or the run pauses."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._hire(group)
+        finally:
+            self._grace.close()
+
+    def cut(self) -> None:
+        """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
+        self._grace.cut()
+
+    def _wanted(self, plan: Plan) -> set[str]:
+        ids = plan.tasks.ids[: plan.task_count]
+        return {trajectory_id(task_id, number) for task_id in ids for number in range(plan.samples)}
+
+    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_Grove]:
+        for plan in plans:
+            finished = self._finished[plan.name]
+            for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
+                if all(trajectory_id(task_id, number) in finished for number in range(plan.samples)):
+                    continue
+                task = plan.tasks.read(index)
+                yield _Grove(plan, task, RolloutTree(task.id, task.messages), 0)
+
+    def _take(self) -> _Launch | None:
+        """The next episode, or None where there is none now."""
+        while not self._due:
+            grove = next(self._source, None)
+            if grove is None:
+                return None
+            self._plant(grove, grove.plan.strategy.begin(grove.tree))
+        return self._due.popleft()
+
+    def _plant(self, grove: _Grove, expansions: Sequence[Expansion] | object) -> None:
+        finished = self._finished[grove.plan.name]
+        for expansion in expansions:  # type: ignore[attr-defined]
+            for _ in range(expansion.count):
+                number, grove.next_number = grove.next_number, grove.next_number + 1
+                trajectory = trajectory_id(grove.task.id, number)
+                if trajectory not in finished:
+                    grove.live += 1
+                    self._due.append(_Launch(grove, expansion.node, number, trajectory))
+
+    def _hire(self, group: asyncio.TaskGroup) -> None:
+        while self._workers < self._max_workers and not self.control.is_pausing:
+            launch = self._take()
+            if launch is None:
+                return
+            self._workers += 1
+            self._grace.watch(group.create_task(self._work(group, launch)))
+
+    async def _work(self, group: asyncio.TaskGroup, launch: _Launch | None) -> None:
+        try:
+            while launch is not None:
+                await self._grow(launch)
+                launch = None if self.control.is_pausing else self._take()
+                if self._due:
+                    self._hire(group)
+        except asyncio.CancelledError:
+            if not self._grace.is_over:
+                raise
+        finally:
+            self._workers -= 1
+
+    async def _grow(self, launch: _Launch) -> None:
+        """Run one episode, and let the strategy say what follows from it."""
+        grove, plan = launch.grove, launch.grove.plan
+        saved = self._saved[plan.name].pop(launch.trajectory, None)
+        for observer in self._observers:
+            observer.episode_began(plan.name, launch.trajectory, saved is not None)
+        head = None
+        try:
+            try:
+                episode = self._open_episode(launch, saved)
+                head = await episode.run(self._journal.nodes(saved.id) if saved is not None else ())
+            except ReplayMismatch as error:
+                assert saved is not None
+                self.replay_mismatches += 1
+                log.warning("%s; the path starts anew (attempt %d)", error, saved.attempt + 2)
+                episode = self._open_episode(launch, None, attempt=saved.attempt + 1)
+                head = await episode.run()
+        except Paused:
+            return
+        finally:
+            grove.live -= 1
+            for observer in self._observers:
+                observer.episode_ended(plan.name, launch.trajectory, head)
+        grove.tree.add_leaf(episode.leaf)
+        self._plant(grove, plan.strategy.after(grove.tree, episode.leaf))
+
+    def _open_episode(self, launch: _Launch, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
+        grove, plan = launch.grove, launch.grove.plan
+        seed = plan.episode_seed(grove.task.id, launch.number)
+        if saved is not None:
+            grove.id, episode = saved.tree, saved.id
+        else:
+            if grove.id == 0:
+                grove.id = self._journal.begin_tree(plan.name, grove.task.id, grove.task.messages)
+            episode = self._journal.begin_episode(grove.id, launch.trajectory, attempt, seed)
+        return Episode(
+            plan,
+            grove.task,
+            grove.tree,
+            launch.start,
+            id=episode,
+            trajectory=launch.trajectory,
+            number=launch.number,
+            seed=seed,
+            journal=self._journal,
+            control=self.control,
+            observers=self._observers,
+        )

@@ -1,0 +1,360 @@
+"""One episode: the live execution that grows one path of a tree to a leaf.
+
+What happens next is always read off the path's last node: after a user's or a tool's message the agent answers; after an
+answer that asks for tools they are called; after any other answer the user speaks. All other state (the view, the
+dialogue, the counters, the monitor) is fed by `_absorb`, node by node, and by nothing else. So resuming is no special
+case: the saved nodes are absorbed, the world is brought back by replaying the calls, and the loop goes on.
+
+Before each new generation the episode waits until the one before is durable: see `rollout.engine.journal`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rollout import seeds
+from rollout.agents.monitor import Monitor
+from rollout.agents.users.faults import check_reply
+from rollout.agents.users.user import User
+from rollout.agents.view import ContextView
+from rollout.engine.control import Control
+from rollout.engine.journal import Batch, Finished, Journal
+from rollout.engine.observer import Observer
+from rollout.engine.plan import Plan
+from rollout.errors import ContextLengthError, ReplayMismatch, RolloutError
+from rollout.messages import Message, ToolCall, ToolResult
+from rollout.models.model import Request
+from rollout.scoring.scorer import Score, Trajectory
+from rollout.tasks.task import Task
+from rollout.trajectories.generation import Generation, Usage
+from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
+from rollout.trajectories.stop import Status, StopReason, status_of
+from rollout.trajectories.tree import Node, NodeBody, RolloutTree, UserEnd, path_messages
+from rollout.worlds.calls import CallReader
+from rollout.worlds.world import Invocation, World
+
+log = logging.getLogger(__name__)
+_ENDS: dict[UserEnd, StopReason] = {
+    "stop": StopReason.USER_STOP,
+    "transfer": StopReason.USER_TRANSFER,
+    "out_of_scope": StopReason.USER_OUT_OF_SCOPE,
+    "script_end": StopReason.SCRIPT_END,
+    "silent": StopReason.USER_SILENT,
+}
+
+
+class Episode:
+    """Grows one path. `run` once, then read `leaf`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        task: Task,
+        tree: RolloutTree,
+        start: Node,
+        *,
+        id: int,
+        trajectory: str,
+        number: int,
+        seed: int,
+        journal: Journal,
+        control: Control,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.id = id
+        self.trajectory = trajectory
+        self.leaf = start
+        self._plan = plan
+        self._task = task
+        self._tree = tree
+        self._number = number
+        self._seed = seed
+        self._journal = journal
+        self._control = control
+        self._observers = observers
+        self._world: World = plan.make_world(task)
+        self._user: User | None = plan.make_user(task, seed) if plan.make_user is not None else None
+        self._monitor = Monitor(plan.monitor, plan.judge) if plan.monitor is not None else None
+        self._tools = plan.tools_of(task)
+        self._reader = plan.reader if self._tools is plan.toolset else CallReader(self._tools)
+        self._view = ContextView(plan.system, plan.reasoning)
+        self._dialogue: list[Message] = []
+        self._place = 0
+        self._batch: Batch | None = None
+        self._last: Message | None = None
+        self._pending: tuple[ToolCall, ...] = ()
+        self._stop: StopReason | None = None
+        self._error: RolloutError | None = None
+        self._count = _Counts()
+        self._started = time.perf_counter()
+        for node in start.path():
+            self._absorb(node.body)
+
+    async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
+        """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
+        `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
+        try:
+            scores = await self._live(saved)
+            head = self._head(scores)
+            line = encode_line(head, path_messages(self.leaf))
+            is_failed = head.status == Status.FAILED
+            done = Finished(self._plan.name, self.id, head, line, is_failed, self._count.numbers(bool(head.metadata["scored"])))
+            await self._journal.settle(self._journal.finish(done))
+            return head
+        finally:
+            await self._world.close()
+
+    async def _live(self, saved: Sequence[NodeBody]) -> list[Score]:
+        try:
+            async with asyncio.timeout(self._plan.episode_timeout):
+                opening = await self._world.open(self._task, self._plan.world_seed(self._task))
+                if opening.observation is not None and not saved:
+                    self._append([NodeBody("user", message=opening.observation)])
+                await self._replay(saved)
+                # Calls that were asked for are answered even when this is the end: no record ends in open calls.
+                while self._stop is None or self._pending:
+                    self._control.go_on()
+                    await self._step()
+                return await self._score()
+        except TimeoutError:
+            self._stop = StopReason.DEADLINE
+        except ContextLengthError as error:
+            self._stop, self._error = StopReason.CONTEXT_LENGTH, error
+        except RolloutError as error:
+            if error.kind == "cancelled" or isinstance(error, ReplayMismatch) or error.kind == "journal":
+                raise
+            log.warning("%s: %s: %s", self.trajectory, error.kind, error)
+            self._stop, self._error = StopReason.ERROR, error
+        except Exception as error:
+            log.exception("%s: unexpected error", self.trajectory)
+            self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
+        return []
+
+    # ---- the loop -----------------------------------------------------------------------------------------------
+
+    async def _step(self) -> None:
+        if self._pending:
+            await self._call_tools(self._pending)
+        elif self._last is not None and self._last.role != "assistant":
+            if self._count.steps >= self._plan.max_steps:
+                self._stop = StopReason.MAX_STEPS
+            else:
+                await self._generate()
+        else:
+            await self._ask_user()
+
+    async def _generate(self) -> None:
+        if self._batch is not None:
+            await self._journal.settle(self._batch)
+            self._control.go_on()
+        view = self._view
+        seed = seeds.derive(self._seed, self._place)
+        request = Request(view.messages, view.wire, self._tools, self._plan.sampling, seed, self._task)
+        generation = await self._plan.agent.generate(request)
+        self._control.charge(generation.cost)
+        self._append([NodeBody("generation", generation=generation)])
+
+    async def _call_tools(self, calls: tuple[ToolCall, ...]) -> None:
+        results = await self._answer(calls)
+        self._append(
+            [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in results]
+        )
+
+    async def _answer(self, calls: tuple[ToolCall, ...]) -> list[ToolResult]:
+        """One result for each call, in the order asked. What cannot be called is answered without the world."""
+        read = [self._reader.read(call) for call in calls]
+        wanted = [entry for entry in read if isinstance(entry, Invocation)]
+        answers = iter(await self._world.call(wanted)) if wanted else iter(())
+        return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
+
+    async def _ask_user(self) -> None:
+        if self._user is None:
+            self._stop = StopReason.AGENT_DONE
+            return
+        if self._monitor is not None and self._plan.judge is not None and self._last is not None:
+            self._stop = await self._monitor.judge(self._dialogue, seeds.derive(self._seed, self._place, "judge"))
+            if self._stop is not None:
+                return
+        reply = await self._user.reply(self._dialogue)
+        if reply.generation is not None:
+            self._control.charge(reply.generation.cost)
+        if reply.end is None and self._count.turns >= self._plan.max_turns:
+            # The agent may not answer any more, so these words would hang at the end of the record.
+            self._stop = StopReason.MAX_TURNS
+            return
+        marks = check_reply(self._task, self._dialogue, reply.text, reply.end)
+        message = Message(role="user", content=reply.text) if reply.text is not None else None
+        generation = reply.generation
+        self._append([NodeBody("user", message=message, generation=generation, end=reply.end, marks=marks)])
+
+    # ---- the path -----------------------------------------------------------------------------------------------
+
+    def _append(self, bodies: list[NodeBody]) -> None:
+        """Grow the path: into the journal, into the tree, into everything that follows from it."""
+        self._batch = self._journal.put(self.id, self._place, bodies)
+        for body in bodies:
+            self._grow(body)
+            for observer in self._observers:
+                observer.node_added(self._plan.name, self.trajectory, body)
+
+    def _grow(self, body: NodeBody) -> None:
+        self.leaf = self._tree.append(self.leaf, body, self.id, self._place)
+        self._place += 1
+        self._absorb(body)
+
+    def _absorb(self, body: NodeBody) -> None:
+        count = self._count
+        if body.generation is not None:
+            count.saw(body)
+        count.marks.extend(body.marks)
+        message = body.said
+        if body.end is not None:
+            self._stop = _ENDS[body.end]
+        if message is None:
+            return
+        self._last = message
+        self._view.add(message)
+        if message.role == "tool":
+            self._pending = ()
+            count.tool_results += 1
+            if body.error_kind is not None:
+                count.tool_errors[body.error_kind] = count.tool_errors.get(body.error_kind, 0) + 1
+        elif message.role == "user":
+            self._dialogue.append(message)
+            count.steps = 0
+            count.turns += body.end is None
+        elif message.role == "assistant":
+            count.steps += 1
+            self._pending = message.tool_calls
+            if message.content:
+                self._dialogue.append(Message(role="assistant", content=message.content))
+            if self._monitor is not None and body.kind == "generation":
+                self._stop = self._monitor.saw_generation(message)
+
+    async def _replay(self, saved: Sequence[NodeBody]) -> None:
+        """Take in the saved nodes and bring the world to where they left it, comparing every answer on the way."""
+        place = 0
+        while place < len(saved):
+            body = saved[place]
+            self._grow(body)
+            place += 1
+            calls = self._pending
+            if body.kind != "generation" or not calls:
+                continue
+            recorded = saved[place : place + len(calls)]
+            if not recorded:
+                return
+            for call, answer, result in zip(calls, recorded, await self._answer(calls), strict=True):
+                if answer.message != result.to_message():
+                    raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
+            for answer in recorded:
+                self._grow(answer)
+            place += len(recorded)
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    async def _score(self) -> list[Score]:
+        assert self._stop is not None
+        if not self._plan.scorers:
+            return []
+        trajectory = Trajectory(
+            self.trajectory, path_messages(self.leaf), status_of(self._stop), self._stop, self._count.tool_results > 0
+        )
+        scores = []
+        for scorer in self._plan.scorers:
+            try:
+                score = await scorer.score(self._task, trajectory, self._world)
+            except Exception as error:
+                # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
+                log.exception("%s: %s could not score it", self.trajectory, type(scorer).__name__)
+                score = Score(type(scorer).__name__, None, f"could not be scored: {type(error).__name__}: {error}")
+            if score is not None:
+                scores.append(score)
+        return scores
+
+    def _head(self, scores: list[Score]) -> Head:
+        assert self._stop is not None
+        plan, count = self._plan, self._count
+        status = status_of(self._stop)
+        checked = [score for score in scores if score.value is not None]
+        solved = all(score.is_pass for score in checked)
+        error = self._error
+        metadata: dict[str, Any] = {
+            "total_turns": count.turns,
+            "stop_reason": str(self._stop),
+            "tool_call_count": count.tool_calls,
+            "status": str(status),
+            "scored": bool(checked),
+            "scores": [msgspec.to_builtins(score) for score in scores],
+            "error": None if error is None else {"kind": error.kind, "text": str(error)},
+            "dataset": plan.name,
+            "mode": plan.mode,
+            "model": plan.agent_name,
+            "user_model": plan.user_name,
+            "seed": self._seed,
+            "usage": {"agent": msgspec.to_builtins(count.agent), "user": msgspec.to_builtins(count.user)},
+            "cost": round(count.cost, 9),
+            "generations": count.generations,
+            "tool_errors": count.tool_errors,
+            "marks": count.marks,
+            "unjudged": self._monitor.unjudged if self._monitor is not None else 0,
+            "reasoning": {"rule": str(plan.reasoning), "present": count.has_reasoning},
+            "exact": count.generations > 0 and count.is_exact,
+            "group": self._task.id,
+            "branch": {"number": self._number, "reason": "init"},
+            "prompt": plan.identity["system prompt and tools"],
+            "timings": {
+                "seconds": round(time.perf_counter() - self._started, 3),
+                "model_seconds": round(count.model_seconds, 3),
+                "retries": count.retries,
+            },
+            "schema_version": SCHEMA_VERSION,
+        }
+        return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved, metadata)
+
+
+class _Counts:
+    """What the path adds up to."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.steps = 0
+        self.generations = 0
+        self.tool_calls = 0
+        self.tool_results = 0
+        self.tool_errors: dict[str, int] = {}
+        self.marks: list[str] = []
+        self.agent = Usage()
+        self.user = Usage()
+        self.cost = 0.0
+        self.model_seconds = 0.0
+        self.retries = 0
+        self.has_reasoning = False
+        self.is_exact = True
+
+    def saw(self, body: NodeBody) -> None:
+        generation: Generation | None = body.generation
+        assert generation is not None
+        self.cost += generation.cost
+        self.model_seconds += generation.latency
+        self.retries += len(generation.failures)
+        if body.kind == "user":
+            self.user += generation.usage
+            return
+        self.agent += generation.usage
+        self.generations += 1
+        self.tool_calls += len(generation.message.tool_calls)
+        self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None
+        self.is_exact = self.is_exact and generation.is_exact
+
+    def numbers(self, scored: bool) -> tuple[bool, float, int, int, int, int, int]:
+        used = self.agent + self.user
+        return (
+            scored, self.cost, used.prompt_tokens, used.completion_tokens, self.generations, self.tool_calls, self.turns
+        )  # fmt: skip

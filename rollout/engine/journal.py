@@ -1,0 +1,377 @@
+"""The journal: the one truth of a run, in SQLite (WAL), written by one thread in groups.
+
+What is kept: for each task its tree (the opening), for each attempt an episode, for each episode its nodes in order, and
+for each finished attempt a trajectory with the head of its line. Rows are only ever added, but for a failed trajectory
+whose later attempt takes its place.
+
+How it is written: `put` only collects rows. A few milliseconds later the collected group goes to the writer thread,
+which inserts it in one transaction and then appends the finished lines to their output files. So a line in a file is
+always backed by a committed row that knows the line's place, never the other way round: after a crash the file can
+only be too short, and is completed from the nodes. Rows put together in one call are committed together.
+
+How it is waited for: an episode waits (`settle`) for its last generation to be committed before it asks for the next, so
+a killed run has at most one generation for each live episode to pay for again. A commit survives the death of the
+process at any instant; with `sync="full"` also the death of the machine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from rollout.engine.output import Output
+from rollout.errors import JournalError
+from rollout.messages import Message
+from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.tree import NodeBody
+
+SCHEMA_VERSION = 1
+COMMIT_INTERVAL = 0.004
+"""Seconds that a row may wait for company. Shorter commits more often, longer delays every step."""
+ROWS_PER_STATEMENT = 64
+
+_SCHEMA = """
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE trees(id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, task TEXT NOT NULL, opening BLOB NOT NULL);
+CREATE TABLE episodes(
+    id INTEGER PRIMARY KEY, tree INTEGER NOT NULL, trajectory TEXT NOT NULL, attempt INTEGER NOT NULL,
+    seed INTEGER NOT NULL, started REAL NOT NULL);
+CREATE TABLE nodes(
+    episode INTEGER NOT NULL, place INTEGER NOT NULL, body BLOB NOT NULL, PRIMARY KEY(episode, place)) WITHOUT ROWID;
+CREATE TABLE trajectories(
+    dataset TEXT NOT NULL, id TEXT NOT NULL, episode INTEGER NOT NULL, status TEXT NOT NULL, stop_reason TEXT NOT NULL,
+    success INTEGER NOT NULL, scored INTEGER NOT NULL, cost REAL NOT NULL, prompt_tokens INTEGER NOT NULL,
+    completion_tokens INTEGER NOT NULL, generations INTEGER NOT NULL, tool_calls INTEGER NOT NULL,
+    turns INTEGER NOT NULL, finished REAL NOT NULL, head BLOB NOT NULL, line BLOB, place INTEGER, length INTEGER,
+    PRIMARY KEY(dataset, id)) WITHOUT ROWID;
+"""
+_COLUMNS = {"trees": 4, "episodes": 6, "nodes": 3, "trajectories": 18}
+_body_encoder = msgspec.msgpack.Encoder()
+_body_decoder = msgspec.msgpack.Decoder(NodeBody)
+_messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
+_head_decoder = msgspec.msgpack.Decoder(Head)
+
+
+class SavedEpisode(msgspec.Struct, frozen=True):
+    """An attempt that the journal knows and that is not finished."""
+
+    id: int
+    tree: int
+    task: str
+    trajectory: str
+    attempt: int
+    seed: int
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """A trajectory that is about to be written down."""
+
+    dataset: str
+    episode: int
+    head: Head
+    line: bytes
+    is_failed: bool
+    numbers: tuple[bool, float, int, int, int, int, int]
+    """scored, cost, prompt tokens, completion tokens, generations, tool calls, turns"""
+
+
+class Batch:
+    """Rows that are committed together, and those who wait for it."""
+
+    __slots__ = ("committed", "error", "finished", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in ("trees", "episodes", "nodes")}
+        self.finished: list[Finished] = []
+        self.committed = asyncio.Event()
+        self.error: Exception | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.finished and not any(self.rows.values())
+
+
+class Journal:
+    """The journal of one run directory. Open it with `open_journal`, close it when the run ends."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int, keep_nodes: bool) -> None:
+        self.path = path
+        self._db = connection
+        self._lock = lock
+        self._keep_nodes = keep_nodes
+        self._outputs: dict[str, Output] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout-journal")
+        self._batch = Batch()
+        self._writing: Batch | None = None
+        self._is_due = False
+        self._error: Exception | None = None
+        self._next_tree = self._next_id("trees")
+        self._next_episode = self._next_id("episodes")
+        self.commits = 0
+
+    def _next_id(self, table: str) -> int:
+        return int(self._db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0])  # noqa: S608
+
+    # ---- adding -------------------------------------------------------------------------------------------------
+
+    def begin_tree(self, dataset: str, task: str, opening: tuple[Message, ...]) -> int:
+        """Note a task's opening; returns the tree's id."""
+        tree, self._next_tree = self._next_tree, self._next_tree + 1
+        self._pending().rows["trees"].append((tree, dataset, task, _body_encoder.encode(opening)))
+        return tree
+
+    def begin_episode(self, tree: int, trajectory: str, attempt: int, seed: int) -> int:
+        """Note that an attempt starts; returns the episode's id."""
+        episode, self._next_episode = self._next_episode, self._next_episode + 1
+        self._pending().rows["episodes"].append((episode, tree, trajectory, attempt, seed, time.time()))
+        return episode
+
+    def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> Batch:
+        """Add nodes, all in one commit. `settle` the returned batch to know that they are durable."""
+        batch = self._pending()
+        if self._keep_nodes:
+            nodes = batch.rows["nodes"]
+            for offset, body in enumerate(bodies):
+                nodes.append((episode, first_place + offset, _body_encoder.encode(body)))
+        return batch
+
+    def finish(self, finished: Finished) -> Batch:
+        """Write a finished trajectory down: its row, then its line."""
+        batch = self._pending()
+        batch.finished.append(finished)
+        return batch
+
+    async def settle(self, batch: Batch) -> None:
+        """Wait until a batch is committed."""
+        if not batch.committed.is_set():
+            await batch.committed.wait()
+        if batch.error is not None:
+            raise JournalError(f"{self.path}: cannot write: {batch.error}") from batch.error
+
+    def _pending(self) -> Batch:
+        if self._error is not None:
+            raise JournalError(f"{self.path}: cannot write: {self._error}") from self._error
+        if not self._is_due and self._writing is None:
+            self._schedule()
+        return self._batch
+
+    def _schedule(self) -> None:
+        self._is_due = True
+        asyncio.get_running_loop().call_later(COMMIT_INTERVAL, self._flush)
+
+    def _flush(self) -> None:
+        self._is_due = False
+        if self._writing is not None or self._batch.is_empty:
+            return
+        batch, self._batch = self._batch, Batch()
+        self._writing = batch
+        writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, batch)
+        writing.add_done_callback(lambda done: self._written(batch, done.exception()))
+
+    def _written(self, batch: Batch, error: BaseException | None) -> None:
+        self._writing = None
+        self.commits += 1
+        if error is not None:
+            self._error = batch.error = error if isinstance(error, Exception) else JournalError(repr(error))
+            # Nothing more will be written: whoever waits for the next group has to know it too.
+            self._batch.error = self._error
+            self._batch.committed.set()
+        elif not self._batch.is_empty:
+            self._schedule()
+        batch.committed.set()
+
+    # ---- the writer thread --------------------------------------------------------------------------------------
+
+    def _write(self, batch: Batch) -> None:
+        lines: list[tuple[Output, bytes]] = []
+        rows: list[tuple[Any, ...]] = []
+        sizes: dict[str, int] = {}
+        for done in batch.finished:
+            output = self._outputs[done.dataset]
+            place: int | None = None
+            if not done.is_failed:
+                place = sizes.get(done.dataset, output.size)
+                sizes[done.dataset] = place + len(done.line)
+                lines.append((output, done.line))
+            rows.append(self._trajectory_row(done, place))
+        db = self._db
+        db.execute("BEGIN IMMEDIATE")
+        try:
+            for table in ("trees", "episodes", "nodes"):
+                self._insert(table, batch.rows[table])
+            self._insert("trajectories", rows)
+            db.execute("COMMIT")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        for output in {id(output): output for output, _ in lines}.values():
+            output.append(b"".join(line for owner, line in lines if owner is output))
+
+    def _trajectory_row(self, done: Finished, place: int | None) -> tuple[Any, ...]:
+        head = done.head
+        return (
+            done.dataset, head.id, done.episode, head.status, head.stop_reason, head.success, *done.numbers, time.time(),
+            _body_encoder.encode(head), None if self._keep_nodes else done.line, place,
+            None if place is None else len(done.line),
+        )  # fmt: skip
+
+    def _insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
+        """Many rows in one statement: the thread then takes the interpreter's lock once, not once for each row."""
+        width = _COLUMNS[table]
+        one = "(" + ",".join("?" * width) + ")"
+        start = 0
+        size = ROWS_PER_STATEMENT
+        while start < len(rows):
+            while size > len(rows) - start:
+                size //= 2
+            chunk = rows[start : start + size]
+            values = ",".join([one] * size)
+            self._db.execute(
+                f"INSERT OR REPLACE INTO {table} VALUES {values}",  # noqa: S608
+                [cell for row in chunk for cell in row],
+            )
+            start += size
+
+    # ---- reading, before the first row is added ------------------------------------------------------------------
+
+    def attach(self, dataset: str, output: Output) -> int:
+        """Give a dataset its output file, mended to hold exactly the journal's lines. Returns how many were mended."""
+        self._outputs[dataset] = output
+        end = self._db.execute(
+            "SELECT coalesce(max(place + length), 0) FROM trajectories WHERE dataset = ?", (dataset,)
+        ).fetchone()[0]
+        if output.size == end:
+            return 0
+        whole = self._db.execute(
+            "SELECT coalesce(max(place + length), 0) FROM trajectories WHERE dataset = ? AND place + length <= ?",
+            (dataset, min(output.size, end)),
+        ).fetchone()[0]
+        missing = self._db.execute(
+            "SELECT id FROM trajectories WHERE dataset = ? AND place >= ? ORDER BY place", (dataset, whole)
+        ).fetchall()
+        output.cut(whole, is_ours=output.size <= end)
+        for (trajectory,) in missing:
+            output.append(self.line(dataset, trajectory))
+        return max(1, len(missing))
+
+    def finished_ids(self, dataset: str) -> set[str]:
+        """Ids of the trajectories that need nothing more."""
+        rows = self._db.execute("SELECT id FROM trajectories WHERE dataset = ? AND status != 'failed'", (dataset,))
+        return {row[0] for row in rows}
+
+    def unfinished(self, dataset: str) -> dict[str, SavedEpisode]:
+        """The newest attempt of each trajectory that was begun and is not finished, failed ones included."""
+        rows = self._db.execute(
+            "SELECT e.id, e.tree, t.task, e.trajectory, e.attempt, e.seed FROM episodes e JOIN trees t ON t.id = e.tree "
+            "LEFT JOIN trajectories d ON d.dataset = t.dataset AND d.id = e.trajectory "
+            "WHERE t.dataset = ? AND (d.id IS NULL OR d.status = 'failed') ORDER BY e.id",
+            (dataset,),
+        )
+        return {row[3]: SavedEpisode(*row) for row in rows}
+
+    def opening(self, tree: int) -> tuple[Message, ...]:
+        """The opening of a tree."""
+        row = self._db.execute("SELECT opening FROM trees WHERE id = ?", (tree,)).fetchone()
+        return _messages_decoder.decode(row[0])
+
+    def nodes(self, episode: int) -> list[NodeBody]:
+        """The nodes of an episode, in order."""
+        rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
+        return [_body_decoder.decode(row[0]) for row in rows]
+
+    def line(self, dataset: str, trajectory: str) -> bytes:
+        """A finished trajectory's line, made again from what the journal holds."""
+        episode, head, line = self._db.execute(
+            "SELECT episode, head, line FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+        ).fetchone()
+        if line is not None:
+            return bytes(line)
+        tree = self._db.execute("SELECT tree FROM episodes WHERE id = ?", (episode,)).fetchone()[0]
+        messages = list(self.opening(tree))
+        messages += [said for body in self.nodes(episode) if (said := body.said) is not None]
+        return encode_line(_head_decoder.decode(head), messages)
+
+    def failed_lines(self, dataset: str) -> Iterator[bytes]:
+        """The lines of failed trajectories, as far as they came."""
+        rows = self._db.execute(
+            "SELECT id FROM trajectories WHERE dataset = ? AND status = 'failed' ORDER BY id", (dataset,)
+        ).fetchall()
+        return (self.line(dataset, row[0]) for row in rows)
+
+    def counts(self) -> list[tuple[Any, ...]]:
+        """Sums for the summary, by dataset, status and stop reason: number, successes, scored, cost, prompt tokens,
+        completion tokens, generations, tool calls, turns."""
+        return self._db.execute(
+            "SELECT dataset, status, stop_reason, count(*), sum(success), sum(scored), sum(cost), sum(prompt_tokens), "
+            "sum(completion_tokens), sum(generations), sum(tool_calls), sum(turns) FROM trajectories "
+            "GROUP BY dataset, status, stop_reason ORDER BY dataset, status, stop_reason"
+        ).fetchall()
+
+    def meta(self, key: str) -> str | None:
+        """A saved fact about the run."""
+        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def set_meta(self, key: str, value: str) -> None:
+        """Save a fact about the run, at once."""
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether rows can still be written."""
+        return self._error is None
+
+    async def flush(self) -> None:
+        """Wait until everything that was put is committed."""
+        while True:
+            if self._writing is not None:
+                await self._writing.committed.wait()
+            elif self._error is None and not self._batch.is_empty:
+                self._flush()
+            else:
+                return
+
+    async def close(self) -> None:
+        """Write what was put, then let go of the files."""
+        await self.flush()
+        self._thread.shutdown(wait=True)
+        for output in self._outputs.values():
+            output.close()
+        self._db.close()
+        os.close(self._lock)
+
+
+def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True) -> Journal:
+    """Open or make the journal of a run directory. One process at a time."""
+    run_dir.mkdir(parents=True, exist_ok=True)
+    lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise JournalError(f"{run_dir}: another process is running this run; wait for it or choose another run_dir") from error
+    path = run_dir / "journal.db"
+    try:
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA synchronous = {sync.upper()}")
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+    except sqlite3.Error as error:
+        os.close(lock)
+        raise JournalError(f"{path}: not a journal of ours, or damaged: {error}") from error
+    if version != SCHEMA_VERSION:
+        connection.close()
+        os.close(lock)
+        raise JournalError(f"{path}: written by another version (schema {version}, this one reads {SCHEMA_VERSION})")
+    return Journal(path, connection, lock, keep_nodes)

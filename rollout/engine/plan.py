@@ -1,0 +1,288 @@
+"""What a dataset's episodes share, made once from the configuration: tasks, tools, prompt, models, limits, scorers.
+
+Everything that can be wrong is found here, before an episode starts. A plan is the place where the rooms are wired
+together; nothing in it changes while the run goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout import seeds
+from rollout.agents.monitor import MonitorRules
+from rollout.agents.users.model import ModelUser
+from rollout.agents.users.person import PersonUser
+from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
+from rollout.agents.users.user import User
+from rollout.agents.view import ReasoningRule
+from rollout.config.schema import Config, Dataset, SamplingKeys
+from rollout.config.schema import User as UserConfig
+from rollout.errors import ConfigError
+from rollout.messages import NO_TOOLS, Toolset
+from rollout.models.model import Model, Sampling
+from rollout.models.registry import Registry
+from rollout.scoring.abstention import AbstentionScorer
+from rollout.scoring.scorer import Scorer
+from rollout.scoring.state import StateScorer
+from rollout.strategies.chain import Chain
+from rollout.strategies.strategy import Strategy
+from rollout.tasks.jsonl import TaskFile
+from rollout.tasks.task import Task
+from rollout.worlds.calls import CallReader
+from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
+from rollout.worlds.tools.empty import EmptyWorld
+from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
+from rollout.worlds.tools.mock import MockServers, MockWorld
+from rollout.worlds.world import World
+
+MakeUser = Callable[[Task, int], User]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """One dataset, ready to run."""
+
+    name: str
+    tasks: TaskFile
+    task_count: int
+    output_path: Path
+    system: str | None
+    toolset: Toolset
+    """The tools of every task; in the mode wrong_tool each task brings its own instead."""
+    make_world: Callable[[Task], World]
+    agent: Model
+    agent_name: str
+    sampling: Sampling
+    reasoning: ReasoningRule
+    make_user: MakeUser | None
+    user_name: str | None
+    monitor: MonitorRules | None
+    judge: Model | None
+    strategy: Strategy
+    samples: int
+    scorers: Sequence[Scorer]
+    max_turns: int
+    max_steps: int
+    mode: str
+    seed: int
+    episode_timeout: float
+    reader: CallReader
+    identity: dict[str, Any]
+    """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
+
+    @property
+    def total(self) -> int:
+        """Trajectories that this dataset makes."""
+        return self.task_count * self.samples
+
+    @property
+    def prompt(self) -> bytes:
+        """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
+        tools = self.toolset.wire or b"[]"
+        return b'{"system":' + msgspec.json.encode(self.system) + b',"tools":' + tools + b"}"
+
+    def world_seed(self, task: Task) -> int:
+        """The same for all attempts at a task, so that equal states have equal keys."""
+        return seeds.derive(self.seed, self.name, task.id, "world")
+
+    def episode_seed(self, task_id: str, number: int) -> int:
+        """An attempt's own."""
+        return seeds.derive(self.seed, self.name, task_id, "episode", number)
+
+    def tools_of(self, task: Task) -> Toolset:
+        """The tools that this task's agent is offered."""
+        return Toolset(task.tools or ()) if self.mode == "wrong_tool" else self.toolset
+
+
+def trajectory_id(task_id: str, number: int) -> str:
+    """The id of a task's attempt: the first one keeps the task's own id, as the seed has it."""
+    return task_id if number == 0 else f"{task_id}~{number}"
+
+
+async def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
+    """Wire one dataset together. Raises ConfigError with file and key where something is wrong."""
+    tools = load_tools(name, dataset)
+    tasks = TaskFile(tasks_path(name, dataset))
+    seed = config.seed if dataset.seed is None else dataset.seed
+    agent_config = dataset.agent
+    if dataset.max_turns > 1 and dataset.user is None:
+        raise ConfigError(f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
+    agent = await registry.model(
+        agent_config.model, api_base=agent_config.api_base, api_key=_secret(agent_config.api_key), params=agent_config.params
+    )
+    entry = registry.resolve(agent_config.model).entry
+    system = _system_prompt(name, dataset, tools.domain)
+    toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
+    timeout = config.timeouts.tool
+
+    def make_world(task: Task) -> World:
+        if dataset.mode == "wrong_tool":
+            return EmptyWorld(Toolset(task.tools or ()))
+        return tools.make_world(timeout) if dataset.mode == "positive" else EmptyWorld(NO_TOOLS)
+
+    scorers: list[Scorer] = []
+    if dataset.mode != "positive":
+        scorers.append(AbstentionScorer())
+    elif tools.domain is not None:
+        world_seed = lambda task: seeds.derive(seed, name, task.id, "world")  # noqa: E731
+        scorers.append(StateScorer(lambda: tools.make_world(timeout), tools.domain.offered, world_seed))
+    monitor = None
+    if config.enable_monitor:
+        monitor = MonitorRules(
+            config.monitor_max_no_tool_turns if dataset.mode == "positive" and len(toolset) else 0,
+            config.monitor_max_repeats,
+            config.monitor_max_empty_replies,
+            config.monitor_rule_detection,
+        )
+    judge = None
+    if config.enable_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
+        judge = await registry.model(config.monitor_judge_model)
+    make_user, user_name = (None, None)
+    if dataset.max_turns > 1 and dataset.user is not None:
+        make_user, user_name = await _user_maker(dataset.user, registry)
+    rule = ReasoningRule(agent_config.reasoning or entry.reasoning)
+    count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
+    sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
+    plan = Plan(
+        name=name,
+        tasks=tasks,
+        task_count=count,
+        output_path=dataset.output_path or Path("outputs") / f"{name}.jsonl",
+        system=system,
+        toolset=toolset,
+        make_world=make_world,
+        agent=agent,
+        agent_name=agent_config.model,
+        sampling=sampling,
+        reasoning=rule,
+        make_user=make_user,
+        user_name=user_name,
+        monitor=monitor,
+        judge=judge,
+        strategy=Chain(dataset.samples),
+        samples=dataset.samples,
+        scorers=scorers,
+        max_turns=dataset.max_turns,
+        max_steps=dataset.max_steps_per_turn,
+        mode=dataset.mode,
+        seed=seed,
+        episode_timeout=config.timeouts.episode,
+        reader=CallReader(toolset),
+        identity={},
+    )
+    identity = {
+        "agent.model": agent_config.model,
+        "agent.params": dict(agent_config.params),
+        "agent.sampling": msgspec.to_builtins(sampling),
+        "agent.reasoning": str(rule),
+        "user": dataset.user.model_dump(mode="json", exclude={"api_key", "api_base"}) if dataset.user else None,
+        "max_turns": dataset.max_turns,
+        "max_steps_per_turn": dataset.max_steps_per_turn,
+        "mode": dataset.mode,
+        "seed": seed,
+        "system prompt and tools": hashlib.sha256(plan.prompt).hexdigest()[:16],
+    }
+    return dataclasses.replace(plan, identity=identity)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DatasetTools:
+    """Where a dataset's tools come from."""
+
+    toolset: Toolset
+    domain: Domain | None
+    make_world: Callable[[float], World]
+
+
+def load_tools(name: str, dataset: Dataset) -> DatasetTools:
+    """The tools that a dataset names: a domain's, Python functions, or none."""
+    if dataset.mcp_domain is not None:
+        base = dataset.base_path or SHIPPED / "single_domain"
+        domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
+        servers = MockServers(domain)
+        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout))
+    for reference in dataset.tools:
+        if ":" not in reference:
+            raise ConfigError(
+                f"datasets.{name}.tools: {reference!r} is neither module:function nor, without mcp_domain, a server; "
+                f"set mcp_domain to use the servers of a domain"
+            )
+    functions = {reference.partition(":")[2]: import_function(reference) for reference in dataset.tools}
+    toolset = Toolset(tuple(spec_of(function, tool) for tool, function in functions.items()))
+    if not functions:
+        return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))
+    return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
+
+
+def tasks_path(name: str, dataset: Dataset) -> Path:
+    """Where a dataset's tasks are."""
+    if dataset.path is not None:
+        return dataset.path
+    if dataset.mcp_domain is None:
+        raise ConfigError(f"datasets.{name}.path: missing; expected a JSONL file of tasks")
+    return (dataset.base_path or SHIPPED / "single_domain") / "queries" / f"{dataset.mcp_domain}.jsonl"
+
+
+def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:
+    """The sampling parameters of a request, from a config section and the registry's defaults."""
+    extra = {**extra_body, **keys.extra_body}
+    if keys.enable_thinking:
+        extra["enable_thinking"] = True
+    if keys.thinking is not None:
+        extra["thinking"] = keys.thinking
+    return Sampling(
+        temperature=keys.temperature,
+        top_p=keys.top_p,
+        top_k=keys.top_k,
+        min_p=keys.min_p,
+        max_tokens=keys.max_tokens or max_tokens,
+        presence_penalty=keys.presence_penalty,
+        frequency_penalty=keys.frequency_penalty,
+        repetition_penalty=keys.repetition_penalty,
+        stop=tuple(keys.stop),
+        logprobs=getattr(keys, "logprobs", False),
+        top_logprobs=getattr(keys, "top_logprobs", None),
+        tool_choice=getattr(keys, "tool_choice", None),
+        parallel_tool_calls=getattr(keys, "parallel_tool_calls", None),
+        extra=extra,
+    )
+
+
+async def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
+    if config.kind == "builtin":
+        return BuiltinUser, "builtin/user"
+    if config.kind == "person":
+        return lambda task, seed: PersonUser(brief=task.user_system_prompt), "person"
+    if config.kind == "scripted":
+        lines = config.messages
+
+        def make_scripted(task: Task, seed: int) -> User:
+            opening = sum(1 for message in task.messages if message.role == "user")
+            return ScriptedUser(lines or task.user_turns, opening)
+
+        return make_scripted, "scripted"
+    model = await registry.model(config.model, api_base=config.api_base, api_key=_secret(config.api_key))
+    entry = registry.resolve(config.model).entry
+    sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
+    guidelines = config.custom_guidelines
+    return lambda task, seed: ModelUser(model, sampling, task, seed, guidelines), config.model
+
+
+def _system_prompt(name: str, dataset: Dataset, domain: Domain | None) -> str | None:
+    path = dataset.agent.system_prompt_file
+    if path is None:
+        return domain.policy if domain is not None else None
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
+
+
+def _secret(value: Any) -> str | None:
+    return None if value is None else str(value.get_secret_value())

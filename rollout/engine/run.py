@@ -1,0 +1,206 @@
+"""A run on disk: opening a run directory, going on with what is there, and saying at the end what came out.
+
+`resume` goes on in the directory as it is, after checking that it is the same run. Without it, whatever is there (the
+directory and the output files) is moved aside first; nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.config.schema import Config
+from rollout.engine.control import Control
+from rollout.engine.engine import Engine
+from rollout.engine.journal import Journal, open_journal
+from rollout.engine.observer import Observer
+from rollout.engine.output import Output, move_aside
+from rollout.engine.plan import Plan, make_plan
+from rollout.engine.summary import Summary, summarize
+from rollout.errors import ConfigError, JournalError
+from rollout.models.registry import Registry
+
+PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "xllamacpp")
+
+
+class Opened(msgspec.Struct):
+    """What a caller gets: the engine to run, and where things lie."""
+
+    engine: Engine
+    plans: list[Plan]
+    run_dir: Path
+    moved: list[tuple[Path, Path]]
+    """What was moved aside: old name, new name."""
+    mended: int = 0
+    """Lines of output files that were completed from the journal."""
+    summary: Summary | None = None
+    """What came out; there once the run is left."""
+
+
+def run_dir_of(config: Config, config_path: Path) -> Path:
+    """The run directory of a configuration."""
+    if config.run_dir is not None:
+        return config.run_dir
+    return (config.checkpoint_dir or Path("runs")) / config_path.stem
+
+
+@contextlib.asynccontextmanager
+async def open_run(
+    config: Config,
+    run_dir: Path,
+    *,
+    datasets: Sequence[str] | None = None,
+    resume: bool,
+    observers: Sequence[Observer] = (),
+) -> AsyncIterator[Opened]:
+    """Make everything ready to run; on leaving, let go of everything. Run `opened.engine` inside, read `opened.summary` after."""
+    names = list(config.datasets) if datasets is None else list(datasets)
+    moved: list[tuple[Path, Path]] = []
+    async with Registry(
+        config.models,
+        timeouts=config.timeouts,
+        retries=config.retries,
+        local=config.local,
+        log_dir=run_dir / "logs",
+    ) as registry:
+        plans = [await make_plan(name, config.datasets[name], config, registry) for name in names]
+        _refuse_shared_outputs(plans)
+        if not resume:
+            for path in (run_dir, *(plan.output_path for plan in plans)):
+                aside = move_aside(path)
+                if aside is not None:
+                    moved.append((path, aside))
+        journal = open_journal(run_dir, sync=config.journal_sync, keep_nodes=config.use_checkpoints)
+        try:
+            _check_identity(journal, plans, run_dir)
+            mended = sum(journal.attach(plan.name, Output(plan.output_path)) for plan in plans)
+            for plan in plans:
+                write_blob(run_dir, plan.prompt)
+            _write_run_file(run_dir, config, plans)
+            engine = Engine(
+                plans,
+                journal,
+                max_workers=config.max_workers,
+                control=Control(config.max_cost),
+                grace=config.timeouts.grace,
+                observers=observers,
+            )
+            for row in journal.counts():
+                engine.control.cost += row[6]
+            opened = Opened(engine, plans, run_dir, moved, mended)
+            yield opened
+            await journal.flush()
+            opened.summary = finish_files(journal, plans, run_dir)
+        finally:
+            await journal.close()
+
+
+def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summary:
+    """Write what is a view of the whole journal: the failed trajectories and the summary."""
+    write_atomic(run_dir / "failed.jsonl", b"".join(line for plan in plans for line in journal.failed_lines(plan.name)))
+    summary = summarize(journal.counts(), {plan.name: plan.total for plan in plans})
+    write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary), indent=2))
+    return summary
+
+
+def write_blob(run_dir: Path, data: bytes) -> str:
+    """Keep a large text under its hash, once. Returns the name."""
+    name = hashlib.sha256(data).hexdigest()[:16]
+    path = run_dir / "blobs" / f"{name}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+    return name
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Write a file so that at any instant its name means either the old content or the new."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def _refuse_shared_outputs(plans: Sequence[Plan]) -> None:
+    owners: dict[Path, str] = {}
+    for plan in plans:
+        path = plan.output_path.resolve()
+        if path in owners:
+            raise ConfigError(f"datasets.{plan.name}.output_path: {plan.output_path} is also that of {owners[path]}")
+        owners[path] = plan.name
+
+
+def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> None:
+    """A resumed run must be the same run: what shapes its data may not have changed."""
+    for plan in plans:
+        key = f"identity:{plan.name}"
+        before = journal.meta(key)
+        now = msgspec.json.encode(plan.identity, order="sorted").decode()
+        if before is None:
+            journal.set_meta(key, now)
+            journal.set_meta(f"output:{plan.name}", str(plan.output_path.resolve()))
+            continue
+        if before != now:
+            old, new = msgspec.json.decode(before), msgspec.json.decode(now)
+            changed = [f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in new if old.get(name) != new[name]]
+            raise JournalError(
+                f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
+                "Use --no-resume to start anew (the old run is moved aside), or another run_dir"
+            )
+        output = journal.meta(f"output:{plan.name}")
+        if output != str(plan.output_path.resolve()):
+            raise JournalError(
+                f"{run_dir}: dataset {plan.name!r} wrote to {output} before; its output_path is now {plan.output_path}. "
+                "Put it back, use --no-resume, or choose another run_dir"
+            )
+
+
+def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> None:
+    """What ran, on what, with what. Every start of the same run is added; secrets are masked by their type."""
+    path = run_dir / "run.json"
+    starts: list[Any] = []
+    if path.exists():
+        with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError):
+            starts = msgspec.json.decode(path.read_bytes())["starts"]
+    versions = {}
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    starts.append(
+        {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "host": socket.gethostname(),
+            "python": platform.python_version(),
+            "command": sys.argv,
+            "versions": versions,
+            "git": _git_commit(),
+        }
+    )
+    document = {
+        "seed": config.seed,
+        "datasets": {plan.name: {"tasks": str(plan.tasks.path), "fingerprint": plan.tasks.fingerprint} for plan in plans},
+        "config": config.model_dump(mode="json"),
+        "starts": starts,
+    }
+    write_atomic(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+
+
+def _git_commit() -> str | None:
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False  # noqa: S607
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,155 @@
+"""What is said: messages, tool calls and tools, as small frozen records.
+
+These are the words that every room shares, so this module knows nobody. A record is parsed once, where it enters, and
+is never validated again. Its JSON form is the chat-completions form that servers, the seed's JSONL and trainers use;
+`encode_message` makes it, once for each message, and views only join what was encoded.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Role = Literal["system", "user", "assistant", "tool"]
+JSON = dict[str, Any]
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One call that an assistant message asks for. `arguments` is the text the model wrote, valid JSON or not."""
+
+    id: str
+    name: str
+    arguments: str = "{}"
+
+
+class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One message. Only the fields of its role are set."""
+
+    role: Role
+    content: str | None = None
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    reasoning: str | None = None
+    images: tuple[str, ...] = ()
+    """Names of blobs, never the bytes."""
+
+    def without_reasoning(self) -> Message:
+        """The same message as a later turn's context shows it when reasoning is cleared."""
+        return self if self.reasoning is None else msgspec.structs.replace(self, reasoning=None)
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as it is offered to a model."""
+
+    name: str
+    description: str = ""
+    parameters: JSON = msgspec.field(default_factory=lambda: {"type": "object", "properties": {}})
+    is_write: bool | None = None
+    """Whether it changes the world; None where nobody said."""
+
+    def to_json(self) -> JSON:
+        """The form that is sent: `{"type": "function", "function": {…}}`."""
+        return {
+            "type": "function",
+            "function": {"name": self.name, "description": self.description, "parameters": self.parameters},
+        }
+
+    @staticmethod
+    def from_json(entry: JSON) -> ToolSpec:
+        """Read the form that `to_json` writes, and the bare inner object that some files hold."""
+        function = entry.get("function", entry)
+        return ToolSpec(
+            name=function["name"],
+            description=function.get("description") or "",
+            parameters=function.get("parameters") or {"type": "object", "properties": {}},
+        )
+
+
+class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a world answered to one call, under that call's id."""
+
+    call_id: str
+    content: str
+    is_error: bool = False
+    images: tuple[str, ...] = ()
+    error_kind: str | None = None
+    """`unknown_tool`, `bad_arguments`, `timeout`, `crash`, or what the tool itself reported (`tool`)."""
+
+    def to_message(self) -> Message:
+        """The observation that the agent reads."""
+        return Message(role="tool", content=self.content, tool_call_id=self.call_id, images=self.images)
+
+
+def message_to_json(message: Message) -> JSON:
+    """The chat-completions form of a message, as a plain dict."""
+    out: JSON = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        out["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        out["tool_call_id"] = message.tool_call_id
+    if message.reasoning is not None:
+        out["reasoning_content"] = message.reasoning
+    if message.images:
+        out["images"] = list(message.images)
+    return out
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_message(message: Message) -> bytes:
+    """The chat-completions form of a message, as JSON bytes."""
+    return _encoder.encode(message_to_json(message))
+
+
+def message_from_json(entry: JSON) -> Message:
+    """Read one message of a task file or a saved trajectory. Raises KeyError or TypeError on what is no message."""
+    calls = tuple(
+        ToolCall(
+            id=call.get("id") or f"call_{index}",
+            name=call["function"]["name"],
+            arguments=_as_text(call["function"].get("arguments")),
+        )
+        for index, call in enumerate(entry.get("tool_calls") or ())
+    )
+    return msgspec.convert(
+        {
+            "role": entry["role"],
+            "content": entry.get("content"),
+            "tool_calls": calls,
+            "tool_call_id": entry.get("tool_call_id"),
+            "reasoning": entry.get("reasoning_content") or entry.get("reasoning"),
+            "images": tuple(entry.get("images") or ()),
+        },
+        Message,
+    )
+
+
+def _as_text(arguments: Any) -> str:
+    if arguments is None:
+        return "{}"
+    return arguments if isinstance(arguments, str) else _encoder.encode(arguments).decode()
+
+
+class Toolset:
+    """The tools that one agent is offered, with the bytes that say so to a server."""
+
+    __slots__ = ("by_name", "specs", "wire")
+
+    def __init__(self, specs: tuple[ToolSpec, ...] = ()) -> None:
+        self.specs = specs
+        self.by_name = {spec.name: spec for spec in specs}
+        self.wire = _encoder.encode([spec.to_json() for spec in specs]) if specs else b""
+        if len(self.by_name) != len(specs):
+            twice = sorted({spec.name for spec in specs if [s.name for s in specs].count(spec.name) > 1})
+            raise ValueError(f"tool names must be unique; offered twice: {', '.join(twice)}")
+
+    def __len__(self) -> int:
+        return len(self.specs)
+
+
+NO_TOOLS = Toolset()

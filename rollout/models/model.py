@@ -1,0 +1,79 @@
+"""The contract of a model, and what it is asked."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from rollout.messages import JSON, Message, Toolset
+from rollout.tasks.task import Task
+from rollout.trajectories.generation import Generation
+
+__all__ = ["Capability", "Generation", "Model", "Request", "Sampling"]
+
+
+class Capability(enum.Enum):
+    """What a model can do beyond answering a chat."""
+
+    TOKEN_IDS = "token_ids"
+    LOGPROBS = "logprobs"
+    TOKEN_IN = "token_in"
+    IMAGES = "images"
+    WEIGHT_VERSION = "weight_version"
+
+
+class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the answer is sampled. None leaves it to the server. `extra` goes into the request body as it is."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    min_p: float | None = None
+    max_tokens: int | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = None
+    stop: tuple[str, ...] = ()
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    tool_choice: str | None = None
+    parallel_tool_calls: bool | None = None
+    extra: JSON = msgspec.field(default_factory=dict)
+
+
+class Request(msgspec.Struct):
+    """One question to a model.
+
+    `messages` and `wire` are the same conversation, as records and as encoded JSON objects, in the order sent. Both
+    belong to the episode's view and grow with it: a model reads them during the call and keeps no reference.
+    """
+
+    messages: Sequence[Message]
+    wire: Sequence[bytes]
+    tools: Toolset
+    sampling: Sampling
+    seed: int | None = None
+    task: Task | None = None
+    """For the built-in models, which play what the task says. Never sent to a server."""
+
+
+class Model(Protocol):
+    """Who answers. An implementation is safe to call from many episodes at once and keeps no state of any of them.
+
+    It raises `ModelError` or `DeadlineError` and nothing else, marks an error transient only where the same request
+    may succeed later, and lets a cancellation through at once, giving back whatever it held.
+    """
+
+    name: str
+    capabilities: frozenset[Capability]
+
+    async def generate(self, request: Request) -> Generation:
+        """Answer the conversation. The tool calls of the answer have ids that are unique within it."""
+        ...
+
+    async def close(self) -> None:
+        """Give back connections and processes. Called once, by who opened the model."""
+        ...

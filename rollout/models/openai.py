@@ -1,0 +1,343 @@
+"""The direct path: any OpenAI-compatible chat-completions server, by one pooled aiohttp client.
+
+The request body is joined from pieces that were encoded before: each message once when it entered the view, the tools
+once for a dataset, the sampling parameters once for a model. The answer is parsed once, by msgspec, into typed slots;
+whatever does not fit is a transient `ModelError`, because a proxy in trouble sends such things. Nothing here retries or
+limits: `rollout.models.guard` does that for every kind of model.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from typing import Any
+
+import aiohttp
+import msgspec
+
+from rollout.errors import ContextLengthError, DeadlineError, ModelError
+from rollout.messages import Message, ToolCall
+from rollout.models.model import Capability, Request, Sampling
+from rollout.secrets import redact
+from rollout.trajectories.generation import FinishReason, Generation, Tokens, Usage
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+_FINISH: dict[str | None, FinishReason] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "content_filter": "content_filter",
+    "abort": "abort",
+}
+_TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_OVERLOAD_STATUS = frozenset({429, 503, 529})
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(msgspec.Struct):
+    function: _Function
+    id: str | None = None
+
+
+class _Part(msgspec.Struct):
+    text: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    content: str | list[_Part] | None = None
+    tool_calls: list[_Call] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _TokenLogprob(msgspec.Struct):
+    logprob: float
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_TokenLogprob] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Answer
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class _PromptDetails(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _CompletionDetails(msgspec.Struct):
+    reasoning_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _PromptDetails | None = None
+    completion_tokens_details: _CompletionDetails | None = None
+
+
+class _Response(msgspec.Struct):
+    choices: list[_Choice]
+    usage: _Usage | None = None
+    prompt_token_ids: list[int] | None = None
+
+
+class HttpPool:
+    """The one HTTP client of a run, shared by all direct models and opened when first used."""
+
+    def __init__(self, connect_timeout: float = 10.0) -> None:
+        self._connect_timeout = connect_timeout
+        self._session: aiohttp.ClientSession | None = None
+
+    def session(self) -> aiohttp.ClientSession:
+        """The live session. How many requests are open at once is the limiter's business, not the connector's."""
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=55, ttl_dns_cache=300),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                skip_auto_headers=("User-Agent", "Accept"),
+            )
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+
+class OpenAIModel:
+    """A model behind `POST {api_base}/chat/completions`."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        pool: HttpPool,
+        api_base: str,
+        api_model: str,
+        api_key: str | None = None,
+        timeout: float = 120.0,
+        send_seed: bool = True,
+        token_ids: bool = False,
+        constrain_tools: bool = False,
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        self.name = name
+        self.capabilities = frozenset(
+            {Capability.LOGPROBS, Capability.IMAGES} | ({Capability.TOKEN_IDS} if token_ids else set())
+        )
+        self._pool = pool
+        self._url = api_base.rstrip("/") + "/chat/completions"
+        self._timeout = aiohttp.ClientTimeout(total=timeout)
+        self._deadline = timeout
+        self._send_seed = send_seed
+        self._token_ids = token_ids
+        self._constrain_tools = constrain_tools
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
+        if api_key:
+            self._headers["Authorization"] = f"Bearer {api_key}"
+        self._head = b'{"model":' + msgspec.json.encode(api_model) + b',"messages":['
+        self._is_openai = "api.openai.com" in api_base
+        self._tails: dict[tuple[int, int], tuple[Sampling, Any, bytes]] = {}
+
+    async def generate(self, request: Request) -> Generation:
+        body = self._head + b",".join(request.wire) + self._tail(request)
+        if self._send_seed and request.seed is not None:
+            body += b',"seed":%d' % request.seed
+        body += b"}"
+        started = time.perf_counter()
+        raw = await self._post(body)
+        latency = time.perf_counter() - started
+        try:
+            response = _decode(raw)
+        except msgspec.MsgspecError as error:
+            raise ModelError(f"{self.name}: the answer is not a chat completion: {error}", transient=True) from error
+        if not response.choices:
+            raise ModelError(f"{self.name}: the answer has no choices", transient=True)
+        return self._read(response, request, latency)
+
+    async def close(self) -> None:
+        """The pool is closed by who opened it."""
+
+    async def _post(self, body: bytes) -> bytes:
+        try:
+            async with self._pool.session().post(
+                self._url, data=body, headers=self._headers, timeout=self._timeout
+            ) as answer:
+                if (answer.content_length or 0) > MAX_ANSWER_BYTES:
+                    raise ModelError(f"{self.name}: an answer of {answer.content_length} bytes was refused")
+                raw = await answer.read()
+                if answer.status != 200:
+                    raise self._refusal(answer.status, raw, answer.headers.get("Retry-After"))
+                return raw
+        except TimeoutError as error:
+            raise DeadlineError(f"{self.name}: no whole answer within {self._deadline:g} s", transient=True) from error
+        except aiohttp.InvalidURL as error:
+            raise ModelError(f"{self.name}: {self._url!r} is not a URL") from error
+        except (aiohttp.ClientError, OSError) as error:
+            text = redact(f"{self.name}: connection to {self._url} failed: {error or type(error).__name__}")
+            raise ModelError(text, transient=True) from error
+
+    def _refusal(self, status: int, raw: bytes, retry_after: str | None) -> ModelError:
+        text = redact(_error_text(raw))
+        message = f"{self.name}: HTTP {status}: {text}"
+        if status in (400, 413, 422) and _is_about_length(text):
+            return ContextLengthError(message, status=status)
+        return ModelError(
+            message,
+            transient=status in _TRANSIENT_STATUS,
+            retry_after=_seconds(retry_after),
+            status=status,
+            is_overload=status in _OVERLOAD_STATUS,
+        )
+
+    def _tail(self, request: Request) -> bytes:
+        key = (id(request.sampling), id(request.tools))
+        known = self._tails.get(key)
+        # The cached objects are kept alive beside the bytes, so an id can never come to mean another object.
+        if known is not None:
+            return known[2]
+        if len(self._tails) > 256:
+            self._tails.clear()
+        fields = self._fields(request)
+        tail = b"]"
+        if len(request.tools) and not self._constrain_tools:
+            tail += b',"tools":' + request.tools.wire
+        if fields:
+            tail += b"," + msgspec.json.encode(fields)[1:-1]
+        self._tails[key] = (request.sampling, request.tools, tail)
+        return tail
+
+    def _fields(self, request: Request) -> dict[str, Any]:
+        sampling = request.sampling
+        fields: dict[str, Any] = msgspec.to_builtins(sampling)
+        fields.pop("extra", None)
+        if self._is_openai and "max_tokens" in fields:
+            fields["max_completion_tokens"] = fields.pop("max_tokens")
+        if not len(request.tools):
+            fields.pop("tool_choice", None)
+            fields.pop("parallel_tool_calls", None)
+        elif self._constrain_tools:
+            from rollout.models.constrained import response_format
+
+            fields["response_format"] = response_format(request.tools.specs)
+        if self._token_ids:
+            fields["return_token_ids"] = True
+            fields["logprobs"] = True
+        fields.update(sampling.extra)
+        return fields
+
+    def _read(self, response: _Response, request: Request, latency: float) -> Generation:
+        choice = response.choices[0]
+        answer = choice.message
+        content = answer.content
+        if isinstance(content, list):
+            content = "".join(part.text or "" for part in content) or None
+        calls: tuple[ToolCall, ...] = ()
+        if answer.tool_calls:
+            calls = _read_calls([(call.id, call.function.name, call.function.arguments) for call in answer.tool_calls])
+        elif self._constrain_tools and len(request.tools) and content:
+            from rollout.models.constrained import parse_constrained
+
+            content, asked = parse_constrained(content)
+            calls = _read_calls([(None, name, arguments) for name, arguments in asked], seed=request.seed)
+        message = Message(
+            role="assistant",
+            content=content,
+            tool_calls=calls,
+            reasoning=answer.reasoning_content or answer.reasoning or None,
+        )
+        tokens = None
+        logprobs = choice.logprobs.content if choice.logprobs is not None else None
+        if response.prompt_token_ids or choice.token_ids or logprobs:
+            tokens = Tokens(
+                prompt_ids=tuple(response.prompt_token_ids or ()),
+                completion_ids=tuple(choice.token_ids or ()),
+                logprobs=tuple(entry.logprob for entry in logprobs or ()),
+            )
+        return Generation(
+            message=message,
+            finish_reason=_FINISH.get(choice.finish_reason, "unknown"),
+            usage=_read_usage(response.usage),
+            model=self.name,
+            latency=latency,
+            seed=request.seed,
+            tokens=tokens,
+        )
+
+
+_decode = msgspec.json.Decoder(_Response).decode
+
+
+def _read_calls(asked: list[tuple[str | None, str, str | dict[str, Any] | None]], seed: int | None = None) -> tuple[ToolCall, ...]:
+    """Tool calls with ids of their own: some servers send none, or the same one twice."""
+    calls: list[ToolCall] = []
+    seen: set[str] = set()
+    for index, (call_id, name, arguments) in enumerate(asked):
+        if not call_id or call_id in seen:
+            call_id = f"{call_id or f'call_{seed or 0}'}_{index}"
+        seen.add(call_id)
+        if not isinstance(arguments, str):
+            arguments = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
+        calls.append(ToolCall(id=call_id, name=name, arguments=arguments))
+    return tuple(calls)
+
+
+def _read_usage(usage: _Usage | None) -> Usage:
+    if usage is None:
+        return Usage()
+    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    return Usage(
+        prompt_tokens=usage.prompt_tokens or 0,
+        completion_tokens=usage.completion_tokens or 0,
+        cached_tokens=(prompt.cached_tokens or 0) if prompt is not None else 0,
+        reasoning_tokens=(completion.reasoning_tokens or 0) if completion is not None else 0,
+    )
+
+
+def _error_text(raw: bytes) -> str:
+    """The server's own words, short: `error.message`, `message`, `detail`, or the start of whatever came."""
+    try:
+        body = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return raw[:300].decode("utf-8", "replace")
+    if isinstance(body, dict):
+        error = body.get("error", body)
+        if isinstance(error, dict):
+            code = error.get("code") or error.get("type") or ""
+            text = str(error.get("message") or error.get("detail") or error)
+            return f"{text} ({code})"[:500] if code else text[:500]
+        return str(error)[:500]
+    return str(body)[:300]
+
+
+def _is_about_length(text: str) -> bool:
+    # The one place where a text decides: providers have no common code for it.
+    lowered = text.lower()
+    return "context_length_exceeded" in lowered or "context length" in lowered or "maximum context" in lowered or (
+        "exceed" in lowered and "context" in lowered
+    )
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Seconds from a Retry-After header: a number or an HTTP date. A header that is neither is no wish."""
+    if retry_after is None:
+        return None
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,219 @@
+"""From a model's name in a config to the object that answers.
+
+A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. Kinds: `builtin/…` plays
+here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM. One name is
+one object for the whole run, so that its limits hold over all datasets.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from rollout.config.load import is_placeholder
+from rollout.config.schema import LocalModel, ModelEntry, Retries, Timeouts
+from rollout.errors import ConfigError
+from rollout.models.builtin import OracleModel
+from rollout.models.guard import GuardedModel
+from rollout.models.limits import Limiter
+from rollout.models.model import Model
+from rollout.models.openai import HttpPool, OpenAIModel
+from rollout.models.prices import find_price
+from rollout.retry import RetryPolicy
+
+DIRECT: dict[str, tuple[str | None, str]] = {
+    "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "deepseek": ("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
+    "vllm": (None, "VLLM_API_KEY"),
+    "sglang": (None, "SGLANG_API_KEY"),
+    "llamacpp": (None, "LLAMACPP_API_KEY"),
+}
+"""Providers that speak chat completions: their address, and where their key is looked for."""
+
+
+class Resolved(msgspec.Struct, frozen=True):
+    """What a name means."""
+
+    name: str
+    kind: Literal["builtin", "local", "direct", "litellm"]
+    entry: ModelEntry
+    api_model: str
+    api_base: str | None = None
+    api_key: str | None = None
+
+    def __repr__(self) -> str:
+        return f"Resolved({self.name!r}, {self.kind!r})"
+
+
+class Registry:
+    """The models of a run. An async context manager: leaving it closes connections and local servers."""
+
+    def __init__(
+        self,
+        entries: Mapping[str, ModelEntry],
+        *,
+        timeouts: Timeouts | None = None,
+        retries: Retries | None = None,
+        local: LocalModel | None = None,
+        log_dir: Path | None = None,
+    ) -> None:
+        self._entries = entries
+        self._timeouts = timeouts or Timeouts()
+        retries = retries or Retries()
+        self._policy = RetryPolicy(retries.attempts, retries.first_wait, retries.max_wait, retries.max_elapsed)
+        self._local_config = local or LocalModel()
+        self._log_dir = log_dir
+        self._pool = HttpPool(self._timeouts.connect)
+        self._models: dict[tuple[str, ...], Model] = {}
+        self._limiters: dict[str, Limiter] = {}
+        self._local: object | None = None
+
+    async def __aenter__(self) -> Registry:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        for model in self._models.values():
+            await model.close()
+        if self._local is not None:
+            await self._local.__aexit__(None, None, None)  # type: ignore[attr-defined]
+        await self._pool.close()
+
+    def resolve(self, name: str, api_base: str | None = None, api_key: str | None = None) -> Resolved:
+        """What a name means; raises ConfigError where it means nothing. Asks nobody."""
+        provider, slash, rest = name.partition("/")
+        if provider == "builtin":
+            if rest not in ("oracle", "user"):
+                raise ConfigError(f"model {name!r}: the built-in models are builtin/oracle and builtin/user")
+            return Resolved(name, "builtin", ModelEntry(), rest)
+        if provider == "local":
+            return Resolved(name, "local", self._entries.get(name, ModelEntry(constrain_tools=True)), rest)
+        entry = self._entries.get(name)
+        if entry is None and slash and rest in self._entries and self._entries[rest].provider == provider:
+            entry = self._entries[rest]
+        if entry is None and not slash:
+            known = ", ".join(sorted(self._entries)) or "none"
+            raise ConfigError(f"model {name!r} is not in the registry (known: {known}) and names no provider/model")
+        if entry is None:
+            entry = ModelEntry(provider=provider)
+        api_model = entry.model or (rest if slash and provider == entry.provider else name)
+        api_key = api_key or (entry.api_key.get_secret_value() if entry.api_key is not None else None)
+        api_base = api_base or entry.api_base
+        if entry.provider in DIRECT or entry.api_base is not None and entry.provider == "openai":
+            base, variable = DIRECT[entry.provider]
+            return Resolved(
+                name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable)
+            )
+        return Resolved(name, "litellm", entry, f"{entry.provider}/{api_model}", api_base, api_key)
+
+    def check(self, name: str, api_base: str | None = None, api_key: str | None = None) -> list[str]:
+        """What would keep this model from answering, as far as it can be known without asking it."""
+        try:
+            found = self.resolve(name, api_base, api_key)
+        except ConfigError as error:
+            return [str(error)]
+        problems = []
+        if found.kind == "direct":
+            if found.api_base is None:
+                problems.append(f"model {name!r}: no api_base; put it into the models registry")
+            elif is_placeholder(found.api_base):
+                problems.append(f"model {name!r}: api_base is still the example's placeholder ({found.api_base})")
+            if found.api_key is None and found.api_base in {base for base, _ in DIRECT.values() if base}:
+                variable = DIRECT[found.entry.provider][1]
+                problems.append(f"model {name!r}: no api_key; set {variable} or put it into the models registry")
+            elif found.api_key is not None and is_placeholder(found.api_key):
+                problems.append(f"model {name!r}: api_key is still the example's placeholder")
+        elif found.kind == "litellm":
+            problems += _check_litellm(found)
+        elif found.kind == "local":
+            problems += _check_local(self._local_config)
+        return problems
+
+    async def model(
+        self,
+        name: str,
+        *,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        params: Mapping[str, float] | None = None,
+    ) -> Model:
+        """The object that answers for this name."""
+        key = (name, api_base or "", api_key or "", repr(sorted((params or {}).items())))
+        if key not in self._models:
+            self._models[key] = await self._build(self.resolve(name, api_base, api_key), params)
+        return self._models[key]
+
+    async def _build(self, found: Resolved, params: Mapping[str, float] | None) -> Model:
+        if found.kind == "builtin":
+            return OracleModel(params)
+        entry = found.entry
+        timeout = entry.timeout or self._timeouts.request
+        api_base = await self._start_local() if found.kind == "local" else found.api_base
+        backend: Model
+        if found.kind == "litellm":
+            from rollout.models.litellm import LiteLLMModel
+
+            backend = LiteLLMModel(
+                found.api_model, api_key=found.api_key, api_base=api_base, timeout=timeout, send_seed=entry.send_seed
+            )
+        elif api_base is None:
+            raise ConfigError(f"model {found.name!r}: no api_base; put it into the models registry")
+        else:
+            backend = OpenAIModel(
+                found.name,
+                pool=self._pool,
+                api_base=api_base,
+                api_model=found.api_model,
+                api_key=found.api_key,
+                timeout=timeout,
+                send_seed=entry.send_seed,
+                token_ids=entry.token_ids,
+                constrain_tools=entry.constrain_tools,
+                headers=entry.headers,
+            )
+        limiter = self._limiters.setdefault(found.name, Limiter(entry.max_concurrency, entry.rpm, entry.tpm))
+        price = find_price(entry, found.name, f"{entry.provider}/{found.api_model}", found.api_model)
+        return GuardedModel(backend, limiter, self._policy, price)
+
+    async def _start_local(self) -> str:
+        from rollout.models.local import LocalServer
+
+        if self._local is None:
+            config = self._local_config
+            server = LocalServer(
+                model_path=config.model_path,
+                threads=config.threads,
+                parallel=config.parallel,
+                context=config.context,
+                log_file=self._log_dir / "local-server.log" if self._log_dir is not None else None,
+            )
+            await server.__aenter__()
+            self._local = server
+        return str(self._local.url)  # type: ignore[attr-defined]
+
+
+def _check_litellm(found: Resolved) -> list[str]:
+    from rollout.models.litellm import load_litellm
+
+    try:
+        litellm = load_litellm()
+    except ConfigError as error:
+        return [f"model {found.name!r}: {error}"]
+    if found.api_key is not None:
+        return []
+    state = litellm.validate_environment(model=found.api_model)
+    missing = state.get("missing_keys") or []
+    return [f"model {found.name!r}: no api_key; set {' or '.join(missing)}"] if missing else []
+
+
+def _check_local(config: LocalModel) -> list[str]:
+    import importlib.util
+
+    if importlib.util.find_spec("xllamacpp") is None:
+        return ["a local model needs the extra: pip install 'rollout[local]'"]
+    if config.model_path is not None and not config.model_path.is_file():
+        return [f"local.model_path: {config.model_path} is not a file"]
+    return []

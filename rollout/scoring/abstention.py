@@ -1,0 +1,16 @@
+"""Scoring of the modes in which the right thing is to call nothing: `no_tool` and `wrong_tool`."""
+
+from __future__ import annotations
+
+from rollout.scoring.scorer import Score, Trajectory
+from rollout.tasks.task import Task
+from rollout.worlds.world import World
+
+
+class AbstentionScorer:
+    """1 where the agent called no tool, 0 where it called one that could not have helped."""
+
+    async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
+        if trajectory.called:
+            return Score("abstention", 0.0, "a tool was called although none could help")
+        return Score("abstention", 1.0, "no tool was called")

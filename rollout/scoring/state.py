@@ -1,0 +1,105 @@
+"""Scoring by state: the world's tables after the episode against the tables after the reference actions.
+
+The reference is played once for each task, on a fresh world with the same seed, so ids made at run time come out alike.
+Reads leave no trace, so any way to the same end counts; a missing write, a wrong one and an extra one all show as rows
+that differ. A task whose reference actions do not run is unscored, never failed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rollout.worlds.calls import CallReader
+from rollout.errors import WorldError
+from rollout.messages import ToolCall
+from rollout.scoring.scorer import Score, Trajectory
+from rollout.tasks.task import Task, resolve_arguments
+from rollout.worlds.world import Invocation, World, WorldFactory
+
+KEPT_REFERENCES = 256
+SHOWN_ROWS = 5
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
+Tables = dict[str, Counter[bytes]]
+
+
+class StateScorer:
+    """Compares final tables with the reference's."""
+
+    def __init__(self, make_world: WorldFactory, offered: Callable[[str], str | None], seed_of: Callable[[Task], int]) -> None:
+        self._make_world = make_world
+        self._offered = offered
+        self._seed_of = seed_of
+        self._kept: OrderedDict[str, Tables | str] = OrderedDict()
+
+    async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
+        if task.actions is None or not hasattr(world, "tables"):
+            return None
+        reference = self._kept.get(task.id)
+        if reference is None:
+            reference = await self._play(task)
+            self._kept[task.id] = reference
+            if len(self._kept) > KEPT_REFERENCES:
+                self._kept.popitem(last=False)
+        if isinstance(reference, str):
+            return Score("state", None, reference)
+        differences = _compare(reference, _rows(world.tables()))
+        if not differences:
+            return Score("state", 1.0, "the final state is the reference's")
+        return Score("state", 0.0, f"the final state differs in {', '.join(differences)}", {"tables": differences})
+
+    async def _play(self, task: Task) -> Tables | str:
+        """The tables after the reference actions, or why there are none."""
+        world = self._make_world()
+        try:
+            opening = await world.open(task, self._seed_of(task))
+            reader = CallReader(opening.tools)
+            results: list[Any] = []
+            for index, action in enumerate(task.actions or ()):
+                try:
+                    arguments = resolve_arguments(action.arguments, results)
+                except (KeyError, IndexError, TypeError, ValueError) as error:
+                    return f"reference action {index} ({action.name}): its $from leads nowhere: {error!r}"
+                call = ToolCall(f"reference_{index}", self._offered(action.name) or action.name, _encode(arguments).decode())
+                read = reader.read(call)
+                if not isinstance(read, Invocation):
+                    return f"reference action {index} ({action.name}) cannot be called: {read.content}"
+                (result,) = await world.call([read])
+                if result.is_error:
+                    return f"reference action {index} ({action.name}) failed: {result.content[:200]}"
+                results.append(_value(result.content))
+            return _rows(world.tables())  # type: ignore[attr-defined]
+        except WorldError as error:
+            return f"the reference world could not be opened: {error}"
+        finally:
+            await world.close()
+
+
+def _rows(tables: dict[str, list[dict[str, Any]]]) -> Tables:
+    return {name: Counter(map(_encode, rows)) for name, rows in tables.items()}
+
+
+def _compare(reference: Tables, found: Tables) -> dict[str, Any]:
+    """The tables that differ, with a few of the rows on each side."""
+    differences: dict[str, Any] = {}
+    for name in sorted(reference.keys() | found.keys()):
+        wanted, got = reference.get(name, Counter()), found.get(name, Counter())
+        if wanted != got:
+            missing, extra = list((wanted - got).elements()), list((got - wanted).elements())
+            differences[name] = {
+                "missing": [msgspec.json.decode(row) for row in missing[:SHOWN_ROWS]],
+                "extra": [msgspec.json.decode(row) for row in extra[:SHOWN_ROWS]],
+                "missing_rows": len(missing),
+                "extra_rows": len(extra),
+            }
+    return differences
+
+
+def _value(content: str) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError:
+        return content

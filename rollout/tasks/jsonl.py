@@ -1,0 +1,128 @@
+"""Task files: one JSON object a line, of which only ids and places are kept in memory.
+
+A file is scanned once. What is wrong with a line (undecodable, no messages, an id that was there before) is a `Problem`
+with file and line, and the good lines still run. A task is decoded again when an episode asks for it, so the memory of
+a run does not grow with its number of tasks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError
+from rollout.messages import ToolSpec, message_from_json
+from rollout.tasks.task import Action, Task
+
+_decode = msgspec.json.Decoder().decode
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something a person should mend in a data file."""
+
+    where: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class TaskFile:
+    """The tasks of one JSONL file, in file order, each id once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ids: list[str] = []
+        self.problems: list[Problem] = []
+        self._places = array("Q")
+        self._fingerprint = hashlib.sha256()
+        try:
+            self._scan()
+        except OSError as error:
+            raise ConfigError(f"{path}: cannot read the tasks: {error.strerror or error}") from error
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Task]:
+        with self.path.open("rb") as file:
+            for place in self._places:
+                file.seek(place)
+                yield parse_task(_decode(file.readline()))
+
+    def read(self, index: int) -> Task:
+        """The task at this position of `ids`."""
+        with self.path.open("rb") as file:
+            file.seek(self._places[index])
+            line = file.readline()
+        task = parse_task(_decode(line))
+        if task.id != self.ids[index]:
+            raise ConfigError(f"{self.path}: changed while the run was going on (task {self.ids[index]!r} moved)")
+        return task
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all good lines."""
+        return self._fingerprint.hexdigest()[:16]
+
+    def _scan(self) -> None:
+        seen: dict[str, int] = {}
+        place = 0
+        with self.path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                start, place = place, place + len(line)
+                if not line.strip():
+                    continue
+                where = f"{self.path}:{number}"
+                try:
+                    task = parse_task(_decode(line))
+                except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
+                    self.problems.append(Problem(where, f"not a task: {_describe(error)}"))
+                    continue
+                if task.id in seen:
+                    first = seen[task.id]
+                    self.problems.append(Problem(where, f"id {task.id!r} is already on line {first}; this one is left out"))
+                    continue
+                seen[task.id] = number
+                self.ids.append(task.id)
+                self._places.append(start)
+                self._fingerprint.update(line.strip())
+
+
+def parse_task(entry: Any) -> Task:
+    """Read one decoded line. Raises KeyError, TypeError or msgspec's ValidationError on what is no task."""
+    if not isinstance(entry, dict):
+        raise TypeError(f"expected an object, got {type(entry).__name__}")
+    raw_messages = entry["messages"]
+    if not isinstance(raw_messages, list):
+        raise TypeError(f"messages: expected a list, got {type(raw_messages).__name__}")
+    messages = tuple(message_from_json(message) for message in raw_messages)
+    info = entry.get("task_info") or {}
+    actions = info.get("actions")
+    tools = entry.get("tools")
+    identifier = entry.get("id")
+    return Task(
+        id=str(identifier) if identifier not in (None, "") else _content_id(entry),
+        messages=messages,
+        user_system_prompt=entry.get("user_system_prompt") or "",
+        tools=None if tools is None else tuple(ToolSpec.from_json(tool) for tool in tools),
+        actions=None if actions is None else msgspec.convert(actions, tuple[Action, ...]),
+        user_turns=tuple(info.get("user_turns") or ()),
+        replies=tuple(info.get("replies") or ()),
+        communicate=tuple(info.get("communicate") or ()),
+        info=info,
+    )
+
+
+def _content_id(entry: dict[str, Any]) -> str:
+    """An id for a task that has none: two different tasks never get the same one, the same task always does."""
+    return hashlib.sha256(msgspec.json.encode(entry, order="sorted")).hexdigest()[:16]
+
+
+def _describe(error: Exception) -> str:
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)

@@ -1,0 +1,66 @@
+"""What one model call gave: the message, and everything a trainer or an auditor asks about it later."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from rollout.messages import Message
+
+FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "abort", "unknown"]
+
+
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Tokens, as the server counted them."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A try that failed before the one that succeeded. Attempts stay on record."""
+
+    kind: str
+    text: str
+    waited: float | None = None
+    status: int | None = None
+
+
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Token-exact record of one generation, where the server gives ids."""
+
+    prompt_ids: tuple[int, ...] = ()
+    completion_ids: tuple[int, ...] = ()
+    logprobs: tuple[float, ...] = ()
+
+
+class Generation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One answer of a model."""
+
+    message: Message
+    finish_reason: FinishReason = "stop"
+    usage: Usage = Usage()
+    cost: float = 0.0
+    model: str = ""
+    latency: float = 0.0
+    """Seconds from the request that succeeded to its whole answer."""
+    seed: int | None = None
+    tokens: Tokens | None = None
+    weight_version: str | None = None
+    failures: tuple[Failure, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the tokens are the ones the model was given and sampled, not a later re-encoding."""
+        return self.tokens is not None and bool(self.tokens.prompt_ids) and bool(self.tokens.completion_ids)

@@ -1,0 +1,100 @@
+"""The append-only tree: all attempts at one task.
+
+A node owns only what is new (one message, and for a generation how it came about) and points at its parent. Nothing is
+copied when a path grows, branches or is resumed, so the cost of a turn does not depend on how long the path is. What
+the model was sent, what a person reads and what is exported are views that walk a path; none of them changes it.
+
+A node's key is (episode, place): the episode that grew it and its place in that episode's part of the path. It is the
+primary key in the journal, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import msgspec
+
+from rollout.messages import Message
+from rollout.trajectories.generation import Generation
+
+NodeKind = Literal["root", "opening", "user", "generation", "tool"]
+UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
+
+
+class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is written down of a node."""
+
+    kind: NodeKind
+    message: Message | None = None
+    """None for the root, for a generation (which holds its own) and for a user who ended without a word."""
+    generation: Generation | None = None
+    """How the message came about, where a model made it: the agent's answers, a model user's words."""
+    end: UserEnd | None = None
+    """Set where the user ended the conversation."""
+    error_kind: str | None = None
+    """Set where a tool result is an error observation."""
+    marks: tuple[str, ...] = ()
+    """Remarks made at the time, such as faults of the simulated user."""
+
+    @property
+    def said(self) -> Message | None:
+        """The message that this node adds to the conversation. A model user's raw words stay in its generation."""
+        if self.kind == "generation" and self.generation is not None:
+            return self.generation.message
+        return self.message
+
+
+class Node:
+    """One node of a tree."""
+
+    __slots__ = ("body", "depth", "episode", "parent", "place")
+
+    def __init__(self, body: NodeBody, parent: Node | None, episode: int, place: int) -> None:
+        self.body = body
+        self.parent = parent
+        self.episode = episode
+        self.place = place
+        self.depth: int = 0 if parent is None else parent.depth + 1
+
+    def __repr__(self) -> str:
+        return f"Node({self.episode}.{self.place} {self.body.kind})"
+
+    def up(self) -> Iterator[Node]:
+        """This node, its parent, and so on to the root."""
+        node: Node | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+    def path(self) -> list[Node]:
+        """From the root to this node."""
+        nodes = list(self.up())
+        nodes.reverse()
+        return nodes
+
+
+class RolloutTree:
+    """The attempts at one task. `trunk` is where a fresh attempt starts: the last node of the task's opening."""
+
+    def __init__(self, task_id: str, opening: tuple[Message, ...]) -> None:
+        self.task_id = task_id
+        self.root = Node(NodeBody("root"), None, -1, 0)
+        node = self.root
+        for place, message in enumerate(opening, 1):
+            node = Node(NodeBody("opening", message=message), node, -1, place)
+        self.trunk = node
+        self.leaves: list[Node] = []
+
+    def append(self, parent: Node, body: NodeBody, episode: int, place: int) -> Node:
+        """Grow the tree by one node."""
+        return Node(body, parent, episode, place)
+
+    def add_leaf(self, leaf: Node) -> None:
+        """Note that an episode ended here."""
+        self.leaves.append(leaf)
+
+
+def path_messages(leaf: Node) -> list[Message]:
+    """Every message said on the way to `leaf`, whole, with all reasoning: what is saved."""
+    return [said for node in leaf.path() if (said := node.body.said) is not None]

@@ -1,0 +1,74 @@
+"""Reading tool calls: what the model wrote becomes an invocation, or an error observation that says what was wrong.
+
+The checks are the same for every world: the tool must be one that was offered (a name is never guessed), the arguments
+must be a JSON object, and they must fit the tool's schema. A schema that is itself broken checks nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from typing import Any
+
+import msgspec
+from jsonschema_rs import ValidationError, validator_for
+
+from rollout.messages import ToolCall, ToolResult, Toolset
+from rollout.worlds.results import failed_result
+from rollout.worlds.world import Invocation
+
+log = logging.getLogger(__name__)
+MAX_PROBLEMS = 3
+
+
+class CallReader:
+    """Reads the calls of one toolset."""
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._validators: dict[str, Any] = {}
+        for spec in toolset.specs:
+            self._validators[spec.name] = _compile(spec.name, spec.parameters)
+
+    def read(self, call: ToolCall) -> Invocation | ToolResult:
+        """The call, checked; or the error observation that answers it."""
+        if call.name not in self._validators:
+            return failed_result(call.id, "unknown_tool", self._unknown(call.name))
+        try:
+            arguments = msgspec.json.decode(call.arguments or "{}")
+        except msgspec.DecodeError as error:
+            text = f"{call.name}: the arguments are not valid JSON ({error}): {_short(call.arguments)}"
+            return failed_result(call.id, "bad_arguments", text)
+        except UnicodeEncodeError:
+            return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments hold broken characters")
+        if not isinstance(arguments, dict):
+            text = f"{call.name}: the arguments must be a JSON object, got {_short(call.arguments)}"
+            return failed_result(call.id, "bad_arguments", text)
+        validator = self._validators[call.name]
+        if validator is not None and not validator.is_valid(arguments):
+            problems = [_describe(error) for error, _ in zip(validator.iter_errors(arguments), range(MAX_PROBLEMS), strict=False)]
+            return failed_result(call.id, "bad_arguments", f"{call.name}: {'; '.join(problems)}")
+        return Invocation(call.id, call.name, arguments)
+
+    def _unknown(self, name: str) -> str:
+        if not self._validators:
+            return f"There is no tool {name!r}: no tools are offered."
+        near = difflib.get_close_matches(name, self._validators, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return f"There is no tool {name!r}.{hint} Tools: {', '.join(self._validators)}."
+
+
+def _compile(name: str, schema: dict[str, Any]) -> Any:
+    try:
+        return validator_for(schema)
+    except (ValidationError, ValueError, TypeError) as error:
+        log.warning("tool %s: its parameter schema is not valid JSON schema; arguments are not checked (%s)", name, error)
+        return None
+
+
+def _describe(error: ValidationError) -> str:
+    where = "/".join(str(part) for part in error.instance_path)
+    return f"{where}: {error.message}" if where else error.message
+
+
+def _short(text: str, limit: int = 120) -> str:
+    return text if len(text) <= limit else text[:limit] + "…"

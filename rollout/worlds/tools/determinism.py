@@ -1,0 +1,103 @@
+"""Clock, uuids and randomness of mock servers, from the episode's seed.
+
+A mock server is a plain Python module that calls `uuid.uuid4()` or `datetime.now()` as it likes. When we load it, we put
+stand-ins into *its* globals (nobody else's): they ask the world whose call is running, by a context variable. So two
+episodes with the same seed get the same ids and times, and two episodes side by side do not disturb each other.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import datetime as real_datetime
+import random as real_random
+import time as real_time
+import types
+import uuid as real_uuid
+from typing import Any
+
+EASTERN = real_datetime.timezone(real_datetime.timedelta(hours=-5))
+NOW = real_datetime.datetime(2025, 1, 23, 15, 0, 0, tzinfo=EASTERN)
+"""The simulated present of the seed's servers: 2025-01-23 15:00:00 EST."""
+
+current_random: contextvars.ContextVar[real_random.Random] = contextvars.ContextVar("rollout_world_random")
+"""The generator of the world whose call is running."""
+
+
+def _uuid4() -> real_uuid.UUID:
+    return real_uuid.UUID(int=_random().getrandbits(128), version=4)
+
+
+def _random() -> real_random.Random:
+    return current_random.get(_unseeded)
+
+
+_unseeded = real_random.Random(0)
+
+
+class _FixedDatetime(real_datetime.datetime):
+    @classmethod
+    def now(cls, tz: real_datetime.tzinfo | None = None) -> real_datetime.datetime:  # type: ignore[override]
+        return NOW.replace(tzinfo=None) if tz is None else NOW.astimezone(tz)
+
+    @classmethod
+    def utcnow(cls) -> real_datetime.datetime:  # type: ignore[override]
+        return NOW.astimezone(real_datetime.UTC).replace(tzinfo=None)
+
+    @classmethod
+    def today(cls) -> real_datetime.datetime:  # type: ignore[override]
+        return NOW.replace(tzinfo=None)
+
+
+class _FixedDate(real_datetime.date):
+    @classmethod
+    def today(cls) -> real_datetime.date:  # type: ignore[override]
+        return NOW.date()
+
+
+class _Module(types.ModuleType):
+    """A module with some names replaced and all others the real module's."""
+
+    def __init__(self, real: types.ModuleType, **replaced: Any) -> None:
+        super().__init__(real.__name__)
+        self.__dict__.update(replaced)
+        self.__dict__["_real"] = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_real"], name)
+
+
+class _RandomModule(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        generator = _random()
+        return getattr(generator, name) if hasattr(generator, name) else getattr(real_random, name)
+
+
+def _timestamp() -> float:
+    return NOW.timestamp()
+
+
+_STAND_INS: list[tuple[Any, Any]] = [
+    (real_uuid, _Module(real_uuid, uuid4=_uuid4, uuid1=_uuid4)),
+    (real_uuid.uuid4, _uuid4),
+    (real_uuid.uuid1, _uuid4),
+    (real_random, _RandomModule("random")),
+    (real_random.random, lambda: _random().random()),
+    (real_random.randint, lambda a, b: _random().randint(a, b)),
+    (real_random.choice, lambda options: _random().choice(options)),
+    (real_time, _Module(real_time, time=_timestamp)),
+    (real_time.time, _timestamp),
+    (real_datetime, _Module(real_datetime, datetime=_FixedDatetime, date=_FixedDate)),
+    (real_datetime.datetime, _FixedDatetime),
+    (real_datetime.date, _FixedDate),
+]
+
+
+def make_deterministic(module: types.ModuleType) -> None:
+    """Replace clock, uuids and randomness in the globals of a module that we loaded."""
+    names = vars(module)
+    for name, value in list(names.items()):
+        for real, stand_in in _STAND_INS:
+            # `==` because random.random and friends are bound methods, made anew at each access.
+            if value is real or (callable(value) and callable(real) and value == real):
+                names[name] = stand_in
+                break

@@ -1,0 +1,165 @@
+"""A tool domain on disk, in the seed's layout: servers, tool lists, policy, database.
+
+A `Domain` is what all episodes of a dataset share and none of them changes: the server classes, the tools as they are
+offered, the policy. It is loaded once; everything that can be wrong with it is found then, with the file's name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+import types
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError
+from rollout.messages import ToolSpec, Toolset
+from rollout.worlds.tools.determinism import make_deterministic
+from rollout.worlds.tools.naming import match_server, offered_name, prefixes, split_fused
+
+SHIPPED = Path(__file__).parents[2] / "examples" / "datasets"
+
+
+class Route(msgspec.Struct, frozen=True):
+    """Where an offered tool lives."""
+
+    server: str
+    tool: str
+
+
+class Domain:
+    """One or several servers over one database, ready to make worlds of."""
+
+    def __init__(self, name: str, base_path: Path, servers: Sequence[str], policy: str | None) -> None:
+        self.name = name
+        self.base_path = base_path
+        self.servers = tuple(servers)
+        self.policy = policy
+        self.database_name = _database_name(base_path, self.servers, name)
+        self.classes = {server: _load_class(base_path, server) for server in self.servers}
+        self.routes: dict[str, Route] = {}
+        self.toolset = self._offer()
+
+    def _offer(self) -> Toolset:
+        short = prefixes(self.servers) if len(self.servers) > 1 else {}
+        specs: list[ToolSpec] = []
+        for server in self.servers:
+            for spec in read_tool_list(self.base_path / "tool_lists" / f"{server}.json"):
+                name = offered_name(short.get(server), spec.name)
+                if name in self.routes:
+                    taken = self.routes[name]
+                    raise ConfigError(
+                        f"{self.base_path}: {server}.{spec.name} and {taken.server}.{taken.tool} would both be offered "
+                        f"as {name!r}; rename one of them"
+                    )
+                self.routes[name] = Route(server, spec.name)
+                specs.append(msgspec.structs.replace(spec, name=name))
+        return Toolset(tuple(specs))
+
+    def offered(self, name: str) -> str | None:
+        """The offered name of a reference action's tool: bare, `Server.tool`, or offered already."""
+        if name in self.routes:
+            return name
+        server, dot, tool = name.partition(".")
+        for offered, route in self.routes.items():
+            if (dot and route.server == server and route.tool == tool) or (not dot and route.tool == name):
+                return offered
+        return None
+
+
+def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], policy: Path | None = None) -> Domain:
+    """Find and load what `mcp_domain` and `tools` name below `base_path`.
+
+    `tools` names the servers where given; otherwise they are read out of the (fused) domain name.
+    """
+    folder = base_path / "mcp_servers"
+    known = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    if not known:
+        raise ConfigError(f"{folder}: no servers found; expected <Domain>.py files in the seed's layout")
+    servers: list[str] = []
+    for wanted in tools:
+        server = match_server(wanted, known)
+        if server is None:
+            raise ConfigError(f"{folder}: no server for tools entry {wanted!r}; there are: {', '.join(known)}")
+        servers.append(server)
+    if not servers:
+        assert mcp_domain is not None
+        found = split_fused(mcp_domain, known)
+        if found is None:
+            raise ConfigError(f"{folder}: mcp_domain {mcp_domain!r} names no known servers; there are: {', '.join(known)}")
+        servers = found
+    name = mcp_domain or "_".join(servers)
+    policy_file = policy or find_policy(base_path, servers)
+    text = _read_text(policy_file) if policy_file is not None else None
+    return Domain(name, base_path, list(dict.fromkeys(servers)), text)
+
+
+def find_policy(base_path: Path, servers: Sequence[str]) -> Path | None:
+    """The policy of a set of servers: `A_B.md` is also found as `B_A.md`."""
+    for order in itertools.permutations(servers):
+        path = base_path / "policies" / f"{'_'.join(order)}.md"
+        if path.is_file():
+            return path
+    return None
+
+
+def read_tool_list(path: Path) -> list[ToolSpec]:
+    """The tools of one server, un-prefixed."""
+    try:
+        entries = msgspec.json.decode(path.read_bytes())
+        return [ToolSpec.from_json(entry) for entry in entries]
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the tool list: {error.strerror or error}") from error
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{path}: not a list of tools ({error}); expected [{{'type': 'function', …}}]") from error
+
+
+def _database_name(base_path: Path, servers: Sequence[str], name: str) -> str:
+    """What the server classes are given: the fused name in the order in which the database's folders have it."""
+    root = base_path / "database" / "outputs" / "relationships"
+    for order in itertools.permutations(servers):
+        if (root / "_".join(order)).is_dir():
+            return "_".join(order)
+    return name
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the policy: {error.strerror or error}") from error
+
+
+def _load_class(base_path: Path, server: str) -> type[Any]:
+    path = base_path / "mcp_servers" / f"{server}.py"
+    module = _load_module(path, server)
+    found = getattr(module, f"{server}Server", None)
+    if not isinstance(found, type):
+        raise ConfigError(f"{path}: has no class {server}Server")
+    if not callable(getattr(found, "invoke", None)):
+        raise ConfigError(f"{path}: {server}Server has no method invoke(session_id, tool_name, **arguments)")
+    return found
+
+
+def _load_module(path: Path, server: str) -> types.ModuleType:
+    name = f"mcp_servers.{server}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path}: cannot be loaded as a Python module")
+    module = importlib.util.module_from_spec(spec)
+    # dataclasses look their module up by name while the class body runs.
+    previous = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigError(f"{path}: failed while loading: {type(error).__name__}: {error}") from error
+    finally:
+        if previous is not None:
+            sys.modules[name] = previous
+    make_deterministic(module)
+    return module

@@ -1,0 +1,110 @@
+"""A world of plain Python functions: the simplest tools, for trusted code.
+
+The schema of a tool is its signature (read by pydantic), its description the docstring. `async` functions of one message
+run together; synchronous ones run in a bounded set of threads, so neither holds up the loop. Functions have no state
+of ours: a world of functions answers `state_key` with a hash of the calls made so far.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import hashlib
+import importlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError, ToolError
+from rollout.messages import ToolResult, ToolSpec, Toolset
+from rollout.tasks.task import Task
+from rollout.worlds.results import failed_result, to_result
+from rollout.worlds.world import Invocation, Opening, Snapshot
+
+THREADS = 64
+_threads: concurrent.futures.ThreadPoolExecutor | None = None
+
+
+def shared_threads() -> concurrent.futures.ThreadPoolExecutor:
+    """The threads that run synchronous tools, for all worlds together."""
+    global _threads
+    if _threads is None:
+        _threads = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="rollout-tool")
+    return _threads
+
+
+def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
+    """A function as a tool: signature = schema, docstring = description."""
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(function).json_schema()
+    schema.setdefault("type", "object")
+    schema.setdefault("properties", {})
+    return ToolSpec(
+        name=name or function.__name__, description=inspect.getdoc(function) or "", parameters=schema
+    )
+
+
+def import_function(reference: str) -> Callable[..., Any]:
+    """The function that `module:name` names."""
+    module_name, _, attribute = reference.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f"tool {reference!r} cannot be imported: {error}") from error
+    if not callable(found):
+        raise ConfigError(f"tool {reference!r} is not a function")
+    return found  # type: ignore[no-any-return]
+
+
+class FunctionWorld:
+    """Functions as tools."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], toolset: Toolset, timeout: float = 60.0) -> None:
+        self._functions = functions
+        self._toolset = toolset
+        self._timeout = timeout
+        self._history = hashlib.blake2b(digest_size=16)
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        return Opening(self._toolset)
+
+    async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+        for call in calls:
+            self._history.update(msgspec.json.encode((call.name, call.arguments), order="sorted"))
+        if len(calls) == 1:
+            return [await self._run(calls[0])]
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._run(call)) for call in calls]
+        return [task.result() for task in tasks]
+
+    async def _run(self, call: Invocation) -> ToolResult:
+        function = self._functions[call.name]
+        try:
+            async with asyncio.timeout(self._timeout):
+                if inspect.iscoroutinefunction(function):
+                    value = await function(**call.arguments)
+                else:
+                    loop = asyncio.get_running_loop()
+                    value = await loop.run_in_executor(shared_threads(), lambda: function(**call.arguments))
+        except TimeoutError:
+            return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
+        except ToolError as error:
+            return failed_result(call.call_id, "tool", str(error))
+        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the agent sees it
+            return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
+        return to_result(call.call_id, value)
+
+    async def snapshot(self) -> Snapshot | None:
+        return None
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        raise NotImplementedError("a world of functions has no snapshots")
+
+    def state_key(self) -> str:
+        return self._history.hexdigest()
+
+    async def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,146 @@
+"""A world of mock servers: the seed's Python classes, one session for each episode.
+
+The server's session object is the state: its tables, and whatever else it keeps there. Calls of one message run one
+after the other in the order asked, because they change that state. A server whose class says
+`isolates_sessions = True` is built once and shared; any other gets an instance for each episode, so that what it keeps
+outside its sessions cannot leak either. Calls run in a thread with a time limit, or directly on the loop for a server
+that says `is_quick = True` (a few microseconds, no I/O, no way to hang).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import hashlib
+import itertools
+import pickle
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from rollout.errors import WorldError
+from rollout.messages import ToolResult
+from rollout.tasks.task import Task
+from rollout.worlds.results import failed_result, to_result
+from rollout.worlds.tools.determinism import current_random
+from rollout.worlds.tools.domain import Domain
+from rollout.worlds.tools.functions import shared_threads
+from rollout.worlds.world import Invocation, Opening, Snapshot
+
+_sessions = itertools.count()
+
+
+class MockServers:
+    """The server objects of one domain in this process. Worlds borrow from here."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self._shared: dict[str, Any] = {}
+
+    def borrow(self, server: str) -> Any:
+        """A server object for one episode: the shared one where the class isolates sessions, else a new one."""
+        kind = self.domain.classes[server]
+        if getattr(kind, "isolates_sessions", False):
+            if server not in self._shared:
+                self._shared[server] = self._build(server, kind)
+            return self._shared[server]
+        return self._build(server, kind)
+
+    def _build(self, server: str, kind: type[Any]) -> Any:
+        try:
+            return kind(self.domain.database_name)
+        except Exception as error:
+            raise WorldError(f"{server}: the server could not start: {type(error).__name__}: {error}") from error
+
+
+class MockWorld:
+    """One episode's sessions on the servers of a domain."""
+
+    def __init__(self, servers: MockServers, timeout: float = 60.0) -> None:
+        self._servers = servers
+        self._domain = servers.domain
+        self._timeout = timeout
+        self._live: dict[str, Any] = {}
+        self._session = f"session-{next(_sessions)}"
+        self._random = random.Random(0)
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        self._random.seed(seed)
+        self._live = {server: self._servers.borrow(server) for server in self._domain.servers}
+        return Opening(self._domain.toolset)
+
+    async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+        return [await self._call(call) for call in calls]
+
+    async def _call(self, call: Invocation) -> ToolResult:
+        route = self._domain.routes[call.name]
+        server = self._live[route.server]
+        token = current_random.set(self._random)
+        try:
+            if getattr(server, "is_quick", False):
+                value = server.invoke(self._session, route.tool, **call.arguments)
+            else:
+                context = contextvars.copy_context()
+                work = asyncio.get_running_loop().run_in_executor(
+                    shared_threads(), lambda: context.run(server.invoke, self._session, route.tool, **call.arguments)
+                )
+                async with asyncio.timeout(self._timeout):
+                    value = await work
+        except TimeoutError:
+            return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
+        except Exception as error:  # noqa: BLE001 - a mock server may raise anything; the agent sees it
+            return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
+        finally:
+            current_random.reset(token)
+        return to_result(call.call_id, value)
+
+    def tables(self) -> dict[str, list[dict[str, Any]]]:
+        """All tables that the sessions see. A table that several servers hold is taken from each, under its name."""
+        tables: dict[str, list[dict[str, Any]]] = {}
+        for server, live in self._live.items():
+            databases = getattr(live._get_session(self._session), "databases", {})
+            for name in databases:
+                tables[name if name not in tables else f"{server}.{name}"] = databases[name]
+        return tables
+
+    async def snapshot(self) -> Snapshot | None:
+        state = {server: vars(live._get_session(self._session)) for server, live in self._live.items()}
+        data = pickle.dumps((state, self._random.getstate()), protocol=pickle.HIGHEST_PROTOCOL)
+        return Snapshot(data, self.state_key())
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        # Snapshots come from this world's own `snapshot`, in this run's own journal: never from outside.
+        state, randomness = pickle.loads(snapshot.data)  # noqa: S301
+        self._random.setstate(randomness)
+        for server, fields in state.items():
+            session = self._live[server]._get_session(self._session)
+            fields.pop("session_id", None)
+            vars(session).update(fields)
+        if self.state_key() != snapshot.state_key:
+            raise WorldError("the restored state is not the one that was saved")
+
+    def state_key(self) -> str:
+        digest = hashlib.blake2b(digest_size=16)
+        for server in sorted(self._live):
+            fields = vars(self._live[server]._get_session(self._session))
+            plain = {name: value for name, value in fields.items() if name != "session_id"}
+            digest.update(server.encode())
+            digest.update(_canonical(plain))
+        return digest.hexdigest()
+
+    async def close(self) -> None:
+        for live in self._live.values():
+            forget = getattr(live, "close_session", None)
+            if callable(forget):
+                forget(self._session)
+        self._live = {}
+
+
+def _plain(value: Any) -> Any:
+    """What msgspec does not encode by itself: a server's own classes, by their fields."""
+    return dict(value) if isinstance(value, dict) else vars(value) if hasattr(value, "__dict__") else repr(value)
+
+
+_canonical = msgspec.json.Encoder(enc_hook=_plain, order="sorted").encode
