@@ -15,7 +15,6 @@ import msgspec
 
 from rollout.errors import RolloutError
 
-
 T = TypeVar("T")
 
 

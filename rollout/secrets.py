@@ -12,7 +12,9 @@ import re
 
 MASK = "«secret»"
 _known: set[str] = set()
-_LOOKS_LIKE_KEY = re.compile(r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AKIA)[-_][A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+[A-Za-z0-9._\-]{8,}")
+_LOOKS_LIKE_KEY = re.compile(
+    r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AKIA)[-_][A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+[A-Za-z0-9._\-]{8,}"
+)
 
 
 def register(value: str) -> None:

@@ -16,15 +16,17 @@ from rollout.models.model import Model, Request, Sampling
 from rollout.trajectories.stop import StopReason
 
 _COMPLETION = re.compile(
-    r"(is there|was there|do you have) anything else|(have|enjoy) a (great|good|nice|wonderful|lovely) (day|one|rest|evening|"
-    r"weekend)|\bgood ?bye\b|\btake care\b|all (set|done)\b.{0,40}$|(your|the) request (has been|is now) (fully )?(completed|"
-    r"resolved)|thank(s| you) for (contacting|reaching out|calling)|glad (i|we) could help|happy to have helped",
+    r"(is there|was there|do you have) anything else|(have|enjoy) a (great|good|nice|wonderful|lovely) "
+    r"(day|one|rest|evening|weekend)|\bgood ?bye\b|\btake care\b|all (set|done)\b.{0,40}$|"
+    r"(your|the) request (has been|is now) (fully )?(completed|resolved)|"
+    r"thank(s| you) for (contacting|reaching out|calling)|"
+    r"glad (i|we) could help|happy to have helped",
     re.IGNORECASE,
 )
 _JUDGE_PROMPT = (
-    "You watch a conversation between a customer and an assistant. Decide whether it has reached its end: every wish of "
-    "the customer is settled or finally refused, and nothing is left to say but goodbye. Answer with one word: COMPLETE "
-    "if it has, CONTINUE if it has not."
+    "You watch a conversation between a customer and an assistant. Decide whether it has reached its end: every "
+    "wish of the customer is settled or finally refused, and nothing is left to say but goodbye. Answer with one "
+    "word: COMPLETE if it has, CONTINUE if it has not."
 )
 _JUDGE_WINDOW = 10
 _VERDICT = re.compile(r"\b(COMPLETE|CONTINUE)\b")

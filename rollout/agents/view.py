@@ -1,8 +1,8 @@
 """What the agent's model is sent: a view of the path that grows with it.
 
-A view keeps the messages in the order sent, as records and as encoded bytes side by side, so that a request joins bytes
-and encodes nothing. The reasoning rule shapes only this view; the tree keeps all reasoning. Clearing is done when a user
-message arrives and touches each message once in its life, so the cost of a turn stays flat.
+A view keeps the messages in the order sent, as records and as encoded bytes side by side, so that a request joins
+bytes and encodes nothing. The reasoning rule shapes only this view; the tree keeps all reasoning. Clearing is done
+when a user message arrives and touches each message once in its life, so the cost of a turn stays flat.
 """
 
 from __future__ import annotations

@@ -1,52 +1,66 @@
-"""The command `rollout`. One file a sub-command, imported only when that sub-command is called."""
+"""The command `rollout`: one file a sub-command, imported only when that sub-command is called.
+
+`rollout --help` lists the sub-commands from the table below and imports none of them, so it answers at once.
+"""
 
 from __future__ import annotations
 
+import difflib
 import importlib
-from typing import Any
-
-import click
+import sys
+from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
-    "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted, fault-injecting model for tests and benchmarks."),
+    "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }
-"""Each sub-command with where it lives and what `rollout --help` says of it without importing it."""
+"""Each sub-command with where it lives and what `rollout --help` says of it."""
+
+USAGE = """\
+Usage: rollout COMMAND [ARGS]...
+
+  Collect agent trajectories: conversations over tools, the web, reinforcement learning.
+
+Commands:
+{commands}
+
+Options:
+  --version    Show the version and exit.
+  -h, --help   Show this message and exit.
+
+Try it, with no key and no network:
+  rollout run configs/default.yml
+  rollout run configs/default.yml --dry-run
+
+`rollout COMMAND --help` tells more of each.
+"""
 
 
-class LazyGroup(click.Group):
-    """A group that knows its sub-commands by name and imports one when it is called."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Call the sub-command that the first argument names."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help"):
+        listed = "\n".join(f"  {name:<13}{summary}" for name, (_, summary) in COMMANDS.items())
+        sys.stdout.write(USAGE.format(commands=listed))
+        sys.exit(0 if words else 2)
+    if words[0] == "--version":
+        from importlib.metadata import version
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module_name, _, function = COMMANDS[cmd_name][0].partition(":")
-        return as_command(getattr(importlib.import_module(module_name), function), cmd_name)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, summary) for name, (_, summary) in COMMANDS.items()])
+        sys.stdout.write(f"rollout {version('rollout')}\n")
+        sys.exit(0)
+    if words[0] not in COMMANDS:
+        near = difflib.get_close_matches(words[0], COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        sys.stderr.write(f"rollout: there is no command {words[0]!r}.{hint} See `rollout --help`.\n")
+        sys.exit(2)
+    module_name, _, function = COMMANDS[words[0]][0].partition(":")
+    call_typed(getattr(importlib.import_module(module_name), function), words[1:], f"rollout {words[0]}")
 
 
-def as_command(function: Any, name: str | None = None) -> click.Command:
-    """A typed function as a command, by typer."""
+def call_typed(function: object, arguments: Sequence[str], program: str) -> None:
+    """Call a typed function as a command: its options are its parameters, read by typer."""
     import typer
 
     app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.command(name)(function)
-    return typer.main.get_command(app)
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="rollout")
-def main() -> None:
-    """Collect agent trajectories: conversations over tools, the web, reinforcement learning.
-
-    \b
-    Try it, with no key and no network:
-      rollout run configs/default.yml
-      rollout run configs/default.yml --dry-run
-    """
+    app.command()(function)  # type: ignore[type-var]
+    app(args=list(arguments), prog_name=program)

@@ -34,10 +34,10 @@ class DatasetCheck(msgspec.Struct):
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
-async def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
+def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     """Look at everything that a run of these datasets would use. Asks no model and writes nothing."""
-    async with Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry:
-        found = [_check(name, config.datasets[name], config, registry) for name in names]
+    registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
+    found = [_check(name, config.datasets[name], config, registry) for name in names]
     outputs: dict[Path, str] = {}
     for report in found:
         path = Path(report.output).resolve()

@@ -20,14 +20,22 @@ EXIT_FAILED = 1
 
 def run(
     config: Annotated[Path, typer.Argument(help="The YAML configuration.", show_default=False)],
-    dataset: Annotated[list[str] | None, typer.Option("--dataset", "-d", help="Only this dataset. May be repeated.")] = None,
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", "-d", help="Only this dataset. May be repeated.")
+    ] = None,
     resume: Annotated[
         bool | None,
-        typer.Option("--resume/--no-resume", "-r", help="Go on where the last run stopped, or move it aside and start anew. Default: the config's `resume`."),
+        typer.Option(
+            "--resume/--no-resume",
+            "-r",
+            help="Go on where the last run stopped, or move it aside and start anew. Default: the config's `resume`.",
+        ),
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the conversations as they happen.")] = False,
     no_colors: Annotated[bool, typer.Option("--no-colors", help="No colours, no live display.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything that can be wrong, print what would run, run nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything that can be wrong, print what would run, run nothing.")
+    ] = False,
 ) -> None:
     """Roll out the datasets of a config.
 
@@ -60,7 +68,7 @@ def run_config(
         if dry_run:
             from rollout.cli.check import check_config, show_check
 
-            report = asyncio.run(check_config(config, names))
+            report = check_config(config, names)
             return show_check(console, report)
         updates: dict[str, object] = {"verbose": config.verbose or verbose}
         if no_colors:
@@ -77,7 +85,9 @@ def _choose(config: Config, names: list[str] | None, path: Path) -> list[str]:
         raise ConfigError(f"{path}: datasets: there are none; expected at least one")
     unknown = [name for name in names or () if name not in config.datasets]
     if unknown:
-        raise ConfigError(f"{path}: no dataset {', '.join(map(repr, unknown))}; there are: {', '.join(config.datasets)}")
+        raise ConfigError(
+            f"{path}: no dataset {', '.join(map(repr, unknown))}; there are: {', '.join(config.datasets)}"
+        )
     return list(dict.fromkeys(names)) if names else list(config.datasets)
 
 
@@ -101,11 +111,15 @@ async def _roll_out(config: Config, path: Path, run_dir: Path, names: list[str],
     console = make_console(no_colors)
     set_up_logging(config.log_level, config.log_file, console)
     observers: list[Observer] = []
-    is_person = any(user is not None and user.kind == "person" for user in (config.datasets[name].user for name in names))
+    is_person = any(
+        user is not None and user.kind == "person" for user in (config.datasets[name].user for name in names)
+    )
     if is_person:
         config = config.model_copy(update={"max_workers": 1})
     if config.verbose:
-        observers.append(VerbosePrinter(make_console(no_colors or not config.verbose_colors), config.verbose_max_length))
+        observers.append(
+            VerbosePrinter(make_console(no_colors or not config.verbose_colors), config.verbose_max_length)
+        )
     interrupted: list[int] = []
     async with open_run(config, run_dir, datasets=names, resume=resume, observers=observers) as opened:
         for plan in opened.plans:
@@ -115,7 +129,9 @@ async def _roll_out(config: Config, path: Path, run_dir: Path, names: list[str],
             console.print(f"{old} was there already: moved to {new}", highlight=False, soft_wrap=True)
         engine = opened.engine
         if engine.progress.finished_before:
-            console.print(f"resuming: {engine.progress.finished_before} of {engine.progress.total} trajectories are finished")
+            console.print(
+                f"resuming: {engine.progress.finished_before} of {engine.progress.total} trajectories are finished"
+            )
         _listen(engine.control.pause, engine.cut, interrupted)
         live = not config.verbose and not is_person
         async with Display(console, engine.progress, engine.control, is_live=live):

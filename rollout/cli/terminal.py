@@ -55,7 +55,17 @@ def show_summary(console: Console, opened: Opened, config_path: Path, paused: st
     assert summary is not None
     table = Table(title="paused" if paused else "done", title_justify="left")
     table.add_column("dataset")
-    for column in ("planned", "completed", "truncated", "failed", "unfinished", "success", "turns", "tool calls", "cost"):
+    for column in (
+        "planned",
+        "completed",
+        "truncated",
+        "failed",
+        "unfinished",
+        "success",
+        "turns",
+        "tool calls",
+        "cost",
+    ):
         table.add_column(column, justify="right")
     for name, found in summary.datasets.items():
         table.add_row(name, *_cells(found))
@@ -76,7 +86,7 @@ def show_summary(console: Console, opened: Opened, config_path: Path, paused: st
         console.print(f"{summary.total.unfinished} unfinished{why}; go on with: [bold]{command}[/]", highlight=False)
     elif summary.total.failed:
         console.print(
-            f"{summary.total.failed} failed, see {opened.run_dir / 'failed.jsonl'}; try them again with: [bold]{command}[/]",
+            f"{summary.total.failed} failed, see {opened.run_dir / 'failed.jsonl'}; try again with: [bold]{command}[/]",
             highlight=False,
             soft_wrap=True,
         )

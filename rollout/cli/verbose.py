@@ -1,7 +1,7 @@
 """`--verbose`: conversations on the terminal as they happen, one conversation's lines kept together.
 
-One conversation has the floor and is printed as it happens; the others are kept until it ends, then the next one gets the
-floor and what it has said so far is printed at once. So nothing interleaves and nothing is lost.
+One conversation has the floor and is printed as it happens; the others are kept until it ends, then the next one gets
+the floor and what it has said so far is printed at once. So nothing interleaves and nothing is lost.
 """
 
 from __future__ import annotations

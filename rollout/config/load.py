@@ -29,7 +29,7 @@ M = TypeVar("M", bound=BaseModel)
 class RegistryFile(Section):
     """The file that `models_config_file` names."""
 
-    models: dict[str, ModelEntry] = {}
+    models: dict[str, ModelEntry] = {}  # noqa: RUF012 - pydantic copies it
 
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
@@ -66,12 +66,16 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
                 return "$"
             found = environment.get(name, default)
             if found is None:
-                raise ConfigError(f"{where}: the environment variable {name} is not set; set it, or write ${{{name}:-default}}")
+                raise ConfigError(
+                    f"{where}: the environment variable {name} is not set; set it, or write ${{{name}:-default}}"
+                )
             return found
 
         return _VARIABLE.sub(replace, value)
     if isinstance(value, dict):
-        return {key: expand(inner, environment, f"{where}.{key}" if where else str(key)) for key, inner in value.items()}
+        return {
+            key: expand(inner, environment, f"{where}.{key}" if where else str(key)) for key, inner in value.items()
+        }
     if isinstance(value, list):
         return [expand(inner, environment, f"{where}[{index}]") for index, inner in enumerate(value)]
     return value
@@ -85,7 +89,7 @@ def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) ->
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text: {error.reason}") from error
     try:
-        raw = yaml.load(text, _UniqueKeyLoader)  # noqa: S506 - derives from SafeLoader
+        raw = yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
     except (RecursionError, ValueError) as error:
@@ -176,12 +180,14 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
             try:
                 is_twice = key in seen
             except TypeError:
                 continue
             if is_twice and key_node.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} stands here twice", key_node.start_mark)
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {key!r} stands here twice", key_node.start_mark
+                )
             seen.add(key)
         return super().construct_mapping(node, deep)

@@ -171,7 +171,7 @@ class Dataset(Section):
     tools: list[str] = []
     """Servers of the domain, by name; without `mcp_domain`: Python functions, as `module:function`."""
     base_path: Path | None = None
-    """The folder that holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
+    """Holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
     policy: Path | None = None
     """A policy file other than the domain's own."""
     agent: Annotated[Agent, BeforeValidator(_model_shorthand)] = Agent()

@@ -1,8 +1,8 @@
 """The engine: admits episodes, up to `max_workers` at once, until every task has its trajectories.
 
 Workers take the next episode when they are free and end when there is none, so memory follows the number of live
-episodes, not of tasks. A strategy that wants more episodes after a leaf gets new workers. What goes wrong in one episode
-stays in it; only a journal that cannot be written stops the run.
+episodes, not of tasks. A strategy that wants more episodes after a leaf gets new workers. What goes wrong in one
+episode stays in it; only a journal that cannot be written stops the run.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -111,9 +111,9 @@ class Engine:
             self._plant(grove, grove.plan.strategy.begin(grove.tree))
         return self._due.popleft()
 
-    def _plant(self, grove: _Grove, expansions: Sequence[Expansion] | object) -> None:
+    def _plant(self, grove: _Grove, expansions: Iterable[Expansion]) -> None:
         finished = self._finished[grove.plan.name]
-        for expansion in expansions:  # type: ignore[attr-defined]
+        for expansion in expansions:
             for _ in range(expansion.count):
                 number, grove.next_number = grove.next_number, grove.next_number + 1
                 trajectory = trajectory_id(grove.task.id, number)

@@ -1,7 +1,7 @@
 """One episode: the live execution that grows one path of a tree to a leaf.
 
-What happens next is always read off the path's last node: after a user's or a tool's message the agent answers; after an
-answer that asks for tools they are called; after any other answer the user speaks. All other state (the view, the
+What happens next is always read off the path's last node: after a user's or a tool's message the agent answers; after
+an answer that asks for tools they are called; after any other answer the user speaks. All other state (the view, the
 dialogue, the counters, the monitor) is fed by `_absorb`, node by node, and by nothing else. So resuming is no special
 case: the saved nodes are absorbed, the world is brought back by replaying the calls, and the loop goes on.
 
@@ -104,7 +104,9 @@ class Episode:
             head = self._head(scores)
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
-            done = Finished(self._plan.name, self.id, head, line, is_failed, self._count.numbers(bool(head.metadata["scored"])))
+            done = Finished(
+                self._plan.name, self.id, head, line, is_failed, self._count.numbers(bool(head.metadata["scored"]))
+            )
             await self._journal.settle(self._journal.finish(done))
             return head
         finally:

@@ -1,16 +1,16 @@
 """The journal: the one truth of a run, in SQLite (WAL), written by one thread in groups.
 
-What is kept: for each task its tree (the opening), for each attempt an episode, for each episode its nodes in order, and
-for each finished attempt a trajectory with the head of its line. Rows are only ever added, but for a failed trajectory
-whose later attempt takes its place.
+What is kept: for each task its tree (the opening), for each attempt an episode, for each episode its nodes in order,
+and for each finished attempt a trajectory with the head of its line. Rows are only ever added, but for a failed
+trajectory whose later attempt takes its place.
 
 How it is written: `put` only collects rows. A few milliseconds later the collected group goes to the writer thread,
 which inserts it in one transaction and then appends the finished lines to their output files. So a line in a file is
 always backed by a committed row that knows the line's place, never the other way round: after a crash the file can
 only be too short, and is completed from the nodes. Rows put together in one call are committed together.
 
-How it is waited for: an episode waits (`settle`) for its last generation to be committed before it asks for the next, so
-a killed run has at most one generation for each live episode to pay for again. A commit survives the death of the
+How it is waited for: an episode waits (`settle`) for its last generation to be committed before it asks for the next,
+so a killed run has at most one generation for each live episode to pay for again. A commit survives the death of the
 process at any instant; with `sync="full"` also the death of the machine.
 """
 
@@ -119,7 +119,7 @@ class Journal:
         self.commits = 0
 
     def _next_id(self, table: str) -> int:
-        return int(self._db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0])  # noqa: S608
+        return int(self._db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0])
 
     # ---- adding -------------------------------------------------------------------------------------------------
 
@@ -219,7 +219,8 @@ class Journal:
     def _trajectory_row(self, done: Finished, place: int | None) -> tuple[Any, ...]:
         head = done.head
         return (
-            done.dataset, head.id, done.episode, head.status, head.stop_reason, head.success, *done.numbers, time.time(),
+            done.dataset, head.id, done.episode, head.status, head.stop_reason, head.success, *done.numbers,
+            time.time(),
             _body_encoder.encode(head), None if self._keep_nodes else done.line, place,
             None if place is None else len(done.line),
         )  # fmt: skip
@@ -236,7 +237,7 @@ class Journal:
             chunk = rows[start : start + size]
             values = ",".join([one] * size)
             self._db.execute(
-                f"INSERT OR REPLACE INTO {table} VALUES {values}",  # noqa: S608
+                f"INSERT OR REPLACE INTO {table} VALUES {values}",
                 [cell for row in chunk for cell in row],
             )
             start += size
@@ -271,7 +272,8 @@ class Journal:
     def unfinished(self, dataset: str) -> dict[str, SavedEpisode]:
         """The newest attempt of each trajectory that was begun and is not finished, failed ones included."""
         rows = self._db.execute(
-            "SELECT e.id, e.tree, t.task, e.trajectory, e.attempt, e.seed FROM episodes e JOIN trees t ON t.id = e.tree "
+            "SELECT e.id, e.tree, t.task, e.trajectory, e.attempt, e.seed FROM episodes e "
+            "JOIN trees t ON t.id = e.tree "
             "LEFT JOIN trajectories d ON d.dataset = t.dataset AND d.id = e.trajectory "
             "WHERE t.dataset = ? AND (d.id IS NULL OR d.status = 'failed') ORDER BY e.id",
             (dataset,),
@@ -358,7 +360,9 @@ def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", k
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         os.close(lock)
-        raise JournalError(f"{run_dir}: another process is running this run; wait for it or choose another run_dir") from error
+        raise JournalError(
+            f"{run_dir}: another process is running this run; wait for it or choose another run_dir"
+        ) from error
     path = run_dir / "journal.db"
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)

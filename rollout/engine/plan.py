@@ -114,7 +114,10 @@ async def make_plan(name: str, dataset: Dataset, config: Config, registry: Regis
     if dataset.max_turns > 1 and dataset.user is None:
         raise ConfigError(f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
     agent = await registry.model(
-        agent_config.model, api_base=agent_config.api_base, api_key=_secret(agent_config.api_key), params=agent_config.params
+        agent_config.model,
+        api_base=agent_config.api_base,
+        api_key=_secret(agent_config.api_key),
+        params=agent_config.params,
     )
     entry = registry.resolve(agent_config.model).entry
     system = _system_prompt(name, dataset, tools.domain)

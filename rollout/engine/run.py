@@ -65,7 +65,7 @@ async def open_run(
     resume: bool,
     observers: Sequence[Observer] = (),
 ) -> AsyncIterator[Opened]:
-    """Make everything ready to run; on leaving, let go of everything. Run `opened.engine` inside, read `opened.summary` after."""
+    """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after."""
     names = list(config.datasets) if datasets is None else list(datasets)
     moved: list[tuple[Path, Path]] = []
     async with Registry(
@@ -153,7 +153,9 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             continue
         if before != now:
             old, new = msgspec.json.decode(before), msgspec.json.decode(now)
-            changed = [f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in new if old.get(name) != new[name]]
+            changed = [
+                f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in new if old.get(name) != new[name]
+            ]
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
                 "Use --no-resume to start anew (the old run is moved aside), or another run_dir"
@@ -161,7 +163,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
         output = journal.meta(f"output:{plan.name}")
         if output != str(plan.output_path.resolve()):
             raise JournalError(
-                f"{run_dir}: dataset {plan.name!r} wrote to {output} before; its output_path is now {plan.output_path}. "
+                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has {plan.output_path}. "
                 "Put it back, use --no-resume, or choose another run_dir"
             )
 
@@ -189,7 +191,9 @@ def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> Non
     )
     document = {
         "seed": config.seed,
-        "datasets": {plan.name: {"tasks": str(plan.tasks.path), "fingerprint": plan.tasks.fingerprint} for plan in plans},
+        "datasets": {
+            plan.name: {"tasks": str(plan.tasks.path), "fingerprint": plan.tasks.fingerprint} for plan in plans
+        },
         "config": config.model_dump(mode="json"),
         "starts": starts,
     }
@@ -198,9 +202,7 @@ def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> Non
 
 def _git_commit() -> str | None:
     try:
-        found = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False  # noqa: S607
-        )
+        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.SubprocessError):
         return None
     return found.stdout.strip() or None

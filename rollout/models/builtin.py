@@ -1,9 +1,9 @@
 """`builtin/oracle`: an agent that plays a task's reference actions. No model, no key, no network.
 
-It reads the conversation, finds the first reference action of this turn that was not called yet, and calls it with a short
-sentence; when the turn's actions are done it says the task's reply. Everything follows from the conversation and the
-request's seed, so the same run comes out twice. It understands nothing: it is the embedded default that makes the whole
-engine run, and a source of *known* errors for everything that has to notice errors.
+It reads the conversation, finds the first reference action of this turn that was not called yet, and calls it with a
+short sentence; when the turn's actions are done it says the task's reply. Everything follows from the conversation
+and the request's seed, so the same run comes out twice. It understands nothing: it is the embedded default that makes
+the whole engine run, and a source of *known* errors for everything that has to notice errors.
 
 Errors come in chosen proportions (`params`), each the probability that one answer goes wrong that way:
 `wrong_argument`, `unknown_tool`, `malformed_call`, `void_turn`, `stop_early`, `repeat`.
@@ -25,7 +25,13 @@ from rollout.tasks.task import Action, Task, resolve_arguments
 from rollout.trajectories.generation import Generation
 
 ERRORS = ("wrong_argument", "unknown_tool", "malformed_call", "void_turn", "stop_early", "repeat")
-_LEAD_INS = ("Let me check that.", "One moment, please.", "I'll look into it.", "Just a second.", "I'll take care of it.")
+_LEAD_INS = (
+    "Let me check that.",
+    "One moment, please.",
+    "I'll look into it.",
+    "Just a second.",
+    "I'll take care of it.",
+)
 _CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else can I do for you?")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 

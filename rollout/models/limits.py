@@ -50,9 +50,7 @@ class Window:
 class Limiter:
     """The gate in front of one model's server. `enter` before a request, exactly one `leave` after it."""
 
-    def __init__(
-        self, max_concurrency: int | None = None, rpm: float | None = None, tpm: float | None = None
-    ) -> None:
+    def __init__(self, max_concurrency: int | None = None, rpm: float | None = None, tpm: float | None = None) -> None:
         self.ceiling = float(max_concurrency) if max_concurrency is not None else float("inf")
         self.limit = self.ceiling
         self.in_flight = 0

@@ -81,7 +81,9 @@ class LiteLLMModel:
             choice = response.choices[0]
             answer = choice.message
             calls = tuple(
-                ToolCall(id=call.id or f"call_{index}", name=call.function.name, arguments=call.function.arguments or "{}")
+                ToolCall(
+                    id=call.id or f"call_{index}", name=call.function.name, arguments=call.function.arguments or "{}"
+                )
                 for index, call in enumerate(answer.tool_calls or ())
             )
             usage = response.usage
@@ -112,7 +114,7 @@ def load_litellm() -> Any:
     """The package, quiet and without its own look at the network."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
-        import litellm
+        import litellm  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ConfigError("this model needs LiteLLM: pip install 'rollout[litellm]'") from error
     litellm.suppress_debug_info = True

@@ -279,7 +279,9 @@ class OpenAIModel:
 _decode = msgspec.json.Decoder(_Response).decode
 
 
-def _read_calls(asked: list[tuple[str | None, str, str | dict[str, Any] | None]], seed: int | None = None) -> tuple[ToolCall, ...]:
+def _read_calls(
+    asked: list[tuple[str | None, str, str | dict[str, Any] | None]], seed: int | None = None
+) -> tuple[ToolCall, ...]:
     """Tool calls with ids of their own: some servers send none, or the same one twice."""
     calls: list[ToolCall] = []
     seen: set[str] = set()
@@ -324,8 +326,11 @@ def _error_text(raw: bytes) -> str:
 def _is_about_length(text: str) -> bool:
     # The one place where a text decides: providers have no common code for it.
     lowered = text.lower()
-    return "context_length_exceeded" in lowered or "context length" in lowered or "maximum context" in lowered or (
-        "exceed" in lowered and "context" in lowered
+    return (
+        "context_length_exceeded" in lowered
+        or "context length" in lowered
+        or "maximum context" in lowered
+        or ("exceed" in lowered and "context" in lowered)
     )
 
 

@@ -1,8 +1,8 @@
 """From a model's name in a config to the object that answers.
 
-A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. Kinds: `builtin/…` plays
-here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM. One name is
-one object for the whole run, so that its limits hold over all datasets.
+A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. Kinds: `builtin/…`
+plays here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM.
+One name is one object for the whole run, so that its limits hold over all datasets.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -24,6 +24,9 @@ from rollout.models.model import Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
 from rollout.retry import RetryPolicy
+
+if TYPE_CHECKING:
+    from rollout.models.local import LocalServer
 
 DIRECT: dict[str, tuple[str | None, str]] = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
@@ -70,7 +73,7 @@ class Registry:
         self._pool = HttpPool(self._timeouts.connect)
         self._models: dict[tuple[str, ...], Model] = {}
         self._limiters: dict[str, Limiter] = {}
-        self._local: object | None = None
+        self._local: LocalServer | None = None
 
     async def __aenter__(self) -> Registry:
         return self
@@ -79,7 +82,7 @@ class Registry:
         for model in self._models.values():
             await model.close()
         if self._local is not None:
-            await self._local.__aexit__(None, None, None)  # type: ignore[attr-defined]
+            await self._local.__aexit__(None, None, None)
         await self._pool.close()
 
     def resolve(self, name: str, api_base: str | None = None, api_key: str | None = None) -> Resolved:
@@ -102,11 +105,9 @@ class Registry:
         api_model = entry.model or (rest if slash and provider == entry.provider else name)
         api_key = api_key or (entry.api_key.get_secret_value() if entry.api_key is not None else None)
         api_base = api_base or entry.api_base
-        if entry.provider in DIRECT or entry.api_base is not None and entry.provider == "openai":
+        if entry.provider in DIRECT or (entry.api_base is not None and entry.provider == "openai"):
             base, variable = DIRECT[entry.provider]
-            return Resolved(
-                name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable)
-            )
+            return Resolved(name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable))
         return Resolved(name, "litellm", entry, f"{entry.provider}/{api_model}", api_base, api_key)
 
     def check(self, name: str, api_base: str | None = None, api_key: str | None = None) -> list[str]:
@@ -192,7 +193,7 @@ class Registry:
             )
             await server.__aenter__()
             self._local = server
-        return str(self._local.url)  # type: ignore[attr-defined]
+        return self._local.url
 
 
 def _check_litellm(found: Resolved) -> list[str]:

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from rollout.worlds.calls import CallReader
 from rollout.errors import WorldError
 from rollout.messages import ToolCall
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.task import Task, resolve_arguments
+from rollout.worlds.calls import CallReader
 from rollout.worlds.world import Invocation, World, WorldFactory
 
 KEPT_REFERENCES = 256
@@ -29,7 +29,9 @@ Tables = dict[str, Counter[bytes]]
 class StateScorer:
     """Compares final tables with the reference's."""
 
-    def __init__(self, make_world: WorldFactory, offered: Callable[[str], str | None], seed_of: Callable[[Task], int]) -> None:
+    def __init__(
+        self, make_world: WorldFactory, offered: Callable[[str], str | None], seed_of: Callable[[Task], int]
+    ) -> None:
         self._make_world = make_world
         self._offered = offered
         self._seed_of = seed_of
@@ -63,7 +65,9 @@ class StateScorer:
                     arguments = resolve_arguments(action.arguments, results)
                 except (KeyError, IndexError, TypeError, ValueError) as error:
                     return f"reference action {index} ({action.name}): its $from leads nowhere: {error!r}"
-                call = ToolCall(f"reference_{index}", self._offered(action.name) or action.name, _encode(arguments).decode())
+                call = ToolCall(
+                    f"reference_{index}", self._offered(action.name) or action.name, _encode(arguments).decode()
+                )
                 read = reader.read(call)
                 if not isinstance(read, Invocation):
                     return f"reference action {index} ({action.name}) cannot be called: {read.content}"

@@ -86,7 +86,9 @@ class TaskFile:
                     continue
                 if task.id in seen:
                     first = seen[task.id]
-                    self.problems.append(Problem(where, f"id {task.id!r} is already on line {first}; this one is left out"))
+                    self.problems.append(
+                        Problem(where, f"id {task.id!r} is already on line {first}; this one is left out")
+                    )
                     continue
                 seen[task.id] = number
                 self.ids.append(task.id)

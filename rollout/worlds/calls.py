@@ -45,7 +45,10 @@ class CallReader:
             return failed_result(call.id, "bad_arguments", text)
         validator = self._validators[call.name]
         if validator is not None and not validator.is_valid(arguments):
-            problems = [_describe(error) for error, _ in zip(validator.iter_errors(arguments), range(MAX_PROBLEMS), strict=False)]
+            problems = [
+                _describe(error)
+                for error, _ in zip(validator.iter_errors(arguments), range(MAX_PROBLEMS), strict=False)
+            ]
             return failed_result(call.id, "bad_arguments", f"{call.name}: {'; '.join(problems)}")
         return Invocation(call.id, call.name, arguments)
 
@@ -61,7 +64,9 @@ def _compile(name: str, schema: dict[str, Any]) -> Any:
     try:
         return validator_for(schema)
     except (ValidationError, ValueError, TypeError) as error:
-        log.warning("tool %s: its parameter schema is not valid JSON schema; arguments are not checked (%s)", name, error)
+        log.warning(
+            "tool %s: its parameter schema is not valid JSON schema; arguments are not checked (%s)", name, error
+        )
         return None
 
 

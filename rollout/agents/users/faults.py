@@ -22,15 +22,17 @@ REPEATED = "user_fault:repeated_itself"
 
 _ASKS = re.compile(r"\?\s*$|confirm|shall i|should i|would you like|do you want|please let me know", re.IGNORECASE)
 _CONFIRMS = re.compile(
-    r"^\W*(yes|yep|yeah|sure|ok(ay)?|correct|confirmed|i confirm|go ahead|please do|please go ahead|that'?s right|do it)\b",
+    r"^\W*(yes|yep|yeah|sure|ok(ay)?|correct|confirmed|i confirm|go ahead|please do|please go ahead|that'?s right|"
+    r"do it)\b",
     re.IGNORECASE,
 )
 _AS_ASSISTANT = re.compile(
-    r"how (can|may) i (help|assist) you|as an ai\b|i('| ha)ve (successfully )?(updated|enrolled|registered|cancelled|booked)"
-    r" (you|your)\b|is there anything else i can (help|do)|^\s*(assistant|agent)\s*:",
+    r"how (can|may) i (help|assist) you|as an ai\b|"
+    r"i('| ha)ve (successfully )?(updated|enrolled|registered|cancelled|booked) (you|your)\b|"
+    r"is there anything else i can (help|do)|^\s*(assistant|agent)\s*:",
     re.IGNORECASE | re.MULTILINE,
 )
-# Things that are known or not known, never guessed: e-mail addresses, identifiers with digits, numbers of 4 digits or more.
+# Things that one knows or does not know: e-mail addresses, identifiers with digits, numbers of 4 digits or more.
 _FACT = re.compile(r"[\w.+-]+@[\w-]+\.[\w.]+|\b(?=[\w-]*\d)(?=[\w-]*[A-Za-z])[A-Za-z0-9][\w-]{4,}\b|\b\d{4,}\b")
 
 

@@ -1,7 +1,7 @@
 """The simulated user that a model plays, from a brief of its own and with a view of its own.
 
-Its model is told who it is (guidelines and scenario) and sees the conversation from the other side: the assistant's words
-come as `user`, its own as `assistant`. Tool calls, tool results and reasoning are never in its view.
+Its model is told who it is (guidelines and scenario) and sees the conversation from the other side: the assistant's
+words come as `user`, its own as `assistant`. Tool calls, tool results and reasoning are never in its view.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ GUIDELINES = """\
 You play a person who contacts a service and talks to its assistant. Stay in this role for the whole conversation.
 
 How you talk:
-- Write only what this person says next: one short message, in everyday words. No stage directions, no notes, no thoughts.
+- Write only what this person says next: one short message, in everyday words. No stage directions, no thoughts.
 - Begin with the one thing that troubles you most, loosely described. Do not lay out everything you want at once.
 - Bring up your next wish only when the present one is settled or has been refused.
-- Give names, numbers and dates exactly as your scenario states them, and only when they are asked for or needed. What the \
-scenario does not say, you do not know; say so instead of inventing it.
+- Give names, numbers and dates exactly as your scenario states them, and only when they are asked for or needed. \
+What the scenario does not say, you do not know; say so instead of inventing it.
 - You decide by your scenario, not by what the assistant recommends.
 - When the assistant asks you to confirm something, answer that question and wait for the result. Do not end the \
 conversation in the same message.
@@ -43,9 +43,7 @@ class ModelUser:
 
     world: World | None = None
 
-    def __init__(
-        self, model: Model, sampling: Sampling, task: Task, seed: int, guidelines: str | None = None
-    ) -> None:
+    def __init__(self, model: Model, sampling: Sampling, task: Task, seed: int, guidelines: str | None = None) -> None:
         self._model = model
         self._sampling = sampling
         self._task = task

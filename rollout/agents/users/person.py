@@ -12,7 +12,7 @@ from rollout.worlds.world import World
 
 
 class PersonUser:
-    """Shows the assistant's words and asks for an answer. An empty line or the end of the input ends the conversation."""
+    """Shows the assistant's words and asks for an answer. An empty line or the end of the input ends it."""
 
     world: World | None = None
 

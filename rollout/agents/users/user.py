@@ -1,7 +1,7 @@
 """The contract of a simulated user, and what it says.
 
-Four kinds keep it: a model (`model.py`), a fixed list of messages (`scripted.py`), the built-in one (`builtin.py`) and a
-person at the terminal (`person.py`).
+Four kinds keep it: a model (`model.py`), a fixed list of messages (`scripted.py`), the built-in one (`builtin.py`)
+and a person at the terminal (`person.py`).
 """
 
 from __future__ import annotations

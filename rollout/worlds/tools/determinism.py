@@ -1,8 +1,8 @@
 """Clock, uuids and randomness of mock servers, from the episode's seed.
 
-A mock server is a plain Python module that calls `uuid.uuid4()` or `datetime.now()` as it likes. When we load it, we put
-stand-ins into *its* globals (nobody else's): they ask the world whose call is running, by a context variable. So two
-episodes with the same seed get the same ids and times, and two episodes side by side do not disturb each other.
+A mock server is a plain Python module that calls `uuid.uuid4()` or `datetime.now()` as it likes. When we load it, we
+put stand-ins into *its* globals (nobody else's): they ask the world whose call is running, by a context variable. So
+two episodes with the same seed get the same ids and times, and two episodes side by side do not disturb each other.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from rollout.errors import ConfigError
-from rollout.messages import ToolSpec, Toolset
+from rollout.messages import Toolset, ToolSpec
 from rollout.worlds.tools.determinism import make_deterministic
 from rollout.worlds.tools.naming import match_server, offered_name, prefixes, split_fused
 
@@ -90,7 +90,9 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
         assert mcp_domain is not None
         found = split_fused(mcp_domain, known)
         if found is None:
-            raise ConfigError(f"{folder}: mcp_domain {mcp_domain!r} names no known servers; there are: {', '.join(known)}")
+            raise ConfigError(
+                f"{folder}: mcp_domain {mcp_domain!r} names no known servers; there are: {', '.join(known)}"
+            )
         servers = found
     name = mcp_domain or "_".join(servers)
     policy_file = policy or find_policy(base_path, servers)

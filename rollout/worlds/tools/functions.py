@@ -1,8 +1,8 @@
 """A world of plain Python functions: the simplest tools, for trusted code.
 
-The schema of a tool is its signature (read by pydantic), its description the docstring. `async` functions of one message
-run together; synchronous ones run in a bounded set of threads, so neither holds up the loop. Functions have no state
-of ours: a world of functions answers `state_key` with a hash of the calls made so far.
+The schema of a tool is its signature (read by pydantic), its description the docstring. `async` functions of one
+message run together; synchronous ones run in a bounded set of threads, so neither holds up the loop. Functions have
+no state of ours: a world of functions answers `state_key` with a hash of the calls made so far.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import hashlib
 import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
 from rollout.errors import ConfigError, ToolError
-from rollout.messages import ToolResult, ToolSpec, Toolset
+from rollout.messages import ToolResult, Toolset, ToolSpec
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.world import Invocation, Opening, Snapshot
@@ -39,12 +39,10 @@ def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
     """A function as a tool: signature = schema, docstring = description."""
     from pydantic import TypeAdapter
 
-    schema = TypeAdapter(function).json_schema()
+    schema = TypeAdapter(cast(Any, function)).json_schema()
     schema.setdefault("type", "object")
     schema.setdefault("properties", {})
-    return ToolSpec(
-        name=name or function.__name__, description=inspect.getdoc(function) or "", parameters=schema
-    )
+    return ToolSpec(name=name or function.__name__, description=inspect.getdoc(function) or "", parameters=schema)
 
 
 def import_function(reference: str) -> Callable[..., Any]:

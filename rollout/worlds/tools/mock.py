@@ -112,7 +112,7 @@ class MockWorld:
 
     async def restore(self, snapshot: Snapshot) -> None:
         # Snapshots come from this world's own `snapshot`, in this run's own journal: never from outside.
-        state, randomness = pickle.loads(snapshot.data)  # noqa: S301
+        state, randomness = pickle.loads(snapshot.data)
         self._random.setstate(randomness)
         for server, fields in state.items():
             session = self._live[server]._get_session(self._session)
