@@ -6,6 +6,7 @@ import asyncio
 import logging
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -18,35 +19,58 @@ EXIT_PROBLEMS = 2
 EXIT_FAILED = 1
 
 
+DatasetOption = Annotated[
+    list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
+]
+ResumeOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--resume/--no-resume",
+        "-r",
+        help="Go on where the last run stopped, or move it aside and start anew. Default: what the config says.",
+    ),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print the conversations as they happen.")]
+NoColorsOption = Annotated[bool, typer.Option("--no-colors", help="No colours, no live display.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Check all that can be wrong, print what would run, run nothing.")
+]
+
+
 def run(
-    config: Annotated[Path, typer.Argument(help="The YAML configuration.", show_default=False)],
-    dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", "-d", help="Only this dataset. May be repeated.")
-    ] = None,
-    resume: Annotated[
-        bool | None,
-        typer.Option(
-            "--resume/--no-resume",
-            "-r",
-            help="Go on where the last run stopped, or move it aside and start anew. Default: the config's `resume`.",
-        ),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print the conversations as they happen.")] = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors", help="No colours, no live display.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check everything that can be wrong, print what would run, run nothing.")
-    ] = False,
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The YAML configuration.", show_default=False)],
+    dataset: DatasetOption = None,
+    resume: ResumeOption = None,
+    verbose: VerboseOption = False,
+    no_colors: NoColorsOption = False,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Roll out the datasets of a config.
 
-    [bold]Examples[/bold]
+    The embedded example, with no key and no network:
 
-      rollout run configs/default.yml                       the embedded example: no key, no network
+        rollout run configs/default.yml
 
-      rollout run configs/example_new.yml --dry-run         what would run, and what is missing
+    What would run, and what is missing:
 
-      rollout run configs/example_new.yml -d CustomerService --resume --verbose
+        rollout run configs/example_new.yml --dry-run
+
+    One dataset, from where it stopped, printed as it happens:
+
+        rollout run configs/example_new.yml -d CustomerService --resume --verbose
     """
+    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run))
+
+
+def run_by_option(
+    config: Annotated[Path, typer.Option("--config", "-c", help="The YAML configuration.", show_default=False)],
+    dataset: DatasetOption = None,
+    resume: ResumeOption = None,
+    verbose: VerboseOption = False,
+    no_colors: NoColorsOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Roll out the datasets of a config: `rollout run CONFIG` in the seed's spelling."""
     sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run))
 
 
@@ -63,7 +87,9 @@ def run_config(
 
     console = make_console(no_colors)
     try:
-        config = load_config(path)
+        from rollout.engine.discover import with_discovered
+
+        config = with_discovered(load_config(path))
         names = _choose(config, names, path)
         if dry_run:
             from rollout.cli.check import check_config, show_check
@@ -143,7 +169,7 @@ async def _roll_out(config: Config, path: Path, run_dir: Path, names: list[str],
     return EXIT_FAILED if opened.summary.total.failed else 0
 
 
-def _listen(pause: object, cut: object, interrupted: list[int]) -> None:
+def _listen(pause: Callable[[str], None], cut: Callable[[], None], interrupted: list[int]) -> None:
     """First Ctrl-C or SIGTERM pauses; the second cuts. Either way the run resumes later."""
     loop = asyncio.get_running_loop()
 
@@ -151,9 +177,9 @@ def _listen(pause: object, cut: object, interrupted: list[int]) -> None:
         interrupted.append(number)
         if len(interrupted) == 1:
             logging.getLogger(__name__).warning("stopping: live work gets a short grace; press again to stop at once")
-            pause(signal.Signals(number).name)  # type: ignore[operator]
+            pause(signal.Signals(number).name)
         else:
-            cut()  # type: ignore[operator]
+            cut()
 
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, on_signal, number)

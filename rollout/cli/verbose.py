@@ -6,14 +6,24 @@ the floor and what it has said so far is printed at once. So nothing interleaves
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
+from rollout.messages import Message
 from rollout.secrets import redact
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 
-_STYLES = {"user": "green", "assistant": "cyan", "tool": "yellow", "call": "magenta", "reasoning": "dim italic"}
+_STYLES = {
+    "system": "dim",
+    "user": "green",
+    "assistant": "cyan",
+    "tool": "yellow",
+    "call": "magenta",
+    "reasoning": "dim italic",
+}
 
 
 class VerbosePrinter:
@@ -26,9 +36,13 @@ class VerbosePrinter:
         self._ended: set[tuple[str, str]] = set()
         self._floor: tuple[str, str] | None = None
 
-    def episode_began(self, dataset: str, trajectory: str, is_resumed: bool) -> None:
-        word = "resumed" if is_resumed else "begins"
-        self._say((dataset, trajectory), Text(f"── {dataset} / {trajectory} {word} ──", "bold"), is_first=True)
+    def episode_began(self, dataset: str, trajectory: str, opening: Sequence[Message], is_resumed: bool) -> None:
+        word = "goes on" if is_resumed else "begins"
+        key = (dataset, trajectory)
+        self._say(key, Text(f"── {dataset} / {trajectory} {word} ──", "bold"), is_first=True)
+        for message in opening:
+            if message.content:
+                self._say(key, self._line(message.role, message.content))
 
     def node_added(self, dataset: str, trajectory: str, body: NodeBody) -> None:
         message = body.said

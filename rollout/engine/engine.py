@@ -147,7 +147,7 @@ class Engine:
         grove, plan = launch.grove, launch.grove.plan
         saved = self._saved[plan.name].pop(launch.trajectory, None)
         for observer in self._observers:
-            observer.episode_began(plan.name, launch.trajectory, saved is not None)
+            observer.episode_began(plan.name, launch.trajectory, grove.task.messages, saved is not None)
         head = None
         try:
             try:

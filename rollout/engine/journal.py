@@ -135,13 +135,17 @@ class Journal:
         self._pending().rows["episodes"].append((episode, tree, trajectory, attempt, seed, time.time()))
         return episode
 
-    def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> Batch:
-        """Add nodes, all in one commit. `settle` the returned batch to know that they are durable."""
+    def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> Batch | None:
+        """Add nodes, all in one commit. `settle` the returned batch to know that they are durable.
+
+        None where nodes are not kept: then there is nothing to wait for.
+        """
+        if not self._keep_nodes:
+            return None
         batch = self._pending()
-        if self._keep_nodes:
-            nodes = batch.rows["nodes"]
-            for offset, body in enumerate(bodies):
-                nodes.append((episode, first_place + offset, _body_encoder.encode(body)))
+        nodes = batch.rows["nodes"]
+        for offset, body in enumerate(bodies):
+            nodes.append((episode, first_place + offset, _body_encoder.encode(body)))
         return batch
 
     def finish(self, finished: Finished) -> Batch:

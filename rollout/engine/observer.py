@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
 
+from rollout.messages import Message
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 
@@ -14,7 +16,7 @@ from rollout.trajectories.tree import NodeBody
 class Observer(Protocol):
     """Called on the event loop for everything that happens: it must return at once."""
 
-    def episode_began(self, dataset: str, trajectory: str, is_resumed: bool) -> None: ...
+    def episode_began(self, dataset: str, trajectory: str, opening: Sequence[Message], is_resumed: bool) -> None: ...
 
     def node_added(self, dataset: str, trajectory: str, body: NodeBody) -> None: ...
 
@@ -41,7 +43,7 @@ class Progress(msgspec.Struct):
     cost: float = 0.0
     started: float = msgspec.field(default_factory=time.monotonic)
 
-    def episode_began(self, dataset: str, trajectory: str, is_resumed: bool) -> None:
+    def episode_began(self, dataset: str, trajectory: str, opening: Sequence[Message], is_resumed: bool) -> None:
         self.running += 1
 
     def node_added(self, dataset: str, trajectory: str, body: NodeBody) -> None:

@@ -18,8 +18,9 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import Toolset, ToolSpec
+from rollout.tasks.discovery import find_policy, known_servers
+from rollout.tasks.naming import match_server, offered_name, prefixes, split_fused
 from rollout.worlds.tools.determinism import make_deterministic
-from rollout.worlds.tools.naming import match_server, offered_name, prefixes, split_fused
 
 SHIPPED = Path(__file__).parents[2] / "examples" / "datasets"
 
@@ -77,7 +78,7 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
     `tools` names the servers where given; otherwise they are read out of the (fused) domain name.
     """
     folder = base_path / "mcp_servers"
-    known = sorted(path.stem for path in folder.glob("*.py") if not path.stem.startswith("_"))
+    known = known_servers(base_path)
     if not known:
         raise ConfigError(f"{folder}: no servers found; expected <Domain>.py files in the seed's layout")
     servers: list[str] = []
@@ -98,15 +99,6 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
     policy_file = policy or find_policy(base_path, servers)
     text = _read_text(policy_file) if policy_file is not None else None
     return Domain(name, base_path, list(dict.fromkeys(servers)), text)
-
-
-def find_policy(base_path: Path, servers: Sequence[str]) -> Path | None:
-    """The policy of a set of servers: `A_B.md` is also found as `B_A.md`."""
-    for order in itertools.permutations(servers):
-        path = base_path / "policies" / f"{'_'.join(order)}.md"
-        if path.is_file():
-            return path
-    return None
 
 
 def read_tool_list(path: Path) -> list[ToolSpec]:

@@ -1,0 +1,43 @@
+# `make run` and `make test` need only Python 3.11 and make. They install into .venv and are quick when run again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: run test lint test-faults bench clean
+
+run: $(VENV)/.core
+	$(BIN)/rollout run configs/default.yml --no-resume
+	@echo "Next: look at a trajectory with    head -1 outputs/StudentAcademicPortal.jsonl | $(BIN)/python -m json.tool | less"
+	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
+	@echo "      and read README.md for your own models and domains."
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+# The kill test in its large form: 200 conversations, 30 kills.
+test-faults: $(VENV)/.dev
+	$(BIN)/python -m pytest -m slow --override-ini addopts=-q
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks.engine
+	$(BIN)/python -m benchmarks.turns
+
+$(VENV)/.core: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm]'
+	touch $@ $(VENV)/.core
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

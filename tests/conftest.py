@@ -1,0 +1,107 @@
+"""What tests build with: real config files, real run directories, a real stub server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rollout.config.schema import Config
+from rollout.engine.engine import Engine
+from rollout.engine.observer import Progress
+from rollout.engine.run import Opened, open_run
+from rollout.messages import Message
+from rollout.models.stub import StubServer
+from rollout.trajectories.line import Head
+from rollout.trajectories.tree import NodeBody
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing that a test writes by a relative path lands in the repository."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+async def stub() -> AsyncIterator[StubServer]:
+    """A stub server without latency, in this process."""
+    async with StubServer(keep_requests=True) as server:
+        yield server
+
+
+def write_tasks(path: Path, *tasks: dict[str, Any] | str) -> Path:
+    """A task file. A bare string is a task with that first message and an id made of its number."""
+    with path.open("w") as file:
+        for number, task in enumerate(tasks):
+            if isinstance(task, str):
+                task = {"id": f"task{number}", "messages": [{"role": "user", "content": task}]}
+            file.write(json.dumps(task) + "\n")
+    return path
+
+
+def write_yaml(path: Path, document: Any) -> Path:
+    """A YAML file."""
+    path.write_text(yaml.safe_dump(document))
+    return path
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The trajectories of an output file."""
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+class PauseWhen:
+    """An observer that pauses the run as soon as its numbers fit."""
+
+    def __init__(self, fits: Callable[[Progress], bool]) -> None:
+        self._fits = fits
+        self.engine: Engine | None = None
+
+    def episode_began(self, dataset: str, trajectory: str, opening: Sequence[Message], is_resumed: bool) -> None:
+        pass
+
+    def node_added(self, dataset: str, trajectory: str, body: NodeBody) -> None:
+        assert self.engine is not None
+        if self._fits(self.engine.progress):
+            self.engine.control.pause("test")
+
+    def episode_ended(self, dataset: str, trajectory: str, head: Head | None) -> None:
+        pass
+
+
+async def roll_out(
+    config: dict[str, Any] | Config,
+    run_dir: Path = Path("run"),
+    *,
+    resume: bool = True,
+    pause_when: Callable[[Progress], bool] | None = None,
+) -> Opened:
+    """Run a configuration to its end, or until its numbers fit `pause_when`."""
+    checked = config if isinstance(config, Config) else Config.model_validate(config)
+    pausing = PauseWhen(pause_when or (lambda progress: False))
+    async with open_run(checked, run_dir, resume=resume, observers=[pausing]) as opened:
+        pausing.engine = opened.engine
+        await opened.engine.run()
+    return opened
+
+
+def stub_config(url: str, path: Path, **dataset: Any) -> dict[str, Any]:
+    """A config whose agent is the stub server's and whose tool is `echo`."""
+    return {
+        "enable_monitor": False,
+        "retries": {"first_wait": 0.001, "max_wait": 0.01},
+        "models": {"agent": {"api_base": url}, "user": {"api_base": url, "model": "user"}},
+        "datasets": {
+            "data": {
+                "path": path,
+                "output_path": "out.jsonl",
+                "tools": ["tests.tools:echo"],
+                "agent": {"model": "agent"},
+                **dataset,
+            }
+        },
+    }
