@@ -24,13 +24,15 @@ import msgspec
 from rollout.errors import ConfigError
 from rollout.messages import JSON, ToolSpec
 
+MAX_TEXT = 400
+"""Characters of a reply."""
 MAX_ARGUMENT = 120
 """Characters of a string argument whose schema gives no smaller limit."""
 MAX_ITEMS = 8
 """Items of an array argument whose schema gives no smaller limit."""
 MAX_INTEGER = 10**15 - 1
 """An integer without limits stays within this, so that it ends and every JSON reader keeps it exact."""
-MAX_DEPTH = 8
+MAX_DEPTH = 12
 """Levels of nested schemas. Deeper members are left out."""
 
 LIMITS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
@@ -39,7 +41,11 @@ FIXED_FORMATS = frozenset({"date", "time", "date-time", "uuid"})
 
 
 def response_format(
-    tools: Sequence[ToolSpec], *, may_reply: bool, max_text: int, max_argument: int = MAX_ARGUMENT
+    tools: Sequence[ToolSpec],
+    *,
+    may_reply: bool = True,
+    max_text: int = MAX_TEXT,
+    max_argument: int = MAX_ARGUMENT,
 ) -> JSON:
     """The `response_format` of a request whose answer must be a call of one of `tools` or, if it may, a reply."""
     answers = [_call_schema(tool, max_argument) for tool in tools]

@@ -48,7 +48,7 @@ class LocalServer:
         port: int = 0,
         cache_mib: int = 1024,
         chat_template: Path = CHAT_TEMPLATE,
-        log: Path | None = None,
+        log_file: Path | None = None,
         start_seconds: float = 60.0,
     ) -> None:
         self.model_path = model_path
@@ -62,7 +62,7 @@ class LocalServer:
         self.cache_mib = cache_mib
         """Memory for conversations that hold no slot at the moment: 23 KB a token with the default model."""
         self.chat_template = chat_template
-        self.log = log
+        self.log_file = log_file
         """Where the server's own output goes; nowhere without it."""
         self.start_seconds = start_seconds
         self._address: str | None = None
@@ -105,21 +105,29 @@ class LocalServer:
     async def warm(self, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()) -> None:
         """Read a beginning that many conversations share, once, so that none of them has to read it again.
 
-        Conversations that start at the same time would otherwise each read it. Call it while no request is under way.
+        Conversations that start at the same time would otherwise each read it, one in every slot. Call it while no
+        request is under way.
         """
-        beginning: JSON = {"messages": [message_to_json(message) for message in messages], "max_tokens": 1}
+        beginning: JSON = {"messages": [message_to_json(message) for message in messages]}
         if tools:
             beginning["tools"] = [tool.to_json() for tool in tools]
-        # An idle slot is copied to the shared cache when the next request takes another slot: hence the second one.
-        trifle: JSON = {"messages": [{"role": "user", "content": "-"}], "max_tokens": 1}
+        trifle: JSON = {"messages": [{"role": "user", "content": "-"}]}
         async with aiohttp.ClientSession() as session:
-            for body in (beginning, trifle):
-                try:
-                    async with session.post(f"{self.url}/chat/completions", json=body) as response:
-                        if response.status != 200:
-                            raise ModelError(f"the local model server refused: {await response.text()}")
-                except aiohttp.ClientError as error:
-                    raise ModelError(f"the local model server broke off: {error}") from error
+            await self._fill_slot(session, 0, beginning)
+            for slot in range(1, self.parallel):
+                # Whenever a request starts, the idle slots are copied to the cache in memory; a slot takes its content
+                # from there only if it holds something else to give up. So the trifle makes the copy and the room.
+                await self._fill_slot(session, slot, trifle)
+                await self._fill_slot(session, slot, beginning)
+
+    async def _fill_slot(self, session: aiohttp.ClientSession, slot: int, prompt: JSON) -> None:
+        try:
+            body = {**prompt, "id_slot": slot, "max_tokens": 1}
+            async with session.post(f"{self.url}/chat/completions", json=body) as response:
+                if response.status != 200:
+                    raise ModelError(f"the local model server refused: {await response.text()}", status=response.status)
+        except aiohttp.ClientError as error:
+            raise ModelError(f"the local model server broke off: {error}", transient=True) from error
 
     def _command(self) -> list[str]:
         if importlib.util.find_spec("xllamacpp") is None:
@@ -182,10 +190,10 @@ class LocalServer:
         await process.wait()
 
     def _open_log(self) -> BinaryIO:
-        return open(self.log or os.devnull, "ab")
+        return open(self.log_file or os.devnull, "ab")
 
     def _early_end(self) -> ModelError:
-        why = f"see {self.log}" if self.log is not None else "give it a log file to see why"
+        why = f"see {self.log_file}" if self.log_file is not None else "give it a log file to see why"
         return ModelError(f"the local model server ended before it was ready: {why}")
 
 

@@ -175,7 +175,7 @@ class OpenAIModel:
                 self._url, data=body, headers=self._headers, timeout=self._timeout
             ) as answer:
                 if (answer.content_length or 0) > MAX_ANSWER_BYTES:
-                    raise ModelError(f"{self.name}: an answer of {answer.content_length} bytes was refused")
+                    raise ModelError(f"{self.name}: refused an answer of {answer.content_length} bytes", transient=True)
                 raw = await answer.read()
                 if answer.status != 200:
                     raise self._refusal(answer.status, raw, answer.headers.get("Retry-After"))

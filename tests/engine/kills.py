@@ -60,7 +60,9 @@ class Killed:
         return [json.loads(line) for line in (self.folder / "out.jsonl").read_bytes().splitlines()]
 
 
-def run_kill_test(folder: Path, *, conversations: int, kills: int, live: int, latency: float, seed: int) -> dict[str, int]:
+def run_kill_test(
+    folder: Path, *, conversations: int, kills: int, live: int, latency: float, seed: int
+) -> dict[str, int]:
     """Run undisturbed, then with kills; assert that both are equal. Returns what was counted."""
     chance = random.Random(seed)
     with StubProcess({"latency": latency}) as stub:

@@ -135,6 +135,7 @@ async def test_world_that_answers_otherwise_on_replay_starts_the_path_anew(
     begun = journal.unfinished("data")
     await journal.close()
     assert any(saved.attempt == 0 for saved in begun.values())
+
     async def changed(text: str) -> str:
         """Say it again."""
         return f"otherwise: {text}"
@@ -183,7 +184,9 @@ async def test_two_processes_cannot_write_one_run(stub: StubServer, tasks: Path)
         await journal.close()
 
 
-async def test_without_checkpoints_finished_lines_survive_and_the_rest_starts_anew(stub: StubServer, tasks: Path) -> None:
+async def test_without_checkpoints_finished_lines_survive_and_the_rest_starts_anew(
+    stub: StubServer, tasks: Path
+) -> None:
     config = {**stub_config(stub.url, tasks), "use_checkpoints": False}
     await roll_out(config)
     whole = OUT.read_bytes()

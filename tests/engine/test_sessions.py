@@ -71,7 +71,9 @@ async def test_two_identical_calls_in_one_message_get_two_ordered_answers(tmp_pa
     base = counter_domain(tmp_path / "base")
     call = {"name": "add", "arguments": {"by": 1}}
     script = {"rules": [{"when": {"step": 0}, "reply": {"tool_calls": [call, call]}}]}
-    async with StubServer({**script, "rules": [*script["rules"], {"when": {"step": 1}, "reply": {"content": "Done."}}]}) as stub:
+    async with StubServer(
+        {**script, "rules": [*script["rules"], {"when": {"step": 1}, "reply": {"content": "Done."}}]}
+    ) as stub:
         tasks = write_tasks(tmp_path / "tasks.jsonl", "Add one twice.")
         await roll_out(stub_config(stub.url, tasks, mcp_domain="Counter", tools=[], base_path=base))
     (line,) = read_lines(Path("out.jsonl"))

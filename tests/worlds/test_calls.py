@@ -1,0 +1,64 @@
+"""Reading tool calls: nothing a model writes can raise, run elsewhere, or slip past the schema."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollout.messages import ToolCall, ToolResult, Toolset, ToolSpec
+from rollout.worlds.calls import CallReader
+from rollout.worlds.world import Invocation
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string"}, "count": {"type": "integer", "minimum": 1}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+READER = CallReader(Toolset((ToolSpec("order", "", SCHEMA), ToolSpec("cancel"))))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["name", "count", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(st.text(max_size=20), st.text(max_size=60))
+def test_any_text_is_an_invocation_or_an_error_observation(name: str, arguments: str) -> None:
+    read = READER.read(ToolCall("id", name, arguments))
+    if isinstance(read, ToolResult):
+        assert read.call_id == "id"
+        assert read.is_error
+        assert json.loads(read.content)["error"]
+    else:
+        assert name in ("order", "cancel")
+
+
+@given(values)
+def test_arguments_pass_exactly_when_they_fit_the_schema(value: object) -> None:
+    fits = (
+        isinstance(value, dict)
+        and set(value) <= {"name", "count"}
+        and isinstance(value.get("name"), str)
+        and ("count" not in value or (_is_integer(value["count"]) and value["count"] >= 1))
+    )
+    read = READER.read(ToolCall("id", "order", json.dumps(value)))
+    assert isinstance(read, Invocation) == fits
+
+
+def _is_integer(value: object) -> bool:
+    # JSON schema counts 3.0 as an integer.
+    return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
+
+
+def test_no_arguments_at_all_are_an_empty_object() -> None:
+    assert READER.read(ToolCall("id", "cancel", "")) == Invocation("id", "cancel", {})
+
+
+def test_broken_schema_checks_nothing_and_harms_nobody() -> None:
+    reader = CallReader(Toolset((ToolSpec("odd", "", {"type": "no such type"}),)))
+    assert isinstance(reader.read(ToolCall("id", "odd", '{"a": 1}')), Invocation)
