@@ -1,7 +1,7 @@
 """What the engine costs: CPU for a rollout of 4 generations and 3 tool calls, against a bare aiohttp client.
 
-Both sides talk to the same stub server (50 ms latency) in the same run; each measurement is a process of its own. Printed
-are CPU milliseconds for a rollout (user + system, all threads), rollouts a second, event-loop lag and memory.
+Both sides talk to the same stub server (50 ms latency) in the same run; each measurement is a process of its own.
+Printed are CPU milliseconds for a rollout (user + system, all threads), rollouts a second, event-loop lag and memory.
 
     python benchmarks/engine.py                    # the table: 128 and 1,000 live
     python benchmarks/engine.py --rollouts 4000    # more of the same

@@ -15,7 +15,7 @@ Role = Literal["system", "user", "assistant", "tool"]
 JSON = dict[str, Any]
 
 
-class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One call that an assistant message asks for. `arguments` is the text the model wrote, valid JSON or not."""
 
     id: str
@@ -23,7 +23,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True):
     arguments: str = "{}"
 
 
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
+class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One message. Only the fields of its role are set."""
 
     role: Role

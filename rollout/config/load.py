@@ -165,10 +165,7 @@ def _secrets(value: Any) -> Iterable[str]:
         yield value.get_secret_value()
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            inner = getattr(value, name)
-            if name == "headers" and isinstance(inner, dict):
-                yield from (text for text in inner.values() if len(text) >= 12)
-            yield from _secrets(inner)
+            yield from _secrets(getattr(value, name))
     elif isinstance(value, dict):
         for inner in value.values():
             yield from _secrets(inner)

@@ -77,7 +77,8 @@ class ModelEntry(Section):
     """Ask for token ids (`return_token_ids`, vLLM) and logprobs with each answer."""
     constrain_tools: bool = False
     """Force tool calls by a JSON schema over the offered tools, for models that do not call tools by themselves."""
-    headers: dict[str, str] = {}
+    headers: dict[str, SecretStr] = {}
+    """Sent with every request; kept as secret as the key."""
     extra_body: dict[str, Any] = {}
     """Put into every request body as it is."""
 

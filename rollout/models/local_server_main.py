@@ -77,7 +77,7 @@ def _start_server(options: argparse.Namespace) -> Any:
     params.cors_origins = "http://127.0.0.1"
     params.ui = False
     params.endpoint_slots = False
-    params.verbosity = 2
+    params.verbosity = 3
     return xllamacpp.Server(params)
 
 

@@ -151,12 +151,8 @@ class OpenAIModel:
         self._tails: dict[tuple[int, int], tuple[Sampling, Any, bytes]] = {}
 
     async def generate(self, request: Request) -> Generation:
-        body = self._head + b",".join(request.wire) + self._tail(request)
-        if self._send_seed and request.seed is not None:
-            body += b',"seed":%d' % request.seed
-        body += b"}"
         started = time.perf_counter()
-        raw = await self._post(body)
+        raw = await self._post(self._body(request))
         latency = time.perf_counter() - started
         try:
             response = _decode(raw)
@@ -168,6 +164,16 @@ class OpenAIModel:
 
     async def close(self) -> None:
         """The pool is closed by who opened it."""
+
+    def _body(self, request: Request) -> bytes:
+        """The request body, in one join: a long conversation is copied once, not once for each piece around it."""
+        tail = self._tail(request)
+        if self._send_seed and request.seed is not None:
+            tail += b',"seed":%d' % request.seed
+        pieces = [*request.wire]
+        pieces[0] = self._head + pieces[0]
+        pieces[-1] += tail + b"}"
+        return b",".join(pieces)
 
     async def _post(self, body: bytes) -> bytes:
         try:

@@ -1,7 +1,8 @@
 """From a model's name in a config to the object that answers.
 
 A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. Kinds: `builtin/…`
-plays here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM.
+plays here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM; a plugin
+(`module:Name` or an entry point of the group `rollout.models`) is a class whose instances keep the `Model` contract.
 One name is one object for the whole run, so that its limits hold over all datasets.
 """
 
@@ -23,6 +24,7 @@ from rollout.models.limits import Limiter
 from rollout.models.model import Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
+from rollout.plugins import find_plugin, is_reference
 from rollout.retry import RetryPolicy
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class Resolved(msgspec.Struct, frozen=True):
     """What a name means."""
 
     name: str
-    kind: Literal["builtin", "local", "direct", "litellm"]
+    kind: Literal["builtin", "local", "direct", "litellm", "plugin"]
     entry: ModelEntry
     api_model: str
     api_base: str | None = None
@@ -94,10 +96,14 @@ class Registry:
             return Resolved(name, "builtin", ModelEntry(), rest)
         if provider == "local":
             return Resolved(name, "local", self._entries.get(name, ModelEntry(constrain_tools=True)), rest)
+        if is_reference(name):
+            return Resolved(name, "plugin", self._entries.get(name, ModelEntry()), name)
         entry = self._entries.get(name)
         if entry is None and slash and rest in self._entries and self._entries[rest].provider == provider:
             entry = self._entries[rest]
         if entry is None and not slash:
+            if find_plugin("rollout.models", name) is not None:
+                return Resolved(name, "plugin", ModelEntry(), name)
             known = ", ".join(sorted(self._entries)) or "none"
             raise ConfigError(f"model {name!r} is not in the registry (known: {known}) and names no provider/model")
         if entry is None:
@@ -107,7 +113,9 @@ class Registry:
         api_base = api_base or entry.api_base
         if entry.provider in DIRECT or (entry.api_base is not None and entry.provider == "openai"):
             base, variable = DIRECT[entry.provider]
-            return Resolved(name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable))
+            return Resolved(
+                name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable) or None
+            )
         return Resolved(name, "litellm", entry, f"{entry.provider}/{api_model}", api_base, api_key)
 
     def check(self, name: str, api_base: str | None = None, api_key: str | None = None) -> list[str]:
@@ -151,6 +159,9 @@ class Registry:
         if found.kind == "builtin":
             return OracleModel(params)
         entry = found.entry
+        if found.kind == "plugin":
+            made: Model = find_plugin("rollout.models", found.api_model)()  # type: ignore[misc]
+            return made
         timeout = entry.timeout or self._timeouts.request
         api_base = await self._start_local() if found.kind == "local" else found.api_base
         backend: Model
@@ -173,7 +184,7 @@ class Registry:
                 send_seed=entry.send_seed,
                 token_ids=entry.token_ids,
                 constrain_tools=entry.constrain_tools,
-                headers=entry.headers,
+                headers={name: value.get_secret_value() for name, value in entry.headers.items()},
             )
         limiter = self._limiters.setdefault(found.name, Limiter(entry.max_concurrency, entry.rpm, entry.tpm))
         price = find_price(entry, found.name, f"{entry.provider}/{found.api_model}", found.api_model)

@@ -11,7 +11,7 @@ from rollout.messages import Message
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "abort", "unknown"]
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Tokens, as the server counted them."""
 
     prompt_tokens: int = 0
@@ -28,7 +28,7 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
         )
 
 
-class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
+class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A try that failed before the one that succeeded. Attempts stay on record."""
 
     kind: str
@@ -37,7 +37,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True):
     status: int | None = None
 
 
-class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Token-exact record of one generation, where the server gives ids."""
 
     prompt_ids: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     logprobs: tuple[float, ...] = ()
 
 
-class Generation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One answer of a model."""
 
     message: Message

@@ -22,7 +22,7 @@ NodeKind = Literal["root", "opening", "user", "generation", "tool"]
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
 
 
-class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True):
+class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What is written down of a node."""
 
     kind: NodeKind

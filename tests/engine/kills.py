@@ -1,4 +1,4 @@
-"""The kill test: a run that is killed with SIGKILL again and again and resumed each time must equal an undisturbed one."""
+"""The kill test: a run that is killed again and again and resumed each time must equal an undisturbed one."""
 
 from __future__ import annotations
 

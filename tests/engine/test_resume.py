@@ -199,5 +199,5 @@ async def test_without_checkpoints_finished_lines_survive_and_the_rest_starts_an
 async def test_file_that_is_no_journal_is_refused_by_name() -> None:
     Path("run").mkdir()
     Path("run/journal.db").write_bytes(b"this is not a database at all, just text" * 100)
-    with pytest.raises(JournalError, match="journal.db"):
+    with pytest.raises(JournalError, match=r"journal\.db"):
         open_journal(Path("run"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ async def test_repeats_are_the_same_call_again() -> None:
     asked = [
         [call["function"] for message in line["messages"] for call in message.get("tool_calls", [])] for line in lines
     ]
-    assert any(first == second for calls in asked for first, second in zip(calls, calls[1:], strict=False))
+    assert any(first == second for calls in asked for first, second in itertools.pairwise(calls))
 
 
 @pytest.mark.parametrize(

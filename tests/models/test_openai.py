@@ -103,8 +103,8 @@ async def test_duplicate_call_ids_are_told_apart(pool: HttpPool) -> None:
 @pytest.mark.parametrize(
     "kind",
     [
-        "overload", "error500", "unavailable", "html", "reset", "refuse_close", "invalid_json", "empty_choices", "no_message",
-        "wrong_types",
+        "overload", "error500", "unavailable", "html", "reset", "refuse_close", "invalid_json", "empty_choices",
+        "no_message", "wrong_types",
     ],
 )  # fmt: skip
 async def test_transient_fault_is_tried_again_and_stays_on_record(pool: HttpPool, kind: str) -> None:

@@ -98,7 +98,7 @@ async def exchange_raw(server: StubServer, data: bytes) -> bytes:
 async def until(condition: Callable[[], bool]) -> None:
     """Let the event loop, which the server shares, run on until something has come true."""
     async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 (it waits for nothing, it only lets the others run)
+        while not condition():
             await asyncio.sleep(0)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import hashlib
-import importlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -19,6 +18,7 @@ import msgspec
 
 from rollout.errors import ConfigError, ToolError
 from rollout.messages import ToolResult, Toolset, ToolSpec
+from rollout.plugins import find_plugin
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.world import Invocation, Opening, Snapshot
@@ -47,14 +47,10 @@ def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
 
 def import_function(reference: str) -> Callable[..., Any]:
     """The function that `module:name` names."""
-    module_name, _, attribute = reference.partition(":")
-    try:
-        found = getattr(importlib.import_module(module_name), attribute)
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f"tool {reference!r} cannot be imported: {error}") from error
+    found = find_plugin("rollout.worlds", reference)
     if not callable(found):
         raise ConfigError(f"tool {reference!r} is not a function")
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 class FunctionWorld:

@@ -1,0 +1,64 @@
+"""The LiteLLM path, with the real package against the stub server."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from rollout.agents.view import ContextView
+from rollout.errors import ModelError
+from rollout.messages import Message, Toolset, ToolSpec
+from rollout.models.litellm import LiteLLMModel
+from rollout.models.model import Request, Sampling
+from rollout.models.stub import StubServer
+
+pytest.importorskip("litellm", reason="needs the extra rollout[litellm]")
+pytestmark = pytest.mark.litellm
+ECHO = ToolSpec("echo", "", {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
+
+
+def request(**sampling: Any) -> Request:
+    view = ContextView("Be brief.")
+    view.add(Message(role="user", content="Hello"))
+    return Request(view.messages, view.wire, Toolset((ECHO,)), Sampling(**sampling), seed=3)
+
+
+async def test_tools_calls_usage_and_seed_go_through_litellm() -> None:
+    reply = {
+        "tool_calls": [{"name": "echo", "arguments": {"text": "hi"}}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3},
+    }
+    async with StubServer({"rules": [{"reply": reply}]}, keep_requests=True) as stub:
+        model = LiteLLMModel("hosted_vllm/some-model", api_base=stub.url, api_key="sk-none")
+        generation = await model.generate(request(temperature=0.3))
+        (sent,) = stub.requests
+    (call,) = generation.message.tool_calls
+    assert (call.name, call.arguments) == ("echo", '{"text":"hi"}')
+    assert (generation.usage.prompt_tokens, generation.usage.completion_tokens) == (7, 3)
+    assert (sent["temperature"], sent["seed"], sent["model"]) == (0.3, 3, "some-model")
+    assert sent["tools"] == [ECHO.to_json()]
+
+
+@pytest.mark.parametrize(
+    ("fault", "transient"),
+    [
+        ({"kind": "overload", "times": "always"}, True),
+        ({"kind": "error500", "times": "always"}, True),
+        ({"kind": "status", "status": 401, "times": "always"}, False),
+    ],
+)
+async def test_errors_are_translated_and_not_retried_behind_our_back(fault: dict[str, Any], transient: bool) -> None:
+    async with StubServer({"faults": [fault]}) as stub:
+        model = LiteLLMModel("hosted_vllm/some-model", api_base=stub.url, api_key="sk-none")
+        with pytest.raises(ModelError) as caught:
+            await model.generate(request())
+        assert stub.stats.requests == 1
+    assert caught.value.transient is transient
+
+
+def test_litellm_is_not_imported_by_a_run_that_does_not_need_it() -> None:
+    code = "import sys, rollout.engine.run, rollout.cli.run; print('litellm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,0 +1,124 @@
+"""From names to models: what a name means, what it lacks, what it costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout.config.schema import ModelEntry
+from rollout.errors import ConfigError
+from rollout.models.builtin import OracleModel
+from rollout.models.guard import GuardedModel
+from rollout.models.registry import Registry
+
+ENTRIES = {
+    "deepseek-v3.2-fc": {"provider": "openai", "api_base": "http://localhost:1/v1", "api_key": "sk-registered-key"},
+    "small": {"api_base": "http://localhost:2/v1", "model": "org/Small-7B"},
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def registry(**entries: Any) -> Registry:
+    return Registry({name: ModelEntry.model_validate(entry) for name, entry in {**ENTRIES, **entries}.items()})
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "api_model", "api_base"),
+    [
+        ("openai/deepseek-v3.2-fc", "direct", "deepseek-v3.2-fc", "http://localhost:1/v1"),
+        ("deepseek-v3.2-fc", "direct", "deepseek-v3.2-fc", "http://localhost:1/v1"),
+        ("small", "direct", "org/Small-7B", "http://localhost:2/v1"),
+        ("openai/gpt-5", "direct", "gpt-5", "https://api.openai.com/v1"),
+        ("deepseek/deepseek-chat", "direct", "deepseek-chat", "https://api.deepseek.com/v1"),
+        ("anthropic/claude-sonnet", "litellm", "anthropic/claude-sonnet", None),
+        ("openrouter/meta/llama", "litellm", "openrouter/meta/llama", None),
+        ("builtin/oracle", "builtin", "oracle", None),
+    ],
+)
+def test_names_mean_what_users_expect(name: str, kind: str, api_model: str, api_base: str | None) -> None:
+    found = registry().resolve(name)
+    assert (found.kind, found.api_model, found.api_base) == (kind, api_model, api_base)
+
+
+@pytest.mark.parametrize("name", ["nonesuch", "builtin/wizard"])
+def test_name_that_means_nothing_is_refused_with_what_there_is(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"known|built-in models are"):
+        registry().resolve(name)
+
+
+def test_missing_and_placeholder_keys_are_found_without_asking_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {"x": {"api_base": "http://your-api-endpoint/v1", "api_key": "sk-your-api-key"}}
+    assert [text.split(": ")[1] for text in registry(**entries).check("x")] == [
+        "api_base is still the example's placeholder (http://your-api-endpoint/v1)",
+        "api_key is still the example's placeholder",
+    ]
+    (problem,) = registry().check("openai/gpt-5")
+    assert "set OPENAI_API_KEY" in problem
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+    assert registry().check("openai/gpt-5") == []
+    assert registry().check("deepseek-v3.2-fc") == []
+
+
+def test_keys_do_not_show_in_what_a_name_resolved_to() -> None:
+    assert "sk-registered-key" not in repr(registry().resolve("deepseek-v3.2-fc"))
+
+
+async def test_one_name_is_one_model_so_its_limits_hold_over_all_datasets() -> None:
+    async with registry() as opened:
+        first, second = await opened.model("small"), await opened.model("small")
+        assert first is second
+        other_key = await opened.model("small", api_key="sk-another-key")
+        assert isinstance(first, GuardedModel)
+        assert isinstance(other_key, GuardedModel)
+        assert first.limiter is other_key.limiter
+        assert isinstance(await opened.model("builtin/oracle", params={"repeat": 0.1}), OracleModel)
+
+
+class Parrot:
+    """The smallest model there is."""
+
+    name = "parrot"
+    capabilities: frozenset[Any] = frozenset()
+
+    async def generate(self, request: Any) -> Any:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+async def test_model_of_ones_own_is_named_by_module_and_class() -> None:
+    async with registry() as opened:
+        assert type(await opened.model("tests.models.test_registry:Parrot")).__name__ == "Parrot"
+    with pytest.raises(ConfigError, match="cannot be imported"):
+        async with registry() as opened:
+            await opened.model("tests.models.test_registry:Macaw")
+
+
+@pytest.mark.litellm
+def test_price_is_the_registrys_or_litellms() -> None:
+    pytest.importorskip("litellm")
+    from rollout.models.prices import find_price
+
+    own = find_price(ModelEntry(input_cost_per_token=1.0, output_cost_per_token=2.0), "gpt-4o")
+    assert own is not None
+    assert (own.input, own.output) == (1.0, 2.0)
+    table = find_price(ModelEntry(), "no-such-model", "gpt-4o")
+    assert table is not None
+    assert table.input > 0
+    assert find_price(ModelEntry(), "no-such-model-anywhere") is None
+
+
+def test_local_model_without_its_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
+    from rollout.config.schema import LocalModel
+
+    problems = Registry({}, local=LocalModel(model_path=tmp_path / "none.gguf")).check("local/smollm2")
+    assert len(problems) == 1
+    assert "none.gguf" in problems[0] or "rollout[local]" in problems[0]
