@@ -7,9 +7,9 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.plan import load_tools, tasks_path
 from rollout.errors import ConfigError
@@ -24,7 +24,7 @@ class DatasetCheck(msgspec.Struct):
 
     name: str
     tasks: int = 0
-    trajectories: int = 0
+    samples: int = 1
     tools: int = 0
     policy: str = "–"
     agent: str = ""
@@ -49,15 +49,7 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
 
 def show_check(console: Console, reports: list[DatasetCheck]) -> int:
     """Print what would run and what is wrong; returns the exit code: 0 where nothing is."""
-    table = Table(title="would run", title_justify="left")
-    for column in ("dataset", "tasks", "trajectories", "tools", "policy", "agent", "user", "output"):
-        table.add_column(column, justify="right" if column in ("tasks", "trajectories", "tools") else "left")
-    for report in reports:
-        table.add_row(
-            report.name, str(report.tasks), str(report.trajectories), str(report.tools), report.policy, report.agent,
-            report.user, report.output,
-        )  # fmt: skip
-    console.print(table)
+    console.print(side_by_side("would run", {report.name: _cells(report) for report in reports}))
     count = 0
     for report in reports:
         for warning in report.warnings:
@@ -68,8 +60,21 @@ def show_check(console: Console, reports: list[DatasetCheck]) -> int:
     if count:
         console.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.")
         return 2
-    console.print("no problems found; nothing was run.")
+    total = sum(report.tasks * report.samples for report in reports)
+    console.print(f"{total} trajectories; no problems found; nothing was run.")
     return 0
+
+
+def _cells(report: DatasetCheck) -> dict[str, str]:
+    return {
+        "tasks": str(report.tasks),
+        "samples": str(report.samples),
+        "tools": str(report.tools),
+        "policy": report.policy,
+        "agent": report.agent,
+        "user": report.user,
+        "output": report.output,
+    }
 
 
 def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> DatasetCheck:
@@ -84,7 +89,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> D
             if not dataset.agent.system_prompt_file.is_file():
                 report.problems.append(f"agent.system_prompt_file: {dataset.agent.system_prompt_file} is not a file")
         elif tools.domain is not None and tools.domain.policy is not None:
-            report.policy = f"{len(tools.domain.policy)} characters"
+            report.policy = f"{len(tools.domain.policy):,} chars"
         elif tools.domain is not None:
             report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
         if dataset.mode == "positive" and not len(tools.toolset):
@@ -116,7 +121,7 @@ def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
         return True
     report.problems += [str(problem) for problem in tasks.problems]
     report.tasks = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
-    report.trajectories = report.tasks * dataset.samples
+    report.samples = dataset.samples
     if not len(tasks):
         report.problems.append(f"{tasks.path}: there is no task in it")
     if dataset.mode == "wrong_tool":

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rollout.engine.run import Opened
     from rollout.engine.summary import DatasetSummary
 
+SIDE_BY_SIDE = 3
+
 
 def make_console(no_colors: bool = False) -> Console:
     """The console of this process: standard output, without colours where asked or where it is no terminal."""
@@ -53,27 +55,11 @@ def show_summary(console: Console, opened: Opened, config_path: Path, paused: st
     """The table at the end, and what to do next."""
     summary = opened.summary
     assert summary is not None
-    table = Table(title="paused" if paused else "done", title_justify="left")
-    table.add_column("dataset")
-    for column in (
-        "planned",
-        "completed",
-        "truncated",
-        "failed",
-        "unfinished",
-        "success",
-        "turns",
-        "tool calls",
-        "cost",
-    ):
-        table.add_column(column, justify="right")
-    for name, found in summary.datasets.items():
-        table.add_row(name, *_cells(found))
-    if len(summary.datasets) > 1:
-        table.add_section()
-        table.add_row("all", *_cells(summary.total))
     console.print()
-    console.print(table)
+    columns = {name: _cells(sums) for name, sums in summary.datasets.items()}
+    if len(columns) > 1:
+        columns["all"] = _cells(summary.total)
+    console.print(side_by_side("paused" if paused else "done", columns))
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
@@ -93,16 +79,34 @@ def show_summary(console: Console, opened: Opened, config_path: Path, paused: st
     sys.stdout.flush()
 
 
-def _cells(found: DatasetSummary) -> list[str]:
-    rate = "–" if found.success_rate is None else f"{found.succeeded} ({found.success_rate:.0%})"
-    return [
-        str(found.planned),
-        str(found.statuses.get("completed", 0)),
-        str(found.statuses.get("truncated", 0)),
-        str(found.failed),
-        str(found.unfinished),
-        rate,
-        str(found.turns),
-        str(found.tool_calls),
-        f"${found.cost:.4f}" if found.cost else "–",
-    ]
+def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
+    """The same rows for several datasets: few stand side by side, many one below the other; either fits a terminal."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    rows = list(next(iter(columns.values())))
+    if len(columns) <= SIDE_BY_SIDE:
+        table.add_column("")
+        for name in columns:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(row, *(cells[row] for cells in columns.values()))
+        return table
+    for row in ("dataset", *rows):
+        table.add_column(row, overflow="fold")
+    for name, cells in columns.items():
+        table.add_row(name, *cells.values())
+    return table
+
+
+def _cells(found: DatasetSummary) -> dict[str, str]:
+    return {
+        "planned": str(found.planned),
+        "completed": str(found.statuses.get("completed", 0)),
+        "truncated": str(found.statuses.get("truncated", 0)),
+        "failed": str(found.failed),
+        "unfinished": str(found.unfinished),
+        "success": "–" if found.success_rate is None else f"{found.succeeded} ({found.success_rate:.0%})",
+        "turns": str(found.turns),
+        "tool calls": str(found.tool_calls),
+        "tokens": f"{found.prompt_tokens + found.completion_tokens:,}" if found.completion_tokens else "–",
+        "cost": f"${found.cost:.4f}" if found.cost else "–",
+    }

@@ -47,7 +47,7 @@ def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
 
 def import_function(reference: str) -> Callable[..., Any]:
     """The function that `module:name` names."""
-    found = find_plugin("rollout.worlds", reference)
+    found: Callable[..., Any] | None = find_plugin("rollout.worlds", reference)
     if not callable(found):
         raise ConfigError(f"tool {reference!r} is not a function")
     return found
