@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -50,36 +50,35 @@ class Display:
             await asyncio.sleep(LOG_SECONDS)
             self._console.print(f"{time.strftime('%H:%M:%S')} {describe(self._progress)}", highlight=False)
 
-    def _block(self) -> Table:
+    def _block(self) -> Group:
         progress = self._progress
         finished = progress.finished_before + progress.done + progress.failed
         grid = Table.grid(padding=(0, 1))
         state = Text("pausing", "yellow") if self._control.is_pausing else Text("rolling out", "bold")
         bar = ProgressBar(total=max(1, progress.total), completed=finished, width=40)
         grid.add_row(state, bar, f"{finished}/{progress.total}")
-        outer = Table.grid()
-        outer.add_row(grid)
-        outer.add_row(Text(describe(progress), "dim"))
-        return outer
+        # Two short lines: a long one would wrap when the terminal echoes ^C into it, and leave its head standing.
+        return Group(grid, Text(_counts(progress), "dim"), Text(_rates(progress), "dim"))
 
 
 def describe(progress: Progress) -> str:
-    """The numbers in one line."""
+    """The numbers in one line, for a log."""
+    return f"{_counts(progress)} · {_rates(progress)}"
+
+
+def _counts(progress: Progress) -> str:
     rate = f"{progress.succeeded / progress.done:.0%}" if progress.done else "–"
-    remaining = progress.remaining
-    parts = [
-        f"done {progress.finished_before + progress.done}/{progress.total}",
-        f"running {progress.running}",
-        f"failed {progress.failed}",
-        f"success {rate}",
-        f"{progress.turns / progress.elapsed:.1f} turns/s",
-        f"{progress.tokens / progress.elapsed:.0f} tokens/s",
-        f"cost ${progress.cost:.4f}",
-        f"ETA {_clock(remaining)}",
-    ]
-    if progress.retries:
-        parts.insert(3, f"retries {progress.retries}")
-    return " · ".join(parts)
+    return (
+        f"done {progress.finished_before + progress.done}/{progress.total} · running {progress.running} · "
+        f"failed {progress.failed} · retries {progress.retries} · success {rate}"
+    )
+
+
+def _rates(progress: Progress) -> str:
+    return (
+        f"{progress.turns / progress.elapsed:.1f} turns/s · {progress.tokens / progress.elapsed:.0f} tokens/s · "
+        f"cost ${progress.cost:.4f} · ETA {_clock(progress.remaining)}"
+    )
 
 
 def _clock(seconds: float | None) -> str:
