@@ -23,7 +23,7 @@ def is_reference(name: str) -> bool:
 
 
 def find_plugin(group: Group, name: str) -> Any | None:
-    """What a name stands for: the object at `module:Name`, or the entry point of that name; None where there is none."""
+    """What a name stands for: the object at `module:Name`, or the entry point of that name. None: nothing."""
     if is_reference(name):
         module_name, _, attribute = name.partition(":")
         try:

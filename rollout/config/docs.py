@@ -1,0 +1,111 @@
+"""The reference of all configuration keys, made from the schema (`python -m rollout.config.docs`).
+
+A test keeps the file equal to what this prints, so a key cannot change without its documentation.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any, Literal, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+
+from rollout.config.schema import (
+    Agent,
+    AutoDiscover,
+    Config,
+    Dataset,
+    LocalModel,
+    ModelEntry,
+    Retries,
+    SamplingKeys,
+    Timeouts,
+    User,
+)
+
+HEAD = """\
+# Configuration
+
+Every key of a configuration file. An unknown key is an error that names the nearest known one. `${VAR}` is replaced
+everywhere by the environment's value (an unset one is an error), `${VAR:-text}` has a default, `$$` is a plain `$`.
+Paths are relative to the working directory. This page is made from the schema by `python -m rollout.config.docs`.
+"""
+SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
+    ("The file", Config),
+    ("`datasets.<name>`", Dataset),
+    ("`datasets.<name>.agent`", Agent),
+    ("`datasets.<name>.user`", User),
+    ("Sampling, in `agent` and `user` alike", SamplingKeys),
+    ("`models.<name>`, here or in `models_config_file`", ModelEntry),
+    ("`timeouts`", Timeouts),
+    ("`retries`", Retries),
+    ("`local`", LocalModel),
+    ("`auto_discover`", AutoDiscover),
+)
+
+
+def describe() -> str:
+    """The whole page."""
+    parts = [HEAD]
+    for title, section in SECTIONS:
+        inherited = set(SamplingKeys.model_fields) if section in (Agent, User) else set()
+        fields = {name: field for name, field in section.model_fields.items() if name not in inherited}
+        lines = [
+            f"## {title}",
+            "",
+            section.__doc__ or "",
+            "",
+            "| key | type | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        lines += [
+            f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_meaning(field)} |"
+            for name, field in fields.items()
+        ]
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _meaning(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split()).replace("|", "\\|")
+
+
+def _default(field: FieldInfo) -> str:
+    if field.default is PydanticUndefined:
+        return "required"
+    value = field.default
+    if value is None or isinstance(value, BaseModel) or value in ({}, []):
+        return "–"
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
+def _type(annotation: Any) -> str:
+    origin = get_origin(annotation)
+    if origin is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(annotation))
+    if origin in (Union, types.UnionType):
+        return _type(next(inner for inner in get_args(annotation) if inner is not type(None)))
+    if origin is dict:
+        return "mapping"
+    if origin is list:
+        return f"list of {_type(get_args(annotation)[0])}"
+    if origin is not None:
+        return _type(get_args(annotation)[0])
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "section"
+    names = {
+        "str": "text",
+        "int": "integer",
+        "float": "number",
+        "bool": "true or false",
+        "Path": "path",
+        "SecretStr": "secret",
+    }
+    return names.get(getattr(annotation, "__name__", ""), "text")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(describe())

@@ -1,0 +1,117 @@
+"""What the documentation says is so: its commands run, its keys exist, its tables are whole."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollout.agents.users import faults
+from rollout.config.docs import SECTIONS, describe
+from rollout.config.schema import Agent, Config
+from rollout.models.builtin import ERRORS
+from rollout.models.stub import FAULT_KINDS, load_script
+from rollout.trajectories.stop import StopReason, status_of
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+FENCE = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    return [
+        (page.relative_to(ROOT).as_posix(), body)
+        for page in PAGES
+        for kind, body in FENCE.findall(page.read_text())
+        if kind == language
+    ]
+
+
+def commands() -> list[tuple[str, str]]:
+    return [(page, line) for page, body in blocks("bash") for line in body.splitlines() if line and line[0] != "#"]
+
+
+@pytest.mark.parametrize(("page", "command"), commands())
+def test_every_command_of_the_docs_runs(page: str, command: str, tmp_path: Path) -> None:
+    program, *arguments = command.split()
+    if program == "make":
+        makefile = (ROOT / "Makefile").read_text()
+        assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in arguments), command
+        return
+    assert program == "rollout", f"{page}: {command}: only rollout and make are run by this test"
+    shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    done = subprocess.run(
+        [sys.executable, "-c", "from rollout.cli import main; main()", *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"
+
+
+def test_configuration_page_is_what_the_schema_says() -> None:
+    assert (ROOT / "docs" / "configuration.md").read_text() == describe(), (
+        "run: python -m rollout.config.docs > docs/configuration.md"
+    )
+
+
+def test_every_configuration_key_has_a_meaning() -> None:
+    silent = [
+        f"{section.__name__}.{name}"
+        for _, section in SECTIONS
+        for name, field in section.model_fields.items()
+        if not field.description
+    ]
+    assert silent == []
+
+
+def test_readme_lists_every_stop_reason_under_its_status() -> None:
+    readme = (ROOT / "README.md").read_text()
+    rows = {row.split("|")[1].strip(" `"): row for row in readme.splitlines() if row.startswith("| `")}
+    for reason in StopReason:
+        assert f"`{reason}`" in rows[status_of(reason)], f"{reason} is missing under {status_of(reason)}"
+
+
+def test_yaml_examples_are_valid() -> None:
+    for page, body in blocks("yaml"):
+        document = yaml.safe_load(body)
+        if "rules" in document:
+            load_script(document)
+        elif set(document) == {"agent"}:
+            Agent.model_validate(document["agent"])
+        else:
+            Config.model_validate(document)
+        assert document, page
+
+
+def test_names_of_faults_errors_and_marks_are_all_documented() -> None:
+    stub, users, models = ((ROOT / "docs" / name).read_text() for name in ("stub-server.md", "users.md", "models.md"))
+    assert all(f"`{kind}`" in stub for kind in FAULT_KINDS)
+    assert all(f"`{error}`" in models for error in ERRORS)
+    marks = [faults.CONFIRMED_AND_LEFT, faults.TOLD_UNKNOWN, faults.SPOKE_AS_ASSISTANT, faults.REPEATED]
+    assert all(f"`{mark}`" in users for mark in marks)
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_nothing_of_a_workplace_is_in_the_repository() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not tracked:
+        pytest.skip("not a git checkout")
+    pattern = re.compile(rb"/" + rb"work/|/" + rb"root/|\.lib" + rb"rary|sk-proj-[A-Za-z0-9]{20}")
+    found = [name for name in tracked if (ROOT / name).is_file() and pattern.search((ROOT / name).read_bytes())]
+    assert found == []
