@@ -1,8 +1,8 @@
 """Whether a turn costs the same at turn 400 as at turn 10, with a model in process and with one over HTTP.
 
-A turn here is a user message, a tool call, its result and an answer. In process nothing but the engine runs: view, tree,
-journal. Over HTTP the whole conversation is sent with each request, as the protocol has it, so the bytes grow; what is
-measured is what that costs *us* (the server is another process).
+A turn here is a user message, a tool call, its result and an answer. In process nothing but the engine runs: view,
+tree, journal. Over HTTP the whole conversation is sent with each request, as the protocol has it, so the bytes grow;
+what is measured is what that costs *us* (the server is another process).
 
     python -m benchmarks.turns
 """

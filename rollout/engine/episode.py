@@ -294,7 +294,7 @@ class Episode:
             "status": str(status),
             "scored": bool(checked),
             "scores": [msgspec.to_builtins(score) for score in scores],
-            "error": None if error is None else {"kind": error.kind, "text": str(error)},
+            "error": None if error is None else _describe(error),
             "dataset": plan.name,
             "mode": plan.mode,
             "model": plan.agent_name,
@@ -319,6 +319,10 @@ class Episode:
             "schema_version": SCHEMA_VERSION,
         }
         return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved, metadata)
+
+
+def _describe(error: RolloutError) -> dict[str, Any]:
+    return {"kind": error.kind, "text": str(error), "notes": getattr(error, "__notes__", [])}
 
 
 class _Counts:

@@ -51,7 +51,12 @@ class GuardedModel:
             if wait is not None:
                 log.info("%s: try %d failed (%s); next in %.1f s", self.name, attempt, error, wait)
 
-        generation = await retry(lambda: self._try(request), self._policy, on_error=note)
+        try:
+            generation = await retry(lambda: self._try(request), self._policy, on_error=note)
+        except RolloutError as error:
+            for failure in failures[:-1]:
+                error.add_note(f"tried before: {failure.text}; waited {failure.waited:.1f} s")
+            raise
         if self._price is None and not failures:
             return generation
         cost = generation.cost if self._price is None else self._price.of(generation.usage)

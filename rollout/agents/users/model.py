@@ -67,7 +67,10 @@ class ModelUser:
             try:
                 generation = await self._model.generate(request)
             except (ModelError, DeadlineError) as error:
-                raise UserError(f"the simulated user's model failed: {error}", transient=error.transient) from error
+                failed = UserError(f"the simulated user's model failed: {error}", transient=error.transient)
+                for note in getattr(error, "__notes__", ()):
+                    failed.add_note(note)
+                raise failed from error
             text, end = read_reply(generation.message.content or "")
             if text is not None or end is not None:
                 return UserReply(text, end, generation)
