@@ -16,6 +16,7 @@ import msgspec
 
 from rollout import seeds
 from rollout.agents.monitor import MonitorRules
+from rollout.agents.prompts import with_tool_list
 from rollout.agents.users.model import ModelUser
 from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
@@ -105,7 +106,7 @@ def trajectory_id(task_id: str, number: int) -> str:
     return task_id if number == 0 else f"{task_id}~{number}"
 
 
-async def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
+def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
     """Wire one dataset together. Raises ConfigError with file and key where something is wrong."""
     tools = load_tools(name, dataset)
     tasks = TaskFile(tasks_path(name, dataset))
@@ -113,7 +114,7 @@ async def make_plan(name: str, dataset: Dataset, config: Config, registry: Regis
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:
         raise ConfigError(f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
-    agent = await registry.model(
+    agent = registry.model(
         agent_config.model,
         api_base=agent_config.api_base,
         api_key=_secret(agent_config.api_key),
@@ -122,6 +123,8 @@ async def make_plan(name: str, dataset: Dataset, config: Config, registry: Regis
     entry = registry.resolve(agent_config.model).entry
     system = _system_prompt(name, dataset, tools.domain)
     toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
+    if entry.constrain_tools and len(toolset):
+        system = with_tool_list(system, toolset)
     timeout = config.timeouts.tool
 
     def make_world(task: Task) -> World:
@@ -145,10 +148,10 @@ async def make_plan(name: str, dataset: Dataset, config: Config, registry: Regis
         )
     judge = None
     if config.enable_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
-        judge = await registry.model(config.monitor_judge_model)
+        judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)
     if dataset.max_turns > 1 and dataset.user is not None:
-        make_user, user_name = await _user_maker(dataset.user, registry)
+        make_user, user_name = _user_maker(dataset.user, registry)
     rule = ReasoningRule(agent_config.reasoning or entry.reasoning)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
@@ -257,7 +260,7 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
     )
 
 
-async def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
+def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
     if config.kind == "builtin":
         return BuiltinUser, "builtin/user"
     if config.kind == "person":
@@ -270,7 +273,7 @@ async def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser,
             return ScriptedUser(lines or task.user_turns, opening)
 
         return make_scripted, "scripted"
-    model = await registry.model(config.model, api_base=config.api_base, api_key=_secret(config.api_key))
+    model = registry.model(config.model, api_base=config.api_base, api_key=_secret(config.api_key))
     entry = registry.resolve(config.model).entry
     sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
     guidelines = config.custom_guidelines

@@ -75,7 +75,7 @@ async def open_run(
         local=config.local,
         log_dir=run_dir / "logs",
     ) as registry:
-        plans = [await make_plan(name, config.datasets[name], config, registry) for name in names]
+        plans = [make_plan(name, config.datasets[name], config, registry) for name in names]
         _refuse_shared_outputs(plans)
         if not resume:
             for path in (run_dir, *(plan.output_path for plan in plans)):

@@ -191,6 +191,8 @@ class LocalServer:
         await process.wait()
 
     def _open_log(self) -> BinaryIO:
+        if self.log_file is not None:
+            self.log_file.parent.mkdir(parents=True, exist_ok=True)
         return open(self.log_file or os.devnull, "ab")
 
     def _early_end(self) -> ModelError:

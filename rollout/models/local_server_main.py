@@ -71,7 +71,7 @@ def _start_server(options: argparse.Namespace) -> Any:
     # Conversations under one policy all look alike to the similarity test, and the slot it picks forgets the
     # conversation it held. Only a near-identical prompt may take over a slot; any other takes the oldest slot, whose
     # content moves to the prompt cache in memory and is replaced by the longest beginning found there.
-    params.slot_prompt_similarity = 0.97
+    params.slot_prompt_similarity = 0.95
     params.cache_ram_mib = options.cache_mib
     params.offline = True
     params.cors_origins = "http://127.0.0.1"

@@ -22,6 +22,8 @@ from rollout.secrets import redact
 from rollout.trajectories.generation import FinishReason, Generation, Tokens, Usage
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_REPLY = 400
+"""Characters of a reply under `constrain_tools`: a small model does not end a text without a limit."""
 _FINISH: dict[str | None, FinishReason] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
@@ -236,7 +238,7 @@ class OpenAIModel:
         elif self._constrain_tools:
             from rollout.models.constrained import response_format
 
-            fields["response_format"] = response_format(request.tools.specs)
+            fields["response_format"] = response_format(request.tools.specs, may_reply=True, max_text=MAX_REPLY)
         if self._token_ids:
             fields["return_token_ids"] = True
             fields["logprobs"] = True

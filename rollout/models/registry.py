@@ -75,7 +75,6 @@ class Registry:
         self._pool = HttpPool(self._timeouts.connect)
         self._models: dict[tuple[str, ...], Model] = {}
         self._limiters: dict[str, Limiter] = {}
-        self._local: LocalServer | None = None
 
     async def __aenter__(self) -> Registry:
         return self
@@ -83,8 +82,6 @@ class Registry:
     async def __aexit__(self, *exc: object) -> None:
         for model in self._models.values():
             await model.close()
-        if self._local is not None:
-            await self._local.__aexit__(None, None, None)
         await self._pool.close()
 
     def resolve(self, name: str, api_base: str | None = None, api_key: str | None = None) -> Resolved:
@@ -141,7 +138,7 @@ class Registry:
             problems += _check_local(self._local_config)
         return problems
 
-    async def model(
+    def model(
         self,
         name: str,
         *,
@@ -152,59 +149,66 @@ class Registry:
         """The object that answers for this name."""
         key = (name, api_base or "", api_key or "", repr(sorted((params or {}).items())))
         if key not in self._models:
-            self._models[key] = await self._build(self.resolve(name, api_base, api_key), params)
+            self._models[key] = self._build(self.resolve(name, api_base, api_key), params)
         return self._models[key]
 
-    async def _build(self, found: Resolved, params: Mapping[str, float] | None) -> Model:
+    def _build(self, found: Resolved, params: Mapping[str, float] | None) -> Model:
         if found.kind == "builtin":
             return OracleModel(params)
-        entry = found.entry
         if found.kind == "plugin":
             made: Model = find_plugin("rollout.models", found.api_model)()  # type: ignore[misc]
             return made
-        timeout = entry.timeout or self._timeouts.request
-        api_base = await self._start_local() if found.kind == "local" else found.api_base
-        backend: Model
+        entry = found.entry
+        limiter = self._limiters.setdefault(found.name, Limiter(entry.max_concurrency, entry.rpm, entry.tpm))
+        price = find_price(entry, found.name, f"{entry.provider}/{found.api_model}", found.api_model)
+        return GuardedModel(self._backend(found), limiter, self._policy, price)
+
+    def _backend(self, found: Resolved) -> Model:
+        """What really answers, without limits and retries."""
         if found.kind == "litellm":
             from rollout.models.litellm import LiteLLMModel
 
-            backend = LiteLLMModel(
-                found.api_model, api_key=found.api_key, api_base=api_base, timeout=timeout, send_seed=entry.send_seed
-            )
-        elif api_base is None:
-            raise ConfigError(f"model {found.name!r}: no api_base; put it into the models registry")
-        else:
-            backend = OpenAIModel(
-                found.name,
-                pool=self._pool,
-                api_base=api_base,
-                api_model=found.api_model,
+            return LiteLLMModel(
+                found.api_model,
                 api_key=found.api_key,
-                timeout=timeout,
-                send_seed=entry.send_seed,
-                token_ids=entry.token_ids,
-                constrain_tools=entry.constrain_tools,
-                headers={name: value.get_secret_value() for name, value in entry.headers.items()},
+                api_base=found.api_base,
+                timeout=found.entry.timeout or self._timeouts.request,
+                send_seed=found.entry.send_seed,
             )
-        limiter = self._limiters.setdefault(found.name, Limiter(entry.max_concurrency, entry.rpm, entry.tpm))
-        price = find_price(entry, found.name, f"{entry.provider}/{found.api_model}", found.api_model)
-        return GuardedModel(backend, limiter, self._policy, price)
+        if found.kind == "local":
+            from rollout.models.local_model import LocalServerModel
 
-    async def _start_local(self) -> str:
+            return LocalServerModel(found.name, self._local_server(), lambda url: self._direct(found, url))
+        if found.api_base is None:
+            raise ConfigError(f"model {found.name!r}: no api_base; put it into the models registry")
+        return self._direct(found, found.api_base)
+
+    def _direct(self, found: Resolved, api_base: str) -> OpenAIModel:
+        entry = found.entry
+        return OpenAIModel(
+            found.name,
+            pool=self._pool,
+            api_base=api_base,
+            api_model=found.api_model,
+            api_key=found.api_key,
+            timeout=entry.timeout or self._timeouts.request,
+            send_seed=entry.send_seed,
+            token_ids=entry.token_ids,
+            constrain_tools=entry.constrain_tools,
+            headers={name: value.get_secret_value() for name, value in entry.headers.items()},
+        )
+
+    def _local_server(self) -> LocalServer:
         from rollout.models.local import LocalServer
 
-        if self._local is None:
-            config = self._local_config
-            server = LocalServer(
-                model_path=config.model_path,
-                threads=config.threads,
-                parallel=config.parallel,
-                context=config.context,
-                log_file=self._log_dir / "local-server.log" if self._log_dir is not None else None,
-            )
-            await server.__aenter__()
-            self._local = server
-        return self._local.url
+        config = self._local_config
+        return LocalServer(
+            model_path=config.model_path,
+            threads=config.threads,
+            parallel=config.parallel,
+            context=config.context,
+            log_file=self._log_dir / "local-server.log" if self._log_dir is not None else None,
+        )
 
 
 def _check_litellm(found: Resolved) -> list[str]:

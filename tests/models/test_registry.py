@@ -72,13 +72,13 @@ def test_keys_do_not_show_in_what_a_name_resolved_to() -> None:
 
 async def test_one_name_is_one_model_so_its_limits_hold_over_all_datasets() -> None:
     async with registry() as opened:
-        first, second = await opened.model("small"), await opened.model("small")
+        first, second = opened.model("small"), opened.model("small")
         assert first is second
-        other_key = await opened.model("small", api_key="sk-another-key")
+        other_key = opened.model("small", api_key="sk-another-key")
         assert isinstance(first, GuardedModel)
         assert isinstance(other_key, GuardedModel)
         assert first.limiter is other_key.limiter
-        assert isinstance(await opened.model("builtin/oracle", params={"repeat": 0.1}), OracleModel)
+        assert isinstance(opened.model("builtin/oracle", params={"repeat": 0.1}), OracleModel)
 
 
 class Parrot:
@@ -96,10 +96,10 @@ class Parrot:
 
 async def test_model_of_ones_own_is_named_by_module_and_class() -> None:
     async with registry() as opened:
-        assert type(await opened.model("tests.models.test_registry:Parrot")).__name__ == "Parrot"
+        assert type(opened.model("tests.models.test_registry:Parrot")).__name__ == "Parrot"
     with pytest.raises(ConfigError, match="cannot be imported"):
         async with registry() as opened:
-            await opened.model("tests.models.test_registry:Macaw")
+            opened.model("tests.models.test_registry:Macaw")
 
 
 @pytest.mark.litellm

@@ -1,0 +1,35 @@
+"""`local/…`: a model whose server is started by the first question that it is asked, and stopped with the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from rollout.models.local import LocalServer
+from rollout.models.model import Capability, Model, Request
+from rollout.trajectories.generation import Generation
+
+
+class LocalServerModel:
+    """Starts `server` when first asked; then it is the direct path like any other."""
+
+    def __init__(self, name: str, server: LocalServer, connect: Callable[[str], Model]) -> None:
+        self.name = name
+        self.capabilities: frozenset[Capability] = frozenset({Capability.LOGPROBS})
+        self._server = server
+        self._connect = connect
+        self._model: Model | None = None
+        self._starting = asyncio.Lock()
+
+    async def generate(self, request: Request) -> Generation:
+        if self._model is None:
+            async with self._starting:
+                if self._model is None:
+                    await self._server.__aenter__()
+                    self._model = self._connect(self._server.url)
+        return await self._model.generate(request)
+
+    async def close(self) -> None:
+        if self._model is not None:
+            self._model = None
+            await self._server.__aexit__(None, None, None)
