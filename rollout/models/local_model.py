@@ -26,6 +26,9 @@ class LocalServerModel:
             async with self._starting:
                 if self._model is None:
                     await self._server.__aenter__()
+                    if request.messages and request.messages[0].role == "system":
+                        # Every conversation begins with it; read once here, not once in each of the server's slots.
+                        await self._server.warm(request.messages[:1])
                     self._model = self._connect(self._server.url)
         return await self._model.generate(request)
 

