@@ -149,7 +149,7 @@ def one(mode: str, url: str, live: int, rollouts: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rollouts", type=int, default=2000)
+    parser.add_argument("--rollouts", type=int, default=5000)
     parser.add_argument("--live", type=int, default=0)
     parser.add_argument("--one", choices=["engine", "bare"])
     parser.add_argument("--url")

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
 from rollout.engine.journal import Journal, SavedEpisode
@@ -25,6 +26,7 @@ from rollout.tasks.task import Task
 from rollout.trajectories.tree import Node, RolloutTree
 
 log = logging.getLogger(__name__)
+HIRE_AT_ONCE = 16
 
 
 class _Grove(msgspec.Struct):
@@ -80,8 +82,11 @@ class Engine:
     async def run(self) -> None:
         """Until everything is done or the run pauses."""
         try:
-            async with asyncio.TaskGroup() as group:
-                self._hire(group)
+            with rare_collections():
+                async with asyncio.TaskGroup() as group:
+                    while self._hire(group, HIRE_AT_ONCE):
+                        # Opening a world and sending a first request takes a while; the loop breathes in between.
+                        await asyncio.sleep(0)
         finally:
             self._grace.close()
 
@@ -121,13 +126,17 @@ class Engine:
                     grove.live += 1
                     self._due.append(_Launch(grove, expansion.node, number, trajectory))
 
-    def _hire(self, group: asyncio.TaskGroup) -> None:
-        while self._workers < self._max_workers and not self.control.is_pausing:
+    def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
+        """Start workers for what is due, at most so many; whether there may be more to start."""
+        for _ in range(most):
+            if self._workers >= self._max_workers or self.control.is_pausing:
+                return False
             launch = self._take()
             if launch is None:
-                return
+                return False
             self._workers += 1
             self._grace.watch(group.create_task(self._work(group, launch)))
+        return True
 
     async def _work(self, group: asyncio.TaskGroup, launch: _Launch | None) -> None:
         try:
@@ -135,7 +144,7 @@ class Engine:
                 await self._grow(launch)
                 launch = None if self.control.is_pausing else self._take()
                 if self._due:
-                    self._hire(group)
+                    self._hire(group, len(self._due))
         except asyncio.CancelledError:
             if not self._grace.is_over:
                 raise

@@ -17,10 +17,12 @@ process at any instant; with `sync="full"` also the death of the machine.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import sqlite3
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -38,6 +40,8 @@ SCHEMA_VERSION = 1
 COMMIT_INTERVAL = 0.004
 """Seconds that a row may wait for company. Shorter commits more often, longer delays every step."""
 ROWS_PER_STATEMENT = 64
+WAKE_AT_ONCE = 32
+"""How many waiting episodes go on in one round of the event loop after a commit."""
 
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -87,12 +91,13 @@ class Finished(msgspec.Struct, frozen=True):
 class Batch:
     """Rows that are committed together, and those who wait for it."""
 
-    __slots__ = ("committed", "error", "finished", "rows")
+    __slots__ = ("error", "finished", "is_committed", "rows", "waiters")
 
     def __init__(self) -> None:
         self.rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in ("trees", "episodes", "nodes")}
         self.finished: list[Finished] = []
-        self.committed = asyncio.Event()
+        self.waiters: list[asyncio.Future[None]] = []
+        self.is_committed = False
         self.error: Exception | None = None
 
     @property
@@ -114,6 +119,7 @@ class Journal:
         self._writing: Batch | None = None
         self._is_due = False
         self._error: Exception | None = None
+        self._released: deque[asyncio.Future[None]] = deque()
         self._next_tree = self._next_id("trees")
         self._next_episode = self._next_id("episodes")
         self.commits = 0
@@ -156,8 +162,10 @@ class Journal:
 
     async def settle(self, batch: Batch) -> None:
         """Wait until a batch is committed."""
-        if not batch.committed.is_set():
-            await batch.committed.wait()
+        if not batch.is_committed:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            batch.waiters.append(waiter)
+            await waiter
         if batch.error is not None:
             raise JournalError(f"{self.path}: cannot write: {batch.error}") from batch.error
 
@@ -188,10 +196,26 @@ class Journal:
             self._error = batch.error = error if isinstance(error, Exception) else JournalError(repr(error))
             # Nothing more will be written: whoever waits for the next group has to know it too.
             self._batch.error = self._error
-            self._batch.committed.set()
+            self._release(self._batch)
         elif not self._batch.is_empty:
             self._schedule()
-        batch.committed.set()
+        self._release(batch)
+
+    def _release(self, batch: Batch) -> None:
+        batch.is_committed = True
+        if not self._released:
+            asyncio.get_running_loop().call_soon(self._wake_some)
+        self._released.extend(batch.waiters)
+        batch.waiters.clear()
+
+    def _wake_some(self) -> None:
+        """Wake a few of those whose rows are committed. All at once would hold the loop until each had its say."""
+        for _ in range(min(WAKE_AT_ONCE, len(self._released))):
+            waiter = self._released.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+        if self._released:
+            asyncio.get_running_loop().call_soon(self._wake_some)
 
     # ---- the writer thread --------------------------------------------------------------------------------------
 
@@ -340,7 +364,9 @@ class Journal:
         """Wait until everything that was put is committed."""
         while True:
             if self._writing is not None:
-                await self._writing.committed.wait()
+                batch = self._writing
+                with contextlib.suppress(JournalError):
+                    await self.settle(batch)
             elif self._error is None and not self._batch.is_empty:
                 self._flush()
             else:
