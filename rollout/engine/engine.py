@@ -84,7 +84,7 @@ class Engine:
         try:
             with rare_collections():
                 async with asyncio.TaskGroup() as group:
-                    while self._hire(group, HIRE_AT_ONCE):
+                    while self._hire(group, HIRE_AT_ONCE):  # noqa: ASYNC110 - nothing to wait for, only to let others run
                         # Opening a world and sending a first request takes a while; the loop breathes in between.
                         await asyncio.sleep(0)
         finally:

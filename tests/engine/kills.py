@@ -75,7 +75,8 @@ def run_kill_test(
         while done < kills:
             child = torn.start()
             before = stub.stats().requests
-            target = before + chance.randint(1, max(2, 2 * needed // kills))
+            # On average half of the run is over at the last kill, so there is always something left to kill.
+            target = before + chance.randint(1, max(2, needed // kills))
             while child.poll() is None and stub.stats().requests < target:
                 # Nothing to wait for but the child's own progress, as its server sees it.
                 time.sleep(0.002)
@@ -87,7 +88,7 @@ def run_kill_test(
             done += 1
         torn.finish()
         paid = stub.stats().completed
-    assert done >= min(kills, 3), f"the run ended after {done} kills: too few to mean anything"
+    assert done == kills, f"the run ended after {done} kills"
     calm_lines = {line["id"]: comparable(line) for line in calm.lines()}
     torn_lines = torn.lines()
     assert len(torn_lines) == conversations, "lines lost or doubled"
