@@ -5,7 +5,8 @@ an answer that asks for tools they are called; after any other answer the user s
 dialogue, the counters, the monitor) is fed by `_absorb`, node by node, and by nothing else. So resuming is no special
 case: the saved nodes are absorbed, the world is brought back by replaying the calls, and the loop goes on.
 
-Before each new generation the episode waits until the one before is durable: see `rollout.engine.journal`.
+Before any model is asked again, the agent's or the user's, the episode waits until what came before is durable: see
+`rollout.engine.journal`.
 """
 
 from __future__ import annotations
@@ -152,15 +153,19 @@ class Episode:
             await self._ask_user()
 
     async def _generate(self) -> None:
-        if self._batch is not None:
-            await self._journal.settle(self._batch)
-            self._control.go_on()
+        await self._be_durable()
         view = self._view
         seed = seeds.derive(self._seed, self._place)
         request = Request(view.messages, view.wire, self._tools, self._plan.sampling, seed, self._task)
         generation = await self._plan.agent.generate(request)
         self._control.charge(generation.cost)
         self._append([NodeBody("generation", generation=generation)])
+
+    async def _be_durable(self) -> None:
+        """Wait for what was paid for to be safe, before anything more is asked of any model."""
+        if self._batch is not None:
+            await self._journal.settle(self._batch)
+            self._control.go_on()
 
     async def _call_tools(self, calls: tuple[ToolCall, ...]) -> None:
         results = await self._answer(calls)
@@ -179,6 +184,7 @@ class Episode:
         if self._user is None:
             self._stop = StopReason.AGENT_DONE
             return
+        await self._be_durable()
         if self._monitor is not None and self._plan.judge is not None and self._last is not None:
             self._stop = await self._monitor.judge(self._dialogue, seeds.derive(self._seed, self._place, "judge"))
             if self._stop is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import pytest
 
 import tests.tools
+from rollout.config.schema import Config
 from rollout.engine.journal import open_journal
+from rollout.engine.run import open_run
 from rollout.errors import JournalError
 from rollout.models.stub import StubServer
 from rollout.trajectories.line import comparable
@@ -123,6 +126,24 @@ async def test_paused_conversation_goes_on_in_its_middle(stub: StubServer, tasks
     await roll_out(config, Path("torn"))
     assert {line["id"]: comparable(line) for line in read_lines(OUT)} == calm
     assert stub.stats.requests == 2 * needed, "a pause pays for nothing twice"
+
+
+async def test_no_model_is_asked_again_before_the_last_answer_is_durable(
+    tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rollout.engine.journal.COMMIT_INTERVAL", 3600)
+    async with StubServer({"rules": [{"reply": {"content": "My answer."}}]}) as stub:
+        config = stub_config(stub.url, tasks, user={"model": "user"}, max_turns=4, limit=1)
+        async with open_run(Config.model_validate(config), Path("run"), resume=True) as opened:
+            running = asyncio.get_running_loop().create_task(opened.engine.run())
+            while opened.engine.progress.generations == 0:
+                await asyncio.sleep(0)
+            for _ in range(200):
+                await asyncio.sleep(0)
+            assert stub.stats.requests == 1, "the user was not asked: the agent's words are not yet safe"
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
 
 
 async def test_world_that_answers_otherwise_on_replay_starts_the_path_anew(
