@@ -111,12 +111,14 @@ class Episode:
             await self._journal.settle(self._journal.finish(done))
             return head
         finally:
-            await self._world.close()
+            await self._close_worlds()
 
     async def _live(self, saved: Sequence[NodeBody]) -> list[Score]:
         try:
             async with asyncio.timeout(self._plan.episode_timeout):
                 opening = await self._world.open(self._task, self._plan.world_seed(self._task))
+                if self._user is not None and self._user.world is not None:
+                    await self._user.world.open(self._task, self._plan.world_seed(self._task))
                 if opening.observation is not None and not saved:
                     self._append([NodeBody("user", message=opening.observation)])
                 await self._replay(saved)
@@ -138,6 +140,13 @@ class Episode:
             log.exception("%s: unexpected error", self.trajectory)
             self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
         return []
+
+    async def _close_worlds(self) -> None:
+        try:
+            await self._world.close()
+        finally:
+            if self._user is not None and self._user.world is not None:
+                await self._user.world.close()
 
     # ---- the loop -----------------------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ def test_every_command_of_the_docs_runs(page: str, command: str, tmp_path: Path)
         return
     assert program == "rollout", f"{page}: {command}: only rollout and make are run by this test"
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
+    (tmp_path / "rollout").symlink_to(ROOT / "rollout")
     done = subprocess.run(
         [sys.executable, "-c", "from rollout.cli import main; main()", *arguments],
         cwd=tmp_path,
