@@ -1,8 +1,9 @@
 """What must never be written down.
 
 A key is registered when the configuration is read; from then on `redact` takes it out of any text that leaves the
-process: errors (at the boundary that catches them), log lines (a filter), what the run directory keeps. Texts that only
-look like keys are taken out too, because a server may echo a key that we never saw in clear.
+process: errors (at the boundary that catches them), log lines (a filter), what the run directory keeps. Texts that
+only look like keys, and names and passwords within addresses, are taken out too, because a server may echo a key that
+we never saw in clear.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 
 MASK = "«secret»"
 _known: set[str] = set()
+_IN_ADDRESS = re.compile(r"(?<=://)[^/@\s\"']+@")
 _LOOKS_LIKE_KEY = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AKIA)[-_][A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+[A-Za-z0-9._\-]{8,}"
 )
@@ -28,7 +30,7 @@ def redact(text: str) -> str:
     for value in _known:
         if value in text:
             text = text.replace(value, MASK)
-    return _LOOKS_LIKE_KEY.sub(MASK, text)
+    return _IN_ADDRESS.sub(f"{MASK}@", _LOOKS_LIKE_KEY.sub(MASK, text))
 
 
 class RedactingFilter(logging.Filter):

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
+from rollout.engine.output import output_problems
 from rollout.engine.plan import load_tools, tasks_path
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
@@ -24,6 +25,7 @@ class DatasetCheck(msgspec.Struct):
 
     name: str
     tasks: int = 0
+    tasks_path: Path | None = None
     samples: int = 1
     tools: int = 0
     policy: str = "–"
@@ -38,12 +40,10 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     """Look at everything that a run of these datasets would use. Asks no model and writes nothing."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     found = [_check(name, config.datasets[name], config, registry) for name in names]
-    outputs: dict[Path, str] = {}
-    for report in found:
-        path = Path(report.output).resolve()
-        if path in outputs:
-            report.problems.append(f"output_path: {report.output} is also that of dataset {outputs[path]!r}")
-        outputs[path] = report.name
+    by_name = {report.name: report for report in found}
+    files = {report.name: (Path(report.output), report.tasks_path) for report in found if report.tasks_path is not None}
+    for name, problem in output_problems(files):
+        by_name[name].problems.append(f"output_path: {problem}")
     return found
 
 
@@ -115,7 +115,9 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> D
 def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
     """Read the tasks; returns whether all of them have reference actions."""
     try:
-        tasks = TaskFile(tasks_path(name, dataset))
+        report.tasks_path = tasks_path(name, dataset)
+        tasks = TaskFile(report.tasks_path)
+        tasks.refuse_clashes(dataset.samples)
     except ConfigError as error:
         report.problems.append(str(error))
         return True

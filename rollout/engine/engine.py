@@ -19,9 +19,10 @@ from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
 from rollout.engine.journal import Journal, SavedEpisode
 from rollout.engine.observer import Observer, Progress
-from rollout.engine.plan import Plan, trajectory_id
+from rollout.engine.plan import Plan
 from rollout.errors import ReplayMismatch
 from rollout.strategies.strategy import Expansion
+from rollout.tasks.jsonl import trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.tree import Node, RolloutTree
 

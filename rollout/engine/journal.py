@@ -384,8 +384,11 @@ class Journal:
 
 def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True) -> Journal:
     """Open or make the journal of a run directory. One process at a time."""
-    run_dir.mkdir(parents=True, exist_ok=True)
-    lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        run_dir.mkdir(parents=True, exist_ok=True)
+        lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise JournalError(f"run_dir: {run_dir} cannot be used: {error.strerror or error}") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Mapping
 from pathlib import Path
+
+from rollout.errors import JournalError
 
 log = logging.getLogger(__name__)
 
 
 class Output:
-    """An open JSONL file that only grows."""
+    """An open JSONL file that only grows. `open_output` opens one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, file: int) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
-        self.size = os.fstat(self._file).st_size
+        self._file = file
+        self.size = os.fstat(file).st_size
 
     def append(self, data: bytes) -> None:
         """Add whole lines. A write that the system cuts short is continued."""
@@ -40,6 +42,30 @@ class Output:
     def close(self) -> None:
         """Let go of the file."""
         os.close(self._file)
+
+
+def open_output(path: Path) -> Output:
+    """Open or make an output file, and the folders above it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return Output(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644))
+    except OSError as error:
+        raise JournalError(f"output_path: {path} cannot be written: {error.strerror or error}") from error
+
+
+def output_problems(files: Mapping[str, tuple[Path, Path]]) -> list[tuple[str, str]]:
+    """Outputs that would destroy something, as (dataset, what is wrong). `files`: each dataset's output and tasks."""
+    problems = []
+    owners: dict[Path, str] = {}
+    inputs = {tasks.resolve(): name for name, (_, tasks) in files.items()}
+    for name, (output, _) in files.items():
+        path = output.resolve()
+        if path in owners:
+            problems.append((name, f"{output} is also that of {owners[path]!r}"))
+        if path in inputs:
+            problems.append((name, f"{output} holds the tasks of {inputs[path]!r}; choose another file"))
+        owners[path] = name
+    return problems
 
 
 def free_name(path: Path, word: str = "") -> Path:

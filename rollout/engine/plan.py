@@ -101,15 +101,11 @@ class Plan:
         return Toolset(task.tools or ()) if self.mode == "wrong_tool" else self.toolset
 
 
-def trajectory_id(task_id: str, number: int) -> str:
-    """The id of a task's attempt: the first one keeps the task's own id, as the seed has it."""
-    return task_id if number == 0 else f"{task_id}~{number}"
-
-
 def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
     """Wire one dataset together. Raises ConfigError with file and key where something is wrong."""
     tools = load_tools(name, dataset)
     tasks = TaskFile(tasks_path(name, dataset))
+    tasks.refuse_clashes(dataset.samples)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:

@@ -26,11 +26,12 @@ from rollout.engine.control import Control
 from rollout.engine.engine import Engine
 from rollout.engine.journal import Journal, open_journal
 from rollout.engine.observer import Observer
-from rollout.engine.output import Output, move_aside
+from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
 from rollout.engine.summary import Summary, summarize
 from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry
+from rollout.secrets import redact
 
 PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "xllamacpp")
 
@@ -76,7 +77,9 @@ async def open_run(
         log_dir=run_dir / "logs",
     ) as registry:
         plans = [make_plan(name, config.datasets[name], config, registry) for name in names]
-        _refuse_shared_outputs(plans)
+        files = {plan.name: (plan.output_path, plan.tasks.path) for plan in plans}
+        for name, problem in output_problems(files):
+            raise ConfigError(f"datasets.{name}.output_path: {problem}")
         if not resume:
             for path in (run_dir, *(plan.output_path for plan in plans)):
                 aside = move_aside(path)
@@ -85,7 +88,7 @@ async def open_run(
         journal = open_journal(run_dir, sync=config.journal_sync, keep_nodes=config.use_checkpoints)
         try:
             _check_identity(journal, plans, run_dir)
-            mended = sum(journal.attach(plan.name, Output(plan.output_path)) for plan in plans)
+            mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
             for plan in plans:
                 write_blob(run_dir, plan.prompt)
             _write_run_file(run_dir, config, plans)
@@ -130,15 +133,6 @@ def write_atomic(path: Path, data: bytes) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     temporary.write_bytes(data)
     temporary.replace(path)
-
-
-def _refuse_shared_outputs(plans: Sequence[Plan]) -> None:
-    owners: dict[Path, str] = {}
-    for plan in plans:
-        path = plan.output_path.resolve()
-        if path in owners:
-            raise ConfigError(f"datasets.{plan.name}.output_path: {plan.output_path} is also that of {owners[path]}")
-        owners[path] = plan.name
 
 
 def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> None:
@@ -197,7 +191,9 @@ def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> Non
         "config": config.model_dump(mode="json"),
         "starts": starts,
     }
-    write_atomic(path, msgspec.json.format(msgspec.json.encode(document), indent=2))
+    # Masked by type already; what a person put into an address or a free field is masked here.
+    text = redact(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    write_atomic(path, text.encode())
 
 
 def _git_commit() -> str | None:

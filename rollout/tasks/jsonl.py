@@ -32,6 +32,11 @@ class Problem(msgspec.Struct, frozen=True):
         return f"{self.where}: {self.what}"
 
 
+def trajectory_id(task_id: str, number: int) -> str:
+    """The id of a task's attempt: the first one keeps the task's own id, as the seed has it."""
+    return task_id if number == 0 else f"{task_id}~{number}"
+
+
 class TaskFile:
     """The tasks of one JSONL file, in file order, each id once."""
 
@@ -64,6 +69,17 @@ class TaskFile:
         if task.id != self.ids[index]:
             raise ConfigError(f"{self.path}: changed while the run was going on (task {self.ids[index]!r} moved)")
         return task
+
+    def refuse_clashes(self, samples: int) -> None:
+        """Raise where the id of one task's further attempt (`a~1`) is the id of another task."""
+        known = set(self.ids)
+        for task_id in self.ids:
+            for number in range(1, samples):
+                if trajectory_id(task_id, number) in known:
+                    raise ConfigError(
+                        f"{self.path}: attempt {number} at task {task_id!r} would have the id of another task, "
+                        f"{trajectory_id(task_id, number)!r}; rename that task, or set samples: 1"
+                    )
 
     @property
     def fingerprint(self) -> str:

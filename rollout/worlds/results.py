@@ -9,7 +9,8 @@ import msgspec
 from rollout.messages import ToolResult
 from rollout.secrets import redact
 
-_encoder = msgspec.json.Encoder()
+# What has no JSON form is named by its type: its repr may hold an address, and no replay would ever equal it.
+_encoder = msgspec.json.Encoder(enc_hook=lambda value: f"<{type(value).__name__}>")
 
 
 def to_result(call_id: str, value: Any) -> ToolResult:
@@ -22,8 +23,8 @@ def to_result(call_id: str, value: Any) -> ToolResult:
         return ToolResult(call_id, value)
     try:
         text = _encoder.encode(value).decode()
-    except (TypeError, msgspec.MsgspecError):
-        text = str(value)
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        text = f"<{type(value).__name__}>"
     refused = isinstance(value, dict) and (bool(value.get("error")) or value.get("success") is False)
     return ToolResult(call_id, text, is_error=refused, error_kind="tool" if refused else None)
 

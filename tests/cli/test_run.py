@@ -157,6 +157,26 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     assert "--dry-run" in rollout("run", "--help").stdout
 
 
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"output_path": "tasks.jsonl"}, "tasks.jsonl holds the tasks of 'd'"),
+        ({"output_path": "folder"}, "output_path: folder cannot be written"),
+        ({"run_dir": "tasks.jsonl"}, "run_dir: tasks.jsonl cannot be used"),
+    ],
+)
+def test_places_that_cannot_be_written_are_refused_and_left_alone(changes: dict[str, str], told: str) -> None:
+    tasks = write_tasks(Path("tasks.jsonl"), "Question").read_bytes()
+    Path("folder").mkdir()
+    dataset = {"path": "tasks.jsonl", "output_path": "o.jsonl", "agent": "builtin/oracle", **changes}
+    run_dir = dataset.pop("run_dir", "run")
+    write_yaml(Path("c.yml"), {"run_dir": run_dir, "datasets": {"d": dataset}})
+    done = rollout("run", "c.yml", "--resume")
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert told in done.stderr
+    assert Path("tasks.jsonl").read_bytes() == tasks
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_run_exits_as_shells_expect_and_resumes(number: signal.Signals, code: int) -> None:
     write_tasks(Path("tasks.jsonl"), *(f"Question {n}" for n in range(40)))

@@ -195,6 +195,10 @@ def test_keys_are_never_shown_dumped_or_repeated_in_errors() -> None:
     assert key not in refused({"models": {"m": {"api_key": [key]}}})
 
 
+def test_password_within_an_address_is_a_secret_too() -> None:
+    assert redact("connection to http://ada:hunter2@host/v1 failed") == "connection to http://«secret»@host/v1 failed"
+
+
 def test_reading_a_config_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment-key-1")
     before = dict(os.environ)

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollout.engine.journal import Finished, Journal, open_journal
-from rollout.engine.output import Output, move_aside
+from rollout.engine.output import move_aside, open_output
 from rollout.errors import JournalError
 from rollout.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation, Tokens, Usage
@@ -100,7 +100,7 @@ async def test_many_waiters_share_few_commits() -> None:
 
 async def test_line_is_written_only_after_its_row_and_knows_its_place() -> None:
     journal = open_journal(Path("run"))
-    journal.attach("d", Output(Path("out.jsonl")))
+    journal.attach("d", open_output(Path("out.jsonl")))
     tree = journal.begin_tree("d", "t", ())
     lines = [finished(journal.begin_episode(tree, f"t{n}", 0, 1), f"t{n}") for n in range(5)]
     for line in lines:
@@ -117,7 +117,7 @@ async def test_line_is_written_only_after_its_row_and_knows_its_place() -> None:
 
 async def test_failed_trajectory_is_replaced_by_its_later_success() -> None:
     journal = open_journal(Path("run"))
-    journal.attach("d", Output(Path("out.jsonl")))
+    journal.attach("d", open_output(Path("out.jsonl")))
     tree = journal.begin_tree("d", "t", ())
     episode = journal.begin_episode(tree, "t", 0, 1)
     await journal.settle(journal.finish(finished(episode, "t", failed=True)))

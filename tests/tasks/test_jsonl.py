@@ -58,6 +58,13 @@ def test_file_changed_under_a_run_is_noticed() -> None:
         found.read(0)
 
 
+def test_further_attempts_may_not_take_another_tasks_id() -> None:
+    found = task_file(json.dumps(GOOD), json.dumps({**GOOD, "id": "a~1"}))
+    found.refuse_clashes(samples=1)
+    with pytest.raises(ConfigError, match="would have the id of another task, 'a~1'"):
+        found.refuse_clashes(samples=2)
+
+
 def test_missing_file_is_named() -> None:
     with pytest.raises(ConfigError, match=r"no/such\.jsonl"):
         TaskFile(Path("no/such.jsonl"))

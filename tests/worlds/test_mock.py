@@ -50,6 +50,10 @@ class NotesServer:
             time.sleep(5)
         if tool_name == "fail":
             raise ValueError("cannot")
+        if tool_name == "quit":
+            raise SystemExit(3)
+        if tool_name == "odd":
+            return {"nan": float("nan"), "when": datetime.now(), "some": {1}, "raw": b"x", "self": self}
         return notes
 """
 
@@ -64,7 +68,14 @@ def base(tmp_path: Path) -> Path:
     for folder in ("mcp_servers", "tool_lists", "policies"):
         (tmp_path / folder).mkdir()
     (tmp_path / "mcp_servers" / "Notes.py").write_text(SERVER)
-    tools = [tool("write", text={"type": "string"}), tool("read"), tool("hang"), tool("fail")]
+    tools = [
+        tool("write", text={"type": "string"}),
+        tool("read"),
+        tool("hang"),
+        tool("fail"),
+        tool("quit"),
+        tool("odd"),
+    ]
     (tmp_path / "tool_lists" / "Notes.json").write_text(json.dumps(tools))
     (tmp_path / "policies" / "Notes.md").write_text("Be kind.")
     return tmp_path
@@ -131,6 +142,13 @@ async def test_hanging_and_failing_tools_are_error_results(base: Path) -> None:
     hung, failed = await call(world, "hang"), await call(world, "fail")
     assert (hung.error_kind, failed.error_kind) == ("timeout", "crash")
     assert "ValueError: cannot" in failed.content
+
+
+async def test_server_that_exits_or_returns_odd_things_harms_nobody_else(base: Path) -> None:
+    world = await opened(base)
+    quit_result, odd = await call(world, "quit"), await call(world, "odd")
+    assert (quit_result.error_kind, odd.error_kind) == ("crash", None)
+    assert "2025-01-23" in odd.content
 
 
 async def test_closed_world_forgets_and_may_be_closed_again(base: Path) -> None:

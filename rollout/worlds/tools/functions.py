@@ -87,7 +87,7 @@ class FunctionWorld:
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
         except ToolError as error:
             return failed_result(call.call_id, "tool", str(error))
-        except Exception as error:  # noqa: BLE001 - a tool may raise anything; the agent sees it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the agent sees it
             return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
         return to_result(call.call_id, value)
 

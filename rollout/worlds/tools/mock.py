@@ -90,7 +90,7 @@ class MockWorld:
                     value = await work
         except TimeoutError:
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
-        except Exception as error:  # noqa: BLE001 - a mock server may raise anything; the agent sees it
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a mock server may raise anything; the agent sees it
             return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
         finally:
             current_random.reset(token)
