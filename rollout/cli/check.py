@@ -12,7 +12,7 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
-from rollout.engine.plan import load_tools, tasks_path
+from rollout.engine.plan import load_tools, task_paths
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
@@ -25,7 +25,7 @@ class DatasetCheck(msgspec.Struct):
 
     name: str
     tasks: int = 0
-    tasks_path: Path | None = None
+    task_paths: list[Path] = msgspec.field(default_factory=list)
     samples: int = 1
     tools: int = 0
     policy: str = "–"
@@ -41,7 +41,7 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     found = [_check(name, config.datasets[name], config, registry) for name in names]
     by_name = {report.name: report for report in found}
-    files = {report.name: (Path(report.output), report.tasks_path) for report in found if report.tasks_path is not None}
+    files = {report.name: (Path(report.output), report.task_paths) for report in found}
     for name, problem in output_problems(files):
         by_name[name].problems.append(f"output_path: {problem}")
     return found
@@ -115,8 +115,8 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> D
 def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
     """Read the tasks; returns whether all of them have reference actions."""
     try:
-        report.tasks_path = tasks_path(name, dataset)
-        tasks = TaskFile(report.tasks_path)
+        report.task_paths = task_paths(name, dataset)
+        tasks = TaskFile(*report.task_paths)
         tasks.refuse_clashes(dataset.samples)
     except ConfigError as error:
         report.problems.append(str(error))
@@ -125,7 +125,7 @@ def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
     report.tasks = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     report.samples = dataset.samples
     if not len(tasks):
-        report.problems.append(f"{tasks.path}: there is no task in it")
+        report.problems.append(f"{tasks}: there is no task in it")
     if dataset.mode == "wrong_tool":
         without = [task.id for task in tasks if not task.tools]
         if without:

@@ -23,6 +23,7 @@ from rollout.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)
+_MACHINERY = re.compile(r"(function-\w+|nullable|list|dict|union|tagged-union)\[.*\]", re.DOTALL)
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -111,7 +112,8 @@ def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) ->
 
 
 def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
-    location = [part for part in problem["loc"] if not _is_machinery(part)]
+    *above, last = problem["loc"] or ("the file",)
+    location = [*(part for part in above if not _is_machinery(part)), last]
     key = ".".join(map(str, location)) or "the file"
     if problem["type"] == "extra_forbidden":
         known = _known_keys(model, location[:-1])
@@ -128,7 +130,7 @@ def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
 
 def _is_machinery(part: str | int) -> bool:
     """Names that pydantic puts into a location for validators and unions, which no file has."""
-    return isinstance(part, str) and ("function-" in part or part.endswith("]"))
+    return isinstance(part, str) and _MACHINERY.fullmatch(part) is not None
 
 
 def _looks_secret(location: Iterable[str | int]) -> bool:

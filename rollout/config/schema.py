@@ -180,6 +180,11 @@ class User(SamplingKeys):
         return value
 
 
+def _one_or_several(value: Any) -> Any:
+    """`path: a.jsonl` is `path: [a.jsonl]`."""
+    return value if isinstance(value, list) or value is None else [value]
+
+
 def _model_shorthand(value: Any) -> Any:
     """`agent: openai/gpt-5` is `agent: {model: openai/gpt-5}`."""
     return {"model": value} if isinstance(value, str) else value
@@ -188,8 +193,9 @@ def _model_shorthand(value: Any) -> Any:
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
-    path: Path | None = None
-    """The tasks, one JSON object a line. By default `queries/<mcp_domain>.jsonl` below `base_path`."""
+    path: Annotated[list[Path], BeforeValidator(_one_or_several)] = []
+    """The tasks, one JSON object a line; a file or a list of files. By default `queries/<mcp_domain>.jsonl` below
+    `base_path`."""
     output_path: Path | None = None
     """Where finished trajectories go. By default `./outputs/<name>.jsonl`."""
     mcp_domain: str | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rollout.config.schema import Agent, AutoDiscover, Config, Dataset, User
 from rollout.errors import ConfigError
 from rollout.tasks.discovery import Combination, find_combinations
@@ -22,7 +24,9 @@ def with_discovered(config: Config) -> Config:
     found = [combination for combination in found if _is_wanted(combination, rules)]
     if not found:
         raise ConfigError(f"auto_discover: nothing fits in {base_path / 'queries'}; loosen the filters")
-    made = {combination.name.replace("-", "_"): _dataset(combination, rules, config) for combination in found}
+    made = {
+        combination.name.replace("-", "_"): _dataset(combination, base_path, rules, config) for combination in found
+    }
     return config.model_copy(update={"datasets": {**made, **config.datasets}})
 
 
@@ -33,12 +37,12 @@ def _is_wanted(combination: Combination, rules: AutoDiscover) -> bool:
     return names.isdisjoint(map(fold, rules.exclude_domains))
 
 
-def _dataset(combination: Combination, rules: AutoDiscover, config: Config) -> Dataset:
+def _dataset(combination: Combination, base_path: Path, rules: AutoDiscover, config: Config) -> Dataset:
     return Dataset(
-        path=combination.queries,
+        path=list(combination.queries),
         output_path=rules.output_dir / f"{combination.name}.jsonl",
         mcp_domain=combination.name,
-        base_path=combination.queries.parents[1],
+        base_path=base_path,
         policy=combination.policy,
         agent=Agent(
             model=rules.agent_model or config.agent_model or AGENT_MODEL,

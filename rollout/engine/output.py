@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rollout.errors import JournalError
@@ -53,11 +53,11 @@ def open_output(path: Path) -> Output:
         raise JournalError(f"output_path: {path} cannot be written: {error.strerror or error}") from error
 
 
-def output_problems(files: Mapping[str, tuple[Path, Path]]) -> list[tuple[str, str]]:
+def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tuple[str, str]]:
     """Outputs that would destroy something, as (dataset, what is wrong). `files`: each dataset's output and tasks."""
     problems = []
     owners: dict[Path, str] = {}
-    inputs = {tasks.resolve(): name for name, (_, tasks) in files.items()}
+    inputs = {path.resolve(): name for name, (_, tasks) in files.items() for path in tasks}
     for name, (output, _) in files.items():
         path = output.resolve()
         if path in owners:

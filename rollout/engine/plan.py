@@ -104,7 +104,7 @@ class Plan:
 def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
     """Wire one dataset together. Raises ConfigError with file and key where something is wrong."""
     tools = load_tools(name, dataset)
-    tasks = TaskFile(tasks_path(name, dataset))
+    tasks = TaskFile(*task_paths(name, dataset))
     tasks.refuse_clashes(dataset.samples)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
@@ -222,13 +222,13 @@ def load_tools(name: str, dataset: Dataset) -> DatasetTools:
     return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
 
 
-def tasks_path(name: str, dataset: Dataset) -> Path:
+def task_paths(name: str, dataset: Dataset) -> list[Path]:
     """Where a dataset's tasks are."""
-    if dataset.path is not None:
+    if dataset.path:
         return dataset.path
     if dataset.mcp_domain is None:
         raise ConfigError(f"datasets.{name}.path: missing; expected a JSONL file of tasks")
-    return (dataset.base_path or SHIPPED / "single_domain") / "queries" / f"{dataset.mcp_domain}.jsonl"
+    return [(dataset.base_path or SHIPPED / "single_domain") / "queries" / f"{dataset.mcp_domain}.jsonl"]
 
 
 def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:

@@ -77,7 +77,7 @@ async def open_run(
         log_dir=run_dir / "logs",
     ) as registry:
         plans = [make_plan(name, config.datasets[name], config, registry) for name in names]
-        files = {plan.name: (plan.output_path, plan.tasks.path) for plan in plans}
+        files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
         for name, problem in output_problems(files):
             raise ConfigError(f"datasets.{name}.output_path: {problem}")
         if not resume:
@@ -186,7 +186,8 @@ def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> Non
     document = {
         "seed": config.seed,
         "datasets": {
-            plan.name: {"tasks": str(plan.tasks.path), "fingerprint": plan.tasks.fingerprint} for plan in plans
+            plan.name: {"tasks": [str(path) for path in plan.tasks.paths], "fingerprint": plan.tasks.fingerprint}
+            for plan in plans
         },
         "config": config.model_dump(mode="json"),
         "starts": starts,

@@ -1,23 +1,44 @@
-"""Finding cross-domain combinations on disk: which query files there are, for which servers, with which policy."""
+"""What is on disk: which query files there are, for which servers, and what is missing for them.
+
+A dataset folder holds `queries`, `policies`, `tool_lists`, `mcp_servers` and `database`. It may be given itself, or
+be the `single_domain` or `cross_domain` folder of a larger one, or the `outputs` of the generator. Combinations of
+servers are sets: `A_B.jsonl` finds `B_A.md`. A name is split by the servers that exist, never by a list of known
+names.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
-from rollout.tasks.naming import split_fused
+from rollout.errors import ConfigError
+from rollout.tasks.naming import fold, split_fused
+
+Kind = Literal["single", "cross"]
 
 
 class Combination(msgspec.Struct, frozen=True):
-    """A query file and the set of servers that it needs."""
+    """A query file and the set of servers that it needs: one for a single domain, several for a cross domain."""
 
     name: str
     servers: tuple[str, ...]
-    queries: Path
+    queries: tuple[Path, ...]
+    """Usually one file; several where the queries of a combination lie scattered in a folder of its name."""
     policy: Path | None
+    missing: tuple[str, ...] = ()
+    """What stands in the way of running it."""
+
+
+def resolve_base(path: Path, kind: Kind) -> Path:
+    """The dataset folder that is meant by `path`."""
+    for candidate in (path, path / f"{kind}_domain", path / f"{kind} domain"):
+        if (candidate / "queries").is_dir():
+            return candidate
+    raise ConfigError(f"{path}: no folder `queries` here, nor in {kind}_domain below it; expected the dataset's layout")
 
 
 def known_servers(base_path: Path) -> list[str]:
@@ -36,13 +57,71 @@ def find_policy(base_path: Path, servers: Sequence[str]) -> Path | None:
 
 def find_combinations(base_path: Path, *, min_domains: int = 2, require_policy: bool = False) -> list[Combination]:
     """The combinations below a folder, by name. A file whose name these servers do not make up is left out."""
+    return [
+        combination
+        for combination in list_combinations(base_path)
+        if combination.servers
+        and len(combination.servers) >= min_domains
+        and (combination.policy is not None or not require_policy)
+    ]
+
+
+def list_combinations(base_path: Path) -> list[Combination]:
+    """Everything that has queries, with what is missing for it. One that names unknown servers has `servers` empty."""
     known = known_servers(base_path)
-    found = []
-    for path in sorted((base_path / "queries").glob("*.jsonl")):
-        servers = split_fused(path.stem, known)
-        if servers is None or len(set(servers)) < min_domains:
+    found: dict[frozenset[str] | str, Combination] = {}
+    for path in sorted((base_path / "queries").iterdir()):
+        files = _query_files(path)
+        if not files:
             continue
-        policy = find_policy(base_path, servers)
-        if policy is not None or not require_policy:
-            found.append(Combination(path.stem, tuple(servers), path, policy))
-    return found
+        servers = split_fused(path.stem, known) or []
+        key: frozenset[str] | str = frozenset(servers) or path.stem
+        before = found.get(key)
+        if before is not None:
+            # A_B.jsonl beside B_A.jsonl: the same set of servers, so one combination with both files.
+            found[key] = msgspec.structs.replace(before, queries=(*before.queries, *files))
+            continue
+        found[key] = _describe(base_path, path.stem, tuple(dict.fromkeys(servers)), files)
+    return list(found.values())
+
+
+def choose_combinations(found: Sequence[Combination], wanted: Sequence[str], kind: Kind) -> list[Combination]:
+    """Those that were asked for: single domains by name; for cross domains the names together mean one set."""
+    if kind == "cross":
+        servers = {fold(name) for name in wanted}
+        chosen = [one for one in found if {fold(server) for server in one.servers} == servers]
+        chosen = chosen or [one for one in found if fold(one.name) in servers]
+        if not chosen:
+            raise ConfigError(f"no combination of {', '.join(wanted)}; there are: {_names(found)}")
+        return chosen
+    by_name = {fold(one.name): one for one in found}
+    unknown = [name for name in wanted if fold(name) not in by_name]
+    if unknown:
+        raise ConfigError(f"no domain {', '.join(unknown)}; there are: {_names(found)}")
+    return [by_name[fold(name)] for name in dict.fromkeys(wanted)]
+
+
+def _names(found: Sequence[Combination]) -> str:
+    return ", ".join(one.name for one in found) or "none"
+
+
+def _query_files(path: Path) -> tuple[Path, ...]:
+    if path.is_file() and path.suffix == ".jsonl" and not path.name.startswith("."):
+        return (path,)
+    return tuple(sorted(path.glob("*.jsonl"))) if path.is_dir() else ()
+
+
+def _describe(base_path: Path, name: str, servers: tuple[str, ...], files: tuple[Path, ...]) -> Combination:
+    missing: list[str] = []
+    if not servers:
+        missing.append("servers")
+    missing += [
+        f"tool_lists/{server}.json" for server in servers if not (base_path / "tool_lists" / f"{server}.json").is_file()
+    ]
+    policy = find_policy(base_path, servers)
+    if policy is None:
+        missing.append("policy")
+    relationships = base_path / "database" / "outputs" / "relationships"
+    if servers and not any((relationships / "_".join(order)).is_dir() for order in itertools.permutations(servers)):
+        missing.append("database")
+    return Combination(name, servers, files, policy, tuple(missing))

@@ -7,6 +7,7 @@ a run does not grow with its number of tasks.
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from array import array
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from rollout.messages import ToolSpec, message_from_json
 from rollout.tasks.task import Action, Task
 
 _decode = msgspec.json.Decoder().decode
+_BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -38,36 +40,43 @@ def trajectory_id(task_id: str, number: int) -> str:
 
 
 class TaskFile:
-    """The tasks of one JSONL file, in file order, each id once."""
+    """The tasks of one or several JSONL files, in order, each id once."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, *paths: Path) -> None:
+        self.paths = paths
         self.ids: list[str] = []
         self.problems: list[Problem] = []
+        self._files = array("H")
         self._places = array("Q")
         self._fingerprint = hashlib.sha256()
-        try:
-            self._scan()
-        except OSError as error:
-            raise ConfigError(f"{path}: cannot read the tasks: {error.strerror or error}") from error
+        self._seen: dict[str, str] = {}
+        for number, path in enumerate(paths):
+            try:
+                self._scan(number, path)
+            except OSError as error:
+                raise ConfigError(f"{path}: cannot read the tasks: {error.strerror or error}") from error
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Task]:
-        with self.path.open("rb") as file:
-            for place in self._places:
-                file.seek(place)
-                yield parse_task(_decode(file.readline()))
+        return (self.read(index) for index in range(len(self.ids)))
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.paths))
 
     def read(self, index: int) -> Task:
         """The task at this position of `ids`."""
-        with self.path.open("rb") as file:
+        path = self.paths[self._files[index]]
+        with path.open("rb") as file:
             file.seek(self._places[index])
             line = file.readline()
-        task = parse_task(_decode(line))
+        try:
+            task = parse_task(_decode(line))
+        except _BAD_LINE as error:
+            raise ConfigError(f"{path}: changed while the run was going on: {_describe(error)}") from error
         if task.id != self.ids[index]:
-            raise ConfigError(f"{self.path}: changed while the run was going on (task {self.ids[index]!r} moved)")
+            raise ConfigError(f"{path}: changed while the run was going on (task {self.ids[index]!r} moved)")
         return task
 
     def refuse_clashes(self, samples: int) -> None:
@@ -77,7 +86,7 @@ class TaskFile:
             for number in range(1, samples):
                 if trajectory_id(task_id, number) in known:
                     raise ConfigError(
-                        f"{self.path}: attempt {number} at task {task_id!r} would have the id of another task, "
+                        f"{self}: attempt {number} at task {task_id!r} would have the id of another task, "
                         f"{trajectory_id(task_id, number)!r}; rename that task, or set samples: 1"
                     )
 
@@ -86,28 +95,28 @@ class TaskFile:
         """A hash of all good lines."""
         return self._fingerprint.hexdigest()[:16]
 
-    def _scan(self) -> None:
-        seen: dict[str, int] = {}
+    def _scan(self, number: int, path: Path) -> None:
         place = 0
-        with self.path.open("rb") as file:
-            for number, line in enumerate(file, 1):
+        with path.open("rb") as file:
+            for line_number, line in enumerate(file, 1):
                 start, place = place, place + len(line)
+                if line_number == 1 and line.startswith(codecs.BOM_UTF8):
+                    start, line = start + len(codecs.BOM_UTF8), line[len(codecs.BOM_UTF8) :]
                 if not line.strip():
                     continue
-                where = f"{self.path}:{number}"
+                where = f"{path}:{line_number}"
                 try:
                     task = parse_task(_decode(line))
-                except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError) as error:
+                except _BAD_LINE as error:
                     self.problems.append(Problem(where, f"not a task: {_describe(error)}"))
                     continue
-                if task.id in seen:
-                    first = seen[task.id]
-                    self.problems.append(
-                        Problem(where, f"id {task.id!r} is already on line {first}; this one is left out")
-                    )
+                if task.id in self._seen:
+                    first = self._seen[task.id]
+                    self.problems.append(Problem(where, f"id {task.id!r} is already in {first}; this one is left out"))
                     continue
-                seen[task.id] = number
+                self._seen[task.id] = where
                 self.ids.append(task.id)
+                self._files.append(number)
                 self._places.append(start)
                 self._fingerprint.update(line.strip())
 

@@ -115,7 +115,7 @@ def test_dry_run_finds_everything_that_is_wrong_at_once() -> None:
     done = rollout("run", str(config), "--dry-run", environment={"OPENAI_API_KEY": ""})
     assert done.returncode == 2
     for told in (
-        "tasks.jsonl:2: id 'same' is already on line 1",
+        "tasks.jsonl:2: id 'same' is already in tasks.jsonl:1",
         "no api_key; set OPENAI_API_KEY",
         "nowhere.jsonl: cannot read the tasks",
         "'NoSuchDomain' names no known servers",

@@ -32,7 +32,7 @@ def test_bad_lines_are_reported_with_file_and_line_and_good_ones_still_run() -> 
 def test_second_task_of_an_id_is_left_out_and_named() -> None:
     found = task_file(json.dumps(GOOD), json.dumps({**GOOD, "messages": [{"role": "user", "content": "other"}]}))
     assert found.ids == ["a"]
-    assert "id 'a' is already on line 1" in str(found.problems[0])
+    assert "id 'a' is already in tasks.jsonl:1" in str(found.problems[0])
 
 
 def test_tasks_without_id_get_different_ids_for_different_content() -> None:
@@ -53,9 +53,18 @@ def test_every_task_can_be_read_at_its_place(contents: list[str]) -> None:
 
 def test_file_changed_under_a_run_is_noticed() -> None:
     found = task_file(json.dumps(GOOD), json.dumps({**GOOD, "id": "b"}))
-    found.path.write_text(json.dumps({**GOOD, "id": "zzzz"}) + "\n")
+    found.paths[0].write_text(json.dumps({**GOOD, "id": "zzzz"}) + "\n")
     with pytest.raises(ConfigError, match="changed while the run"):
         found.read(0)
+
+
+def test_several_files_are_one_list_with_each_id_once() -> None:
+    Path("one.jsonl").write_text("\ufeff" + json.dumps(GOOD) + "\r\n" + json.dumps({**GOOD, "id": "b"}))
+    Path("two.jsonl").write_text(json.dumps(GOOD) + "\n" + json.dumps({**GOOD, "id": "c"}) + "\n")
+    found = TaskFile(Path("one.jsonl"), Path("two.jsonl"))
+    assert found.ids == ["a", "b", "c"]
+    assert [task.id for task in found] == ["a", "b", "c"]
+    assert str(found.problems[0]).startswith("two.jsonl:1: id 'a' is already in one.jsonl:1")
 
 
 def test_further_attempts_may_not_take_another_tasks_id() -> None:
