@@ -112,10 +112,13 @@ def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) ->
 
 
 def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    is_unknown = problem["type"] == "extra_forbidden"
     *above, last = problem["loc"] or ("the file",)
-    location = [*(part for part in above if not _is_machinery(part)), last]
+    location = [part for part in above if not _is_machinery(part)]
+    if is_unknown or not _is_machinery(last):
+        location.append(last)
     key = ".".join(map(str, location)) or "the file"
-    if problem["type"] == "extra_forbidden":
+    if is_unknown:
         known = _known_keys(model, location[:-1])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"

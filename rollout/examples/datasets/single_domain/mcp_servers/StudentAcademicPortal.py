@@ -1,22 +1,14 @@
 """The student portal of Larkfield College, as a mock tool server: which tools exist and what each does to the records.
 
-The tables are JSON files, read once for a server. Every session sees them through its own `SessionTables`, which lends
-the server's rows for reading and copies a table only when somebody may write to it, so that opening a session is
-cheap and no session sees another's changes. A tool either answers, or raises `Refusal`, which `invoke` turns into
-`{"error": …}`; a tool that writes first checks everything, then returns a preview unless `confirm` is true, and only
-then writes. The clock stands still at `NOW`. The policy beside this file forbids more than this server refuses.
+Sessions, tables, argument checks and authorization come from `rollout.examples.kit`. The clock stands still at `NOW`.
+The policy beside this file forbids more than this server refuses.
 """
 
-import inspect
-import json
 import re
 import uuid
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal
 
-Row = dict[str, Any]
+from rollout.examples.kit import Refusal, Row, Server, Tools, preview, tool_table
 
 NOW = "2025-01-23T15:00:00-05:00"
 TODAY = NOW[:10]
@@ -24,7 +16,6 @@ STANDARD_CREDITS = 18
 OVERLOAD_CREDITS = 21
 OVERLOAD_GPA = 3.50
 MAX_WAITLISTS = 3
-MAX_FAILED_AUTHORIZATIONS = 3
 TRANSCRIPT_FEES = {"electronic": 6.00, "postal": 11.50}
 TRANSCRIPT_COPIES = {"electronic": 1, "postal": 5}
 # A letter that is not here (W, withdrawn) earns nothing and does not enter the GPA.
@@ -46,127 +37,13 @@ Topic = Literal["course_planning", "degree_audit", "academic_difficulty", "inter
 Delivery = Literal["electronic", "postal"]
 
 
-class Refusal(Exception):
-    """Why a call is not carried out. The text goes to the caller."""
-
-
-class SessionTables(dict[str, list[Row]]):
-    """One session's tables. Whatever hands out rows that could be changed copies that table first.
-
-    Rows are flat, so copying them one level deep is enough. An encoder that reads a dict directly sees every table as
-    well: those not copied yet are the server's own.
-    """
-
-    def __init__(self, shared: dict[str, list[Row]]) -> None:
-        super().__init__(shared)
-        self._own: set[str] = set()
-
-    def peek(self, table: str) -> list[Row]:
-        """The rows for reading only; nothing is copied."""
-        return super().__getitem__(table)
-
-    def __getitem__(self, table: str) -> list[Row]:
-        if table not in self._own:
-            super().__setitem__(table, [dict(row) for row in self.peek(table)])
-            self._own.add(table)
-        return self.peek(table)
-
-    def __iter__(self) -> Iterator[str]:
-        return super().__iter__()  # overridden because `dict(tables)` otherwise goes around `__getitem__`
-
-    def get(self, table: str, default: Any = None) -> Any:
-        return self[table] if table in self.keys() else default
-
-    def items(self) -> Any:
-        return {table: self[table] for table in self}.items()
-
-    def values(self) -> Any:
-        return {table: self[table] for table in self}.values()
-
-    def copy(self) -> "SessionTables":
-        """An independent twin, which shares only what neither has touched."""
-        twin = SessionTables({table: self.peek(table) for table in self})
-        for table in self._own:
-            twin[table] = [dict(row) for row in self.peek(table)]
-        return twin
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SessionTables":
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as a plain dict, which a session takes as well: this module cannot be imported by name."""
-        return dict, ({table: self.peek(table) for table in self},)
-
-
-@dataclass
-class SessionContext:
-    """What one conversation owns: its tables, and who has been authorized in it."""
-
-    session_id: str
-    databases: dict[str, list[Row]]
-    authorized_student_id: str | None = None
-    failed_authorizations: int = 0
-
-
-class Tool:
-    """A tool method and the arguments that its signature admits."""
-
-    def __init__(self, run: Callable[..., Row]) -> None:
-        self.name = run.__name__
-        self.run = run
-        self.parameters = dict(list(inspect.signature(run).parameters.items())[1:])  # without `self`
-        self.required = [key for key, each in self.parameters.items() if each.default is inspect.Parameter.empty]
-
-    def check(self, arguments: Row) -> Row:
-        """The arguments to call with; null for an optional one counts as not given. Raises Refusal."""
-        given = {key: value for key, value in arguments.items() if value is not None}
-        unknown = [key for key in arguments if key not in self.parameters]
-        missing = [key for key in self.required if key not in given]
-        for fault, keys in (("Unknown", unknown), ("Missing", missing)):
-            if keys:
-                admitted = ", ".join(self.parameters) or "no arguments"
-                raise Refusal(f"{fault} argument(s) for {self.name}: {', '.join(keys)}. It takes: {admitted}.")
-        for key, value in given.items():
-            annotation = self.parameters[key].annotation
-            if get_origin(annotation) not in (None, Literal):
-                annotation = get_args(annotation)[0]  # the T of `T | None`
-            choices = get_args(annotation)
-            kind = type(choices[0]) if choices else annotation
-            if type(value) is not kind:
-                wanted = {str: "a string", int: "an integer", bool: "true or false"}[kind]
-                raise Refusal(f"Argument '{key}' of {self.name} must be {wanted}, not {value!r}.")
-            if choices and value not in choices:
-                raise Refusal(f"Argument '{key}' of {self.name} must be one of: {', '.join(choices)}.")
-            if kind is str and not value.strip():
-                raise Refusal(f"Argument '{key}' of {self.name} must not be empty.")
-        return given
-
-
-class PortalTools:
+class PortalTools(Tools):
     """The tools as one session may use them, on the records of the student who is authorized in it."""
 
-    def __init__(self, session: SessionContext) -> None:
-        self.session = session
+    def _new_id(self) -> str:
+        return str(uuid.uuid4())
 
-    # Reading the records. Rows that come from here may be shared between sessions: never change them.
-
-    def _rows(self, table: str) -> list[Row]:
-        """All rows of a table. A session that was restored from a pickle owns a plain dict."""
-        tables = self.session.databases
-        return tables.peek(table) if isinstance(tables, SessionTables) else tables[table]
-
-    def _find(self, table: str, row_id: str) -> Row:
-        key = f"{table.lower()}_id"
-        for row in self._rows(table):
-            if row[key] == row_id:
-                return row
-        raise Refusal(f"There is no {table} with {key} '{row_id}'.")
-
-    def _mine(self, table: str, **having: Any) -> list[Row]:
-        """The authorized student's rows of a table that have these values."""
-        me = self.session.authorized_student_id
-        rows = [row for row in self._rows(table) if row["student_id"] == me]
-        return [row for row in rows if all(row[key] == value for key, value in having.items())]
+    # Reading the records.
 
     def _sections(self, wanted: list[Row]) -> list[Row]:
         """Section rows together with title and credits of the course, open seats and length of the waitlist."""
@@ -283,23 +160,11 @@ class PortalTools:
                 return section
         raise Refusal(f"The student is not enrolled in a section '{section_id}'.")
 
-    # The writes. `self.session.databases[…]` gives the session rows of its own.
-
-    def _insert(self, table: str, **values: Any) -> Row:
-        row = {f"{table.lower()}_id": str(uuid.uuid4()), "student_id": self.session.authorized_student_id, **values}
-        self.session.databases[table].append(row)
-        return row
-
-    def _update(self, table: str, row_id: str, **values: Any) -> None:
-        for row in self.session.databases[table]:
-            if row[f"{table.lower()}_id"] == row_id:
-                row.update(values)
-
     def _enroll(self, section: Row) -> Row:
         """Take a seat. Nobody keeps queueing for a course that they have a seat in."""
         queue = self.session.databases["WaitlistEntry"]
         sections = {row["section_id"]: row["course_id"] for row in self._rows("Section")}
-        me, course_id = self.session.authorized_student_id, section["course_id"]
+        me, course_id = self.session.authorized_id, section["course_id"]
         queue[:] = [row for row in queue if row["student_id"] != me or sections[row["section_id"]] != course_id]
         values = {"section_id": section["section_id"], "status": "enrolled", "enrolled_at": NOW, "dropped_at": None}
         return self._insert("Enrollment", **values)
@@ -307,22 +172,7 @@ class PortalTools:
     # The tools.
 
     def authorize_student(self, portal_pin: str, student_id: str | None = None, email: str | None = None) -> Row:
-        if student_id is None and email is None:
-            raise Refusal("Give student_id or email together with portal_pin.")
-        if self.session.failed_authorizations >= MAX_FAILED_AUTHORIZATIONS:
-            raise Refusal("Too many failed attempts: this session is locked.")
-        claimed = {"student_id": student_id, "email": email and email.lower(), "portal_pin": portal_pin}
-        for row in self._rows("Student"):
-            if all(value is None or row[key] == value for key, value in claimed.items()):
-                break
-        else:
-            self.session.failed_authorizations += 1
-            left = MAX_FAILED_AUTHORIZATIONS - self.session.failed_authorizations
-            raise Refusal(f"These details do not match any student. Attempts left: {left}.")
-        if self.session.authorized_student_id not in (None, row["student_id"]):
-            raise Refusal("Another student is already authorized; one session serves one student only.")
-        self.session.authorized_student_id = row["student_id"]
-        return {"success": True, "student_id": row["student_id"], "name": f"{row['first_name']} {row['last_name']}"}
+        return self._authorize(portal_pin, student_id=student_id, email=email and email.lower())
 
     def get_profile(self) -> Row:
         student = self._mine("Student")[0]
@@ -352,7 +202,7 @@ class PortalTools:
         if "phone" in changes and not PHONE.fullmatch(changes["phone"]):
             raise Refusal("A phone number must look like 555-123-4567.")
         if not confirm:
-            return _preview("update_contact_details", before={key: student[key] for key in changes}, after=changes)
+            return preview("update_contact_details", before={key: student[key] for key in changes}, after=changes)
         self._update("Student", student["student_id"], **changes)
         return {"success": True, "updated": changes}
 
@@ -406,7 +256,7 @@ class PortalTools:
         self._require_eligible(section, schedule)
         total = self._require_fits(section, schedule)
         if not confirm:
-            return _preview("enroll_course", section=section, total_credits_after=total)
+            return preview("enroll_course", section=section, total_credits_after=total)
         return {"success": True, **self._enroll(section), "total_credits": total}
 
     def drop_course(self, section_id: str, confirm: bool = False) -> Row:
@@ -414,7 +264,7 @@ class PortalTools:
         section = self._require_droppable(section_id, schedule)
         total = sum(other["credits"] for other in schedule) - section["credits"]
         if not confirm:
-            return _preview("drop_course", section=section, total_credits_after=total)
+            return preview("drop_course", section=section, total_credits_after=total)
         self._update("Enrollment", section["enrollment_id"], status="dropped", dropped_at=NOW)
         return {"success": True, "dropped_section_id": section_id, "total_credits": total}
 
@@ -427,7 +277,7 @@ class PortalTools:
         self._require_open_for_adding(new)
         total = self._require_fits(new, [other for other in schedule if other["section_id"] != from_section_id])
         if not confirm:
-            return _preview("swap_section", from_section=old, to_section=new, total_credits_after=total)
+            return preview("swap_section", from_section=old, to_section=new, total_credits_after=total)
         self._update("Enrollment", old["enrollment_id"], status="dropped", dropped_at=NOW)
         return {"success": True, **self._enroll(new), "total_credits": total}
 
@@ -443,7 +293,7 @@ class PortalTools:
             raise Refusal(f"The student is on {len(entries)} waitlists already; {MAX_WAITLISTS} is the most.")
         position = section["waitlist_length"] + 1
         if not confirm:
-            return _preview("join_waitlist", section=section, position=position)
+            return preview("join_waitlist", section=section, position=position)
         entry = self._insert("WaitlistEntry", section_id=section_id, joined_at=NOW)
         return {"success": True, **entry, "position": position}
 
@@ -452,7 +302,7 @@ class PortalTools:
         if not entries:
             raise Refusal(f"The student is not on the waitlist of '{section_id}'.")
         if not confirm:
-            return _preview("leave_waitlist", entry=dict(entries[0]))
+            return preview("leave_waitlist", entry=dict(entries[0]))
         self.session.databases["WaitlistEntry"].remove(entries[0])
         return {"success": True, "left_waitlist_of": section_id}
 
@@ -483,7 +333,7 @@ class PortalTools:
         request = {"delivery_method": delivery_method, "recipient": recipient, "copies": copies}
         request |= {"fee": TRANSCRIPT_FEES[delivery_method] * copies, "status": "received", "requested_at": NOW}
         if not confirm:
-            return _preview("request_transcript", **request)
+            return preview("request_transcript", **request)
         return {"success": True, **self._insert("TranscriptRequest", **request)}
 
     def list_advising_slots(self, advisor_id: str | None = None, date: str | None = None) -> Row:
@@ -511,7 +361,7 @@ class PortalTools:
                 "only one can be booked at a time."
             )
         if not confirm:
-            return _preview("book_advising_appointment", slot=dict(slot), topic=topic)
+            return preview("book_advising_appointment", slot=dict(slot), topic=topic)
         values = {"advisingslot_id": advisingslot_id, "topic": topic, "status": "booked"}
         return {"success": True, **self._insert("Appointment", **values), "starts_at": slot["starts_at"]}
 
@@ -520,13 +370,9 @@ class PortalTools:
         if appointment_id not in upcoming:
             raise Refusal(f"The student has no upcoming appointment '{appointment_id}'.")
         if not confirm:
-            return _preview("cancel_advising_appointment", appointment=upcoming[appointment_id])
+            return preview("cancel_advising_appointment", appointment=upcoming[appointment_id])
         self._update("Appointment", appointment_id, status="canceled")
         return {"success": True, "appointment_id": appointment_id, "status": "canceled"}
-
-
-def _preview(action: str, **details: Any) -> Row:
-    return {"needs_confirmation": True, "action_preview": {"action": action, **details}}
 
 
 def _describe(section: Row) -> str:
@@ -544,71 +390,28 @@ def _clash(one: Row, other: Row) -> bool:
     )
 
 
-TOOLS = {
-    run.__name__: Tool(run)
-    for run in (
-        PortalTools.authorize_student,
-        PortalTools.get_profile,
-        PortalTools.update_contact_details,
-        PortalTools.search_courses,
-        PortalTools.get_course_details,
-        PortalTools.list_enrollments,
-        PortalTools.enroll_course,
-        PortalTools.drop_course,
-        PortalTools.swap_section,
-        PortalTools.join_waitlist,
-        PortalTools.leave_waitlist,
-        PortalTools.get_transcript_summary,
-        PortalTools.request_transcript,
-        PortalTools.list_advising_slots,
-        PortalTools.book_advising_appointment,
-        PortalTools.cancel_advising_appointment,
-    )
-}
+TOOLS = tool_table(
+    PortalTools.authorize_student,
+    PortalTools.get_profile,
+    PortalTools.update_contact_details,
+    PortalTools.search_courses,
+    PortalTools.get_course_details,
+    PortalTools.list_enrollments,
+    PortalTools.enroll_course,
+    PortalTools.drop_course,
+    PortalTools.swap_section,
+    PortalTools.join_waitlist,
+    PortalTools.leave_waitlist,
+    PortalTools.get_transcript_summary,
+    PortalTools.request_transcript,
+    PortalTools.list_advising_slots,
+    PortalTools.book_advising_appointment,
+    PortalTools.cancel_advising_appointment,
+)
 
 
-class StudentAcademicPortalServer:
-    """The tools for any number of sessions. Only `invoke` and `close_session` are meant to be called from outside."""
-
-    isolates_sessions = True
-    """One server object can serve every session."""
-    is_quick = True
-    """A call takes microseconds and waits for nothing: it needs no thread."""
+class StudentAcademicPortalServer(Server):
+    """The portal for any number of sessions."""
 
     def __init__(self, domain_name: str) -> None:
-        self._load_database(domain_name)
-        self._sessions: dict[str, SessionContext] = {}
-
-    def _load_database(self, domain_name: str) -> None:
-        """Read every table once. A fused domain keeps its own copy of the entities in a folder of its name."""
-        root = Path(__file__).resolve().parent.parent / "database" / "outputs"
-        fused = root / "entities" / domain_name
-        folders = dict.fromkeys(ENTITIES, fused if fused.is_dir() else root / "entities")
-        folders |= dict.fromkeys(RELATIONSHIPS, root / "relationships" / domain_name)
-        self._tables: dict[str, list[Row]] = {
-            table: json.loads((folder / f"{table}.json").read_text(encoding="utf-8"))
-            for table, folder in folders.items()
-        }
-
-    def _get_session(self, session_id: str) -> SessionContext:
-        session = self._sessions.get(session_id)
-        if session is None:
-            session = self._sessions[session_id] = SessionContext(session_id, SessionTables(self._tables))
-        return session
-
-    def close_session(self, session_id: str) -> None:
-        """Forget a session and its changes. The same id may be used anew afterwards."""
-        self._sessions.pop(session_id, None)
-
-    def invoke(self, session_id: str, tool_name: str, **kwargs: Any) -> Row:
-        """Run one tool. Whatever is wrong with the call or against the rules comes back as `{"error": …}`."""
-        tool = TOOLS.get(tool_name)
-        if tool is None:
-            return {"error": f"Unknown tool '{tool_name}'. Available tools: {', '.join(TOOLS)}."}
-        session = self._get_session(session_id)
-        try:
-            if session.authorized_student_id is None and tool_name != "authorize_student":
-                raise Refusal("No student is authorized in this session. Call authorize_student first.")
-            return tool.run(PortalTools(session), **tool.check(kwargs))
-        except Refusal as refusal:
-            return {"error": str(refusal)}
+        super().__init__(domain_name, __file__, PortalTools, TOOLS, ENTITIES, RELATIONSHIPS)
