@@ -59,6 +59,7 @@ async def retry(
             if error.transient and attempt < policy.attempts:
                 wait = policy.wait_before(attempt + 1, error, jitter or _jitter)
                 if loop.time() - started + wait > policy.max_elapsed:
+                    # Also where the server asks for more than that: better a failure now than a run that stands still.
                     wait = None
             if on_error is not None:
                 on_error(error, attempt, wait)

@@ -6,14 +6,19 @@ rule has a stop reason of its own. The judge is asked last and only if switched 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 
 import msgspec
 
+from rollout.errors import DeadlineError, ModelError
 from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message
 from rollout.models.model import Model, Request, Sampling
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
+
+log = logging.getLogger(__name__)
 
 _COMPLETION = re.compile(
     r"(is there|was there|do you have) anything else|(have|enjoy) a (great|good|nice|wonderful|lovely) "
@@ -41,6 +46,13 @@ class MonitorRules(msgspec.Struct, frozen=True):
     completion_phrases: bool = False
 
 
+class Verdict(msgspec.Struct, frozen=True):
+    """What the judge said: over, not over, or nothing that can be used (None)."""
+
+    is_complete: bool | None
+    generation: Generation | None
+
+
 class Monitor:
     """Watches one episode."""
 
@@ -54,7 +66,6 @@ class Monitor:
         self._call_repeats = 0
         self._last_calls: tuple[tuple[str, str], ...] = ()
         self._turn_called = False
-        self.unjudged = 0
 
     def saw_generation(self, message: Message) -> StopReason | None:
         """Take in an answer of the agent. A reason where it should be the last."""
@@ -84,21 +95,21 @@ class Monitor:
             return StopReason.MONITOR_PHRASE
         return None
 
-    async def judge(self, dialogue: Sequence[Message], seed: int) -> StopReason | None:
-        """Ask the judge model, if there is one. Raises `ModelError` as models do; a malformed verdict is counted."""
-        if self._judge is None:
-            return None
+    async def judge(self, dialogue: Sequence[Message], seed: int) -> Verdict:
+        """Ask the judge model. It fails closed: no usable answer, or no answer at all, decides nothing."""
+        assert self._judge is not None
         spoken = [f"{message.role}: {message.content}" for message in dialogue[-_JUDGE_WINDOW:]]
         messages = [Message(role="system", content=_JUDGE_PROMPT), Message(role="user", content="\n".join(spoken))]
         request = Request(
             messages, [encode_message(message) for message in messages], NO_TOOLS, Sampling(temperature=0.0), seed
         )
-        answer = (await self._judge.generate(request)).message.content or ""
-        verdicts = set(_VERDICT.findall(answer))
-        if len(verdicts) != 1:
-            self.unjudged += 1
-            return None
-        return StopReason.MONITOR_JUDGE if verdicts == {"COMPLETE"} else None
+        try:
+            generation = await self._judge.generate(request)
+        except (ModelError, DeadlineError) as error:
+            log.warning("the judge could not be asked: %s", error)
+            return Verdict(None, None)
+        verdicts = set(_VERDICT.findall(generation.message.content or ""))
+        return Verdict(verdicts == {"COMPLETE"} if len(verdicts) == 1 else None, generation)
 
 
 def _call_key(call: ToolCall) -> tuple[str, str]:

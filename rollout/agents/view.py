@@ -92,6 +92,6 @@ def _with_readable_calls(message: Message) -> Message:
 def _is_object(call: ToolCall) -> bool:
     try:
         _read_arguments(call.arguments)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return False
     return True

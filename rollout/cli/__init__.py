@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
+    "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
+    "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
     "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }
 """Each sub-command with where it lives and what `rollout --help` says of it."""
@@ -53,8 +56,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         sys.stderr.write(f"rollout: there is no command {words[0]!r}.{hint} See `rollout --help`.\n")
         sys.exit(2)
+    # A signal in the first moments, before a command listens for itself, ends us quietly and with the usual code.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     module_name, _, function = COMMANDS[words[0]][0].partition(":")
-    call_typed(getattr(importlib.import_module(module_name), function), words[1:], f"rollout {words[0]}")
+    try:
+        call_typed(getattr(importlib.import_module(module_name), function), words[1:], f"rollout {words[0]}")
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
 
 
 def call_typed(function: object, arguments: Sequence[str], program: str) -> None:
@@ -63,4 +71,21 @@ def call_typed(function: object, arguments: Sequence[str], program: str) -> None
 
     app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.command()(function)  # type: ignore[type-var]
-    app(args=list(arguments), prog_name=program)
+    words = list(arguments)
+    for option in getattr(function, "several", ()):
+        words = _spread(words, option)
+    app(args=words, prog_name=program)
+
+
+def _spread(words: list[str], option: str) -> list[str]:
+    """`--domains A B` as `--domains A --domains B`, which is how typer takes several values."""
+    spread: list[str] = []
+    is_inside = False
+    for word in words:
+        if word.startswith("-"):
+            is_inside = word == option
+            if not is_inside:
+                spread.append(word)
+        else:
+            spread += [option, word] if is_inside else [word]
+    return spread

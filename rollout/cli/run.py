@@ -6,17 +6,20 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rollout.config import Config, load_config
 from rollout.errors import ConfigError, RolloutError
 
+if TYPE_CHECKING:
+    from rollout.engine.engine import Engine
+
 EXIT_PROBLEMS = 2
 EXIT_FAILED = 1
+EXIT_UNFINISHED = 3
 
 
 DatasetOption = Annotated[
@@ -88,22 +91,39 @@ def run_config(
     console = make_console(no_colors)
     try:
         from rollout.engine.discover import with_discovered
+        from rollout.engine.run import run_dir_of
 
         config = with_discovered(load_config(path))
         names = _choose(config, names, path)
-        if dry_run:
-            from rollout.cli.check import check_config, show_check
-
-            report = check_config(config, names)
-            return show_check(console, report)
-        updates: dict[str, object] = {"verbose": config.verbose or verbose}
-        if no_colors:
-            updates["verbose_colors"] = False
-        config = config.model_copy(update=updates)
-        return _run(config, path, names, config.resume if resume is None else resume, no_colors)
+        if config.run_dir is None:
+            config = config.model_copy(update={"run_dir": run_dir_of(config, path)})
+        if verbose:
+            config = config.model_copy(update={"verbose": True})
+        wanted = config.resume if resume is None else resume
+        only = "".join(f" --dataset {name}" for name in names) if len(names) < len(config.datasets) else ""
+        again = f"rollout run {path}{only} --resume"
+        return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
     except RolloutError as error:
         show_error(console, error)
         return EXIT_PROBLEMS
+
+
+def run_checked(
+    config: Config, names: list[str], *, resume: bool, again: str, no_colors: bool = False, dry_run: bool = False
+) -> int:
+    """Check or run a configuration that was read, with its `run_dir` set; returns the exit code.
+
+    `again` is the command that goes on with this run, shown at the end.
+    """
+    if dry_run:
+        from rollout.cli.check import check_config, show_check
+        from rollout.cli.terminal import make_console
+
+        return show_check(make_console(no_colors), check_config(config, names))
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(_roll_out(config, names, resume, again, no_colors))
 
 
 def _choose(config: Config, names: list[str] | None, path: Path) -> list[str]:
@@ -117,17 +137,19 @@ def _choose(config: Config, names: list[str] | None, path: Path) -> list[str]:
     return list(dict.fromkeys(names)) if names else list(config.datasets)
 
 
-def _run(config: Config, path: Path, names: list[str], resume: bool, no_colors: bool) -> int:
-    import uvloop
+async def _roll_out(config: Config, names: list[str], resume: bool, again: str, no_colors: bool) -> int:
+    signals = _Signals()
+    try:
+        return await _roll_out_watched(config, names, resume, again, no_colors, signals)
+    except asyncio.CancelledError:
+        if not signals.seen:
+            raise
+        return 128 + signals.seen[0]
 
-    from rollout.engine.run import run_dir_of
 
-    run_dir = run_dir_of(config, path)
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_roll_out(config, path, run_dir, names, resume, no_colors))
-
-
-async def _roll_out(config: Config, path: Path, run_dir: Path, names: list[str], resume: bool, no_colors: bool) -> int:
+async def _roll_out_watched(
+    config: Config, names: list[str], resume: bool, again: str, no_colors: bool, signals: _Signals
+) -> int:
     from rollout.cli.display import Display
     from rollout.cli.terminal import make_console, set_up_logging, show_summary
     from rollout.cli.verbose import VerbosePrinter
@@ -135,6 +157,8 @@ async def _roll_out(config: Config, path: Path, run_dir: Path, names: list[str],
     from rollout.engine.run import open_run
 
     console = make_console(no_colors)
+    run_dir = config.run_dir
+    assert run_dir is not None
     set_up_logging(config.log_level, config.log_file, console)
     observers: list[Observer] = []
     is_person = any(
@@ -146,40 +170,56 @@ async def _roll_out(config: Config, path: Path, run_dir: Path, names: list[str],
         observers.append(
             VerbosePrinter(make_console(no_colors or not config.verbose_colors), config.verbose_max_length)
         )
-    interrupted: list[int] = []
     async with open_run(config, run_dir, datasets=names, resume=resume, observers=observers) as opened:
         for plan in opened.plans:
             for problem in plan.tasks.problems:
-                console.print(f"[yellow]warning[/] {problem}", highlight=False)
+                console.print(f"warning {problem}", highlight=False, markup=False, soft_wrap=True)
         for old, new in opened.moved:
-            console.print(f"{old} was there already: moved to {new}", highlight=False, soft_wrap=True)
+            text = f"{old} was there already: moved to {new}"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
         engine = opened.engine
         if engine.progress.finished_before:
             console.print(
                 f"resuming: {engine.progress.finished_before} of {engine.progress.total} trajectories are finished"
             )
-        _listen(engine.control.pause, engine.cut, interrupted)
+        signals.watch(engine)
         live = not config.verbose and not is_person
         async with Display(console, engine.progress, engine.control, is_live=live):
             await engine.run()
     assert opened.summary is not None
-    show_summary(console, opened, path, paused=engine.control.reason)
-    if interrupted:
-        return 128 + interrupted[0]
+    show_summary(console, opened, again, paused=engine.control.reason)
+    if signals.seen:
+        return 128 + signals.seen[0]
+    if opened.summary.total.unfinished:
+        return EXIT_UNFINISHED
     return EXIT_FAILED if opened.summary.total.failed else 0
 
 
-def _listen(pause: Callable[[str], None], cut: Callable[[], None], interrupted: list[int]) -> None:
-    """First Ctrl-C or SIGTERM pauses; the second cuts. Either way the run resumes later."""
-    loop = asyncio.get_running_loop()
+class _Signals:
+    """First Ctrl-C or SIGTERM pauses; the second cuts. Either way the run resumes later.
 
-    def on_signal(number: int) -> None:
-        interrupted.append(number)
-        if len(interrupted) == 1:
+    Listening begins before anything is opened: a signal that comes while a run is being made ready ends it at once.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self._engine: Engine | None = None
+        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._take, number)
+
+    def watch(self, engine: Engine) -> None:
+        """From now on a signal is the engine's business."""
+        self._engine = engine
+
+    def _take(self, number: int) -> None:
+        self.seen.append(number)
+        if self._engine is None:
+            assert self._task is not None
+            self._task.cancel()
+        elif len(self.seen) == 1:
             logging.getLogger(__name__).warning("stopping: live work gets a short grace; press again to stop at once")
-            pause(signal.Signals(number).name)
+            self._engine.control.pause(signal.Signals(number).name)
         else:
-            cut()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, on_signal, number)
+            self._engine.cut()

@@ -51,8 +51,8 @@ def set_up_logging(level: str, file: Path | None, console: Console) -> None:
     root.addHandler(to_terminal)
 
 
-def show_summary(console: Console, opened: Opened, config_path: Path, paused: str | None) -> None:
-    """The table at the end, and what to do next."""
+def show_summary(console: Console, opened: Opened, again: str, paused: str | None) -> None:
+    """The table at the end, and what to do next. `again` is the command that goes on."""
     summary = opened.summary
     assert summary is not None
     console.print()
@@ -64,18 +64,17 @@ def show_summary(console: Console, opened: Opened, config_path: Path, paused: st
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
     for plan in opened.plans:
-        console.print(f"trajectories: {plan.output_path}", highlight=False, soft_wrap=True)
-    console.print(f"run: {opened.run_dir}  (journal.db, metrics.json, run.json)", highlight=False, soft_wrap=True)
-    command = f"rollout run {config_path} --resume"
+        console.print(f"trajectories: {plan.output_path}", highlight=False, markup=False, soft_wrap=True)
+    text = f"run: {opened.run_dir}  (journal.db, metrics.json, run.json)"
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    todo = ""
     if paused or summary.total.unfinished:
         why = f" (paused by {paused})" if paused else ""
-        console.print(f"{summary.total.unfinished} unfinished{why}; go on with: [bold]{command}[/]", highlight=False)
+        todo = f"{summary.total.unfinished} unfinished{why}; go on with: "
     elif summary.total.failed:
-        console.print(
-            f"{summary.total.failed} failed, see {opened.run_dir / 'failed.jsonl'}; try again with: [bold]{command}[/]",
-            highlight=False,
-            soft_wrap=True,
-        )
+        todo = f"{summary.total.failed} failed, see {opened.run_dir / 'failed.jsonl'}; try again with: "
+    if todo:
+        console.print(Text.assemble(todo, (again, "bold")), highlight=False, soft_wrap=True)
     sys.stdout.flush()
 
 

@@ -24,6 +24,8 @@ from rollout.errors import ConfigError
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)
 _MACHINERY = re.compile(r"(function-\w+|nullable|list|dict|union|tagged-union)\[.*\]", re.DOTALL)
+_SOUNDS_SECRET = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
+_USER_INFO = re.compile(r"://([^/@\s]+)@")
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -92,7 +94,12 @@ def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) ->
     try:
         raw = yaml.load(text, _UniqueKeyLoader)
     except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not valid YAML: {' '.join(str(error).split())}") from error
+        # Never the library's own text: it quotes the lines around the mistake, and a key may stand there.
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
+        raise ConfigError(
+            f"{where}: is not valid YAML: {getattr(error, 'problem', None) or type(error).__name__}"
+        ) from None
     except (RecursionError, ValueError) as error:
         raise ConfigError(f"{path}: is not valid YAML: {error}") from error
     if raw is None:
@@ -137,7 +144,7 @@ def _is_machinery(part: str | int) -> bool:
 
 
 def _looks_secret(location: Iterable[str | int]) -> bool:
-    return any("key" in str(part).lower() or "header" in str(part).lower() for part in location)
+    return any(part == "models" or _SOUNDS_SECRET.search(str(part)) or "header" in str(part) for part in location)
 
 
 def _known_keys(model: type[BaseModel], location: list[str | int]) -> list[str]:
@@ -165,15 +172,24 @@ def _is_section(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
-def _secrets(value: Any) -> Iterable[str]:
-    if isinstance(value, SecretStr):
+def _secrets(value: Any, name: str = "") -> Iterable[str]:
+    """Every key in a configuration: what is typed as one, texts in free fields whose name sounds like one, and what
+    stands before the @ of an address."""
+    if isinstance(value, str):
+        if _SOUNDS_SECRET.search(name):
+            yield value
+        yield from (found for match in _USER_INFO.findall(value) for found in (match, *match.split(":", 1)))
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _secrets(inner, name)
+    elif isinstance(value, SecretStr):
         yield value.get_secret_value()
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
-            yield from _secrets(getattr(value, name))
+            yield from _secrets(getattr(value, name), "")
     elif isinstance(value, dict):
-        for inner in value.values():
-            yield from _secrets(inner)
+        for key, inner in value.items():
+            yield from _secrets(inner, str(key))
 
 
 class _UniqueKeyLoader(yaml.SafeLoader):

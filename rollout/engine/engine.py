@@ -20,7 +20,7 @@ from rollout.engine.episode import Episode
 from rollout.engine.journal import Journal, SavedEpisode
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
-from rollout.errors import ReplayMismatch
+from rollout.errors import ConfigError, JournalError, ReplayMismatch
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.jsonl import trajectory_id
 from rollout.tasks.task import Task
@@ -88,6 +88,9 @@ class Engine:
                     while self._hire(group, HIRE_AT_ONCE):  # noqa: ASYNC110 - nothing to wait for, only to let others run
                         # Opening a world and sending a first request takes a while; the loop breathes in between.
                         await asyncio.sleep(0)
+        except BaseExceptionGroup as group_error:
+            # Only a journal that cannot be written gets here; one such error says it all.
+            raise group_error.exceptions[0] from None
         finally:
             self._grace.close()
 
@@ -105,7 +108,12 @@ class Engine:
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
                 if all(trajectory_id(task_id, number) in finished for number in range(plan.samples)):
                     continue
-                task = plan.tasks.read(index)
+                try:
+                    task = plan.read_task(index)
+                except ConfigError as error:
+                    # The file changed under the run: this task waits for the next one, the others go on.
+                    log.error("%s", error)
+                    continue
                 yield _Grove(plan, task, RolloutTree(task.id, task.messages), 0)
 
     def _take(self) -> _Launch | None:
@@ -156,12 +164,17 @@ class Engine:
         """Run one episode, and let the strategy say what follows from it."""
         grove, plan = launch.grove, launch.grove.plan
         saved = self._saved[plan.name].pop(launch.trajectory, None)
+        attempt = 0
+        if saved is not None and self._journal.opening(saved.tree) != grove.task.messages:
+            log.warning("%s: the task's opening changed since it was begun; it starts anew", launch.trajectory)
+            attempt = saved.attempt + 1
+            saved = None
         for observer in self._observers:
             observer.episode_began(plan.name, launch.trajectory, grove.task.messages, saved is not None)
         head = None
         try:
             try:
-                episode = self._open_episode(launch, saved)
+                episode = self._open_episode(launch, saved, attempt)
                 head = await episode.run(self._journal.nodes(saved.id) if saved is not None else ())
             except ReplayMismatch as error:
                 assert saved is not None
@@ -170,6 +183,12 @@ class Engine:
                 episode = self._open_episode(launch, None, attempt=saved.attempt + 1)
                 head = await episode.run()
         except Paused:
+            return
+        except JournalError:
+            raise
+        except Exception:
+            # A fault of ours in one episode: it stays unfinished, its siblings go on.
+            log.exception("%s: could not be run", launch.trajectory)
             return
         finally:
             grove.live -= 1

@@ -24,11 +24,12 @@ from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
 from rollout.agents.view import ContextView
+from rollout.engine.blobs import write_blob
 from rollout.engine.control import Control
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
-from rollout.errors import ContextLengthError, ReplayMismatch, RolloutError
+from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
 from rollout.messages import Message, ToolCall, ToolResult
 from rollout.models.model import Request
 from rollout.scoring.scorer import Score, Trajectory
@@ -36,17 +37,21 @@ from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation, Usage
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
 from rollout.trajectories.stop import Status, StopReason, status_of
-from rollout.trajectories.tree import Node, NodeBody, RolloutTree, UserEnd, path_messages
+from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
 from rollout.worlds.calls import CallReader
+from rollout.worlds.results import failed_result
 from rollout.worlds.world import Invocation, World
 
 log = logging.getLogger(__name__)
-_ENDS: dict[UserEnd, StopReason] = {
+UNJUDGED = "unjudged"
+_ENDS: dict[End, StopReason] = {
     "stop": StopReason.USER_STOP,
     "transfer": StopReason.USER_TRANSFER,
     "out_of_scope": StopReason.USER_OUT_OF_SCOPE,
     "script_end": StopReason.SCRIPT_END,
     "silent": StopReason.USER_SILENT,
+    "max_turns": StopReason.MAX_TURNS,
+    "judged_complete": StopReason.MONITOR_JUDGE,
 }
 
 
@@ -89,6 +94,8 @@ class Episode:
         self._place = 0
         self._batch: Batch | None = None
         self._last: Message | None = None
+        self._is_judged = False
+        self._said_something = False
         self._pending: tuple[ToolCall, ...] = ()
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
@@ -115,7 +122,7 @@ class Episode:
 
     async def _live(self, saved: Sequence[NodeBody]) -> list[Score]:
         try:
-            async with asyncio.timeout(self._plan.episode_timeout):
+            async with asyncio.timeout(self._plan.episode_timeout) as clock:
                 opening = await self._world.open(self._task, self._plan.world_seed(self._task))
                 if self._user is not None and self._user.world is not None:
                     await self._user.world.open(self._task, self._plan.world_seed(self._task))
@@ -127,8 +134,13 @@ class Episode:
                     self._control.go_on()
                     await self._step()
                 return await self._score()
-        except TimeoutError:
+        except TimeoutError as error:
+            if not clock.expired():
+                # Somebody's own time-out that was not translated at its boundary: not our deadline.
+                self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected TimeoutError: {error}")
+                return []
             self._stop = StopReason.DEADLINE
+            self._answer_late()
         except ContextLengthError as error:
             self._stop, self._error = StopReason.CONTEXT_LENGTH, error
         except RolloutError as error:
@@ -147,6 +159,17 @@ class Episode:
         finally:
             if self._user is not None and self._user.world is not None:
                 await self._user.world.close()
+
+    def _answer_late(self) -> None:
+        """Calls whose answers come too late are answered as such: no record ends in open calls."""
+        late = [
+            failed_result(call.id, "timeout", f"{call.name}: the conversation's time was over")
+            for call in self._pending
+        ]
+        if late:
+            self._append(
+                [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in late]
+            )
 
     # ---- the loop -----------------------------------------------------------------------------------------------
 
@@ -191,24 +214,33 @@ class Episode:
 
     async def _ask_user(self) -> None:
         if self._user is None:
+            if self._count.generations == 0:
+                raise ConfigError("the task's opening leaves nothing to answer: it must end with a user's message")
             self._stop = StopReason.AGENT_DONE
             return
         await self._be_durable()
-        if self._monitor is not None and self._plan.judge is not None and self._last is not None:
-            self._stop = await self._monitor.judge(self._dialogue, seeds.derive(self._seed, self._place, "judge"))
-            if self._stop is not None:
-                return
+        if self._monitor is not None and self._plan.judge is not None and not self._is_judged and self._dialogue:
+            await self._ask_judge(self._monitor)
+            return
         reply = await self._user.reply(self._dialogue)
         if reply.generation is not None:
             self._control.charge(reply.generation.cost)
         if reply.end is None and self._count.turns >= self._plan.max_turns:
-            # The agent may not answer any more, so these words would hang at the end of the record.
-            self._stop = StopReason.MAX_TURNS
+            # The agent may not answer any more, so these words would hang at the end of the record. Their cost counts.
+            self._append([NodeBody("user", generation=reply.generation, end="max_turns")])
             return
         marks = check_reply(self._task, self._dialogue, reply.text, reply.end)
         message = Message(role="user", content=reply.text) if reply.text is not None else None
         generation = reply.generation
         self._append([NodeBody("user", message=message, generation=generation, end=reply.end, marks=marks)])
+
+    async def _ask_judge(self, monitor: Monitor) -> None:
+        verdict = await monitor.judge(self._dialogue, seeds.derive(self._seed, self._place, "judge"))
+        if verdict.generation is not None:
+            self._control.charge(verdict.generation.cost)
+        marks = (UNJUDGED,) if verdict.is_complete is None else ()
+        end: End | None = "judged_complete" if verdict.is_complete else None
+        self._append([NodeBody("judge", generation=verdict.generation, end=end, marks=marks)])
 
     # ---- the path -----------------------------------------------------------------------------------------------
 
@@ -230,6 +262,7 @@ class Episode:
         if body.generation is not None:
             count.saw(body)
         count.marks.extend(body.marks)
+        self._is_judged = body.kind == "judge"
         message = body.said
         if body.end is not None:
             self._stop = _ENDS[body.end]
@@ -249,6 +282,7 @@ class Episode:
         elif message.role == "assistant":
             count.steps += 1
             self._pending = message.tool_calls
+            self._said_something = bool((message.content or "").strip())
             if message.content:
                 self._dialogue.append(Message(role="assistant", content=message.content))
             if self._monitor is not None and body.kind == "generation":
@@ -267,6 +301,8 @@ class Episode:
             recorded = saved[place : place + len(calls)]
             if not recorded:
                 return
+            if len(recorded) < len(calls):
+                raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
             for call, answer, result in zip(calls, recorded, await self._answer(calls), strict=True):
                 if answer.message != result.to_message():
                     raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
@@ -295,6 +331,12 @@ class Episode:
                 scores.append(score)
         return scores
 
+    def _prompt_name(self) -> str:
+        """The blob of system prompt and tools: the dataset's, or this task's own where it brings its own tools."""
+        if self._tools is self._plan.toolset:
+            return str(self._plan.identity["system prompt and tools"])
+        return write_blob(self._journal.path.parent, self._plan.prompt(self._tools))
+
     def _head(self, scores: list[Score]) -> Head:
         assert self._stop is not None
         plan, count = self._plan, self._count
@@ -315,17 +357,17 @@ class Episode:
             "model": plan.agent_name,
             "user_model": plan.user_name,
             "seed": self._seed,
-            "usage": {"agent": msgspec.to_builtins(count.agent), "user": msgspec.to_builtins(count.user)},
+            "usage": {who: msgspec.to_builtins(getattr(count, who)) for who in ("agent", "user", "judge")},
             "cost": round(count.cost, 9),
             "generations": count.generations,
             "tool_errors": count.tool_errors,
-            "marks": count.marks,
-            "unjudged": self._monitor.unjudged if self._monitor is not None else 0,
+            "marks": [mark for mark in count.marks if mark != UNJUDGED],
+            "unjudged": count.marks.count(UNJUDGED),
             "reasoning": {"rule": str(plan.reasoning), "present": count.has_reasoning},
             "exact": count.generations > 0 and count.is_exact,
             "group": self._task.id,
             "branch": {"number": self._number, "reason": "init"},
-            "prompt": plan.identity["system prompt and tools"],
+            "prompt": self._prompt_name(),
             "timings": {
                 "seconds": round(time.perf_counter() - self._started, 3),
                 "model_seconds": round(count.model_seconds, 3),
@@ -333,7 +375,9 @@ class Episode:
             },
             "schema_version": SCHEMA_VERSION,
         }
-        return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved, metadata)
+        # What cannot be scored counts as a success where it ended properly, and an empty last word is not that.
+        is_proper = bool(checked) or bool(self._dialogue and self._said_something)
+        return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved and is_proper, metadata)
 
 
 def _describe(error: RolloutError) -> dict[str, Any]:
@@ -353,6 +397,7 @@ class _Counts:
         self.marks: list[str] = []
         self.agent = Usage()
         self.user = Usage()
+        self.judge = Usage()
         self.cost = 0.0
         self.model_seconds = 0.0
         self.retries = 0
@@ -368,6 +413,9 @@ class _Counts:
         if body.kind == "user":
             self.user += generation.usage
             return
+        if body.kind == "judge":
+            self.judge += generation.usage
+            return
         self.agent += generation.usage
         self.generations += 1
         self.tool_calls += len(generation.message.tool_calls)
@@ -375,7 +423,7 @@ class _Counts:
         self.is_exact = self.is_exact and generation.is_exact
 
     def numbers(self, scored: bool) -> tuple[bool, float, int, int, int, int, int]:
-        used = self.agent + self.user
+        used = self.agent + self.user + self.judge
         return (
             scored, self.cost, used.prompt_tokens, used.completion_tokens, self.generations, self.tool_calls, self.turns
         )  # fmt: skip

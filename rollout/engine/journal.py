@@ -148,10 +148,10 @@ class Journal:
         """
         if not self._keep_nodes:
             return None
+        # Encoded before the first is added: a body that cannot be encoded must not leave half a group behind.
+        rows = [(episode, first_place + offset, _body_encoder.encode(body)) for offset, body in enumerate(bodies)]
         batch = self._pending()
-        nodes = batch.rows["nodes"]
-        for offset, body in enumerate(bodies):
-            nodes.append((episode, first_place + offset, _body_encoder.encode(body)))
+        batch.rows["nodes"].extend(rows)
         return batch
 
     def finish(self, finished: Finished) -> Batch:
@@ -239,7 +239,8 @@ class Journal:
             self._insert("trajectories", rows)
             db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
             raise
         for output in {id(output): output for output, _ in lines}.values():
             output.append(b"".join(line for owner, line in lines if owner is output))
@@ -280,17 +281,28 @@ class Journal:
         ).fetchone()[0]
         if output.size == end:
             return 0
-        whole = self._db.execute(
-            "SELECT coalesce(max(place + length), 0) FROM trajectories WHERE dataset = ? AND place + length <= ?",
-            (dataset, min(output.size, end)),
-        ).fetchone()[0]
-        missing = self._db.execute(
-            "SELECT id FROM trajectories WHERE dataset = ? AND place >= ? ORDER BY place", (dataset, whole)
+        # The sizes differ, so somebody was killed or somebody edited: compare line by line how far the file is ours.
+        rows = self._db.execute(
+            "SELECT id, place, length FROM trajectories WHERE dataset = ? AND place IS NOT NULL ORDER BY place",
+            (dataset,),
         ).fetchall()
-        output.cut(whole, is_ours=output.size <= end)
-        for (trajectory,) in missing:
-            output.append(self.line(dataset, trajectory))
-        return max(1, len(missing))
+        whole, following, missing = 0, b"", 0
+        for number, (trajectory, place, length) in enumerate(rows):
+            line = self.line(dataset, trajectory)
+            if place != whole or len(line) != length or output.read(place, length) != line:
+                following, missing = line, len(rows) - number
+                break
+            whole = place + length
+        rest = output.read(whole, output.size - whole)
+        output.cut(whole, is_ours=following.startswith(rest))
+        for trajectory, _, _ in rows[len(rows) - missing :]:
+            line = self.line(dataset, trajectory)
+            self._db.execute(
+                "UPDATE trajectories SET place = ?, length = ? WHERE dataset = ? AND id = ?",
+                (output.size, len(line), dataset, trajectory),
+            )
+            output.append(line)
+        return max(1, missing)
 
     def finished_ids(self, dataset: str) -> set[str]:
         """Ids of the trajectories that need nothing more."""
@@ -346,6 +358,18 @@ class Journal:
             "GROUP BY dataset, status, stop_reason ORDER BY dataset, status, stop_reason"
         ).fetchall()
 
+    def uncounted_cost(self) -> float:
+        """What was paid for nodes that no trajectory counts: unfinished episodes, and attempts that were given up."""
+        rows = self._db.execute(
+            "SELECT n.body FROM nodes n LEFT JOIN trajectories t ON t.episode = n.episode WHERE t.episode IS NULL"
+        )
+        bodies = (_body_decoder.decode(row[0]) for row in rows)
+        return sum(body.generation.cost for body in bodies if body.generation is not None)
+
+    def datasets(self) -> list[str]:
+        """The datasets that this journal holds."""
+        return [row[0] for row in self._db.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")]
+
     def meta(self, key: str) -> str | None:
         """A saved fact about the run."""
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
@@ -382,8 +406,8 @@ class Journal:
         os.close(self._lock)
 
 
-def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True) -> Journal:
-    """Open or make the journal of a run directory. One process at a time."""
+def lock_run(run_dir: Path) -> int:
+    """Take the lock of a run directory, which is made if need be; close the returned file to give it back."""
     try:
         run_dir.mkdir(parents=True, exist_ok=True)
         lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, 0o644)
@@ -396,6 +420,12 @@ def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", k
         raise JournalError(
             f"{run_dir}: another process is running this run; wait for it or choose another run_dir"
         ) from error
+    return lock
+
+
+def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True) -> Journal:
+    """Open or make the journal of a run directory. One process at a time."""
+    lock = lock_run(run_dir)
     path = run_dir / "journal.db"
     try:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)

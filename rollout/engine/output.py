@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import time
@@ -11,6 +12,7 @@ from pathlib import Path
 from rollout.errors import JournalError
 
 log = logging.getLogger(__name__)
+READ_BYTES = 1 << 26
 
 
 class Output:
@@ -29,12 +31,20 @@ class Output:
             self.size += written
             view = view[written:]
 
+    def read(self, place: int, length: int) -> bytes:
+        """A part of the file, shorter where the file ends."""
+        pieces = []
+        while length > 0 and (piece := os.pread(self._file, min(length, READ_BYTES), place)):
+            pieces.append(piece)
+            place, length = place + len(piece), length - len(piece)
+        return b"".join(pieces)
+
     def cut(self, size: int, *, is_ours: bool) -> None:
         """Shorten the file to `size`. What is cut off and is not ours is put beside it first, never thrown away."""
         if size < self.size:
             if not is_ours:
                 aside = free_name(self.path, "extra")
-                aside.write_bytes(os.pread(self._file, self.size - size, size))
+                aside.write_bytes(self.read(size, self.size - size))
                 log.warning("%s held lines that this run did not write; they are now in %s", self.path, aside)
             os.ftruncate(self._file, size)
             self.size = size
@@ -48,9 +58,15 @@ def open_output(path: Path) -> Output:
     """Open or make an output file, and the folders above it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return Output(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644))
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
         raise JournalError(f"output_path: {path} cannot be written: {error.strerror or error}") from error
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise JournalError(f"output_path: {path} is being written by another run") from error
+    return Output(path, file)
 
 
 def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tuple[str, str]]:
@@ -62,6 +78,8 @@ def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tu
         path = output.resolve()
         if path in owners:
             problems.append((name, f"{output} is also that of {owners[path]!r}"))
+        if path.exists() and not path.is_file():
+            problems.append((name, f"{output} is there and is not a file; choose another name"))
         if path in inputs:
             problems.append((name, f"{output} holds the tasks of {inputs[path]!r}; choose another file"))
         owners[path] = name

@@ -74,6 +74,8 @@ class Plan:
     seed: int
     episode_timeout: float
     reader: CallReader
+    offered: Callable[[str], str | None] | None
+    """The offered name of a reference action's tool, where a domain knows it."""
     identity: dict[str, Any]
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
 
@@ -82,11 +84,21 @@ class Plan:
         """Trajectories that this dataset makes."""
         return self.task_count * self.samples
 
-    @property
-    def prompt(self) -> bytes:
+    def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
-        tools = self.toolset.wire or b"[]"
+        tools = toolset.wire or b"[]"
         return b'{"system":' + msgspec.json.encode(self.system) + b',"tools":' + tools + b"}"
+
+    def read_task(self, index: int) -> Task:
+        """The task at this place, its reference actions under the names that the agent is offered."""
+        task = self.tasks.read(index)
+        if task.actions is None or self.offered is None:
+            return task
+        offered = self.offered
+        actions = tuple(
+            msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
+        )
+        return msgspec.structs.replace(task, actions=actions)
 
     def world_seed(self, task: Task) -> int:
         """The same for all attempts at a task, so that equal states have equal keys."""
@@ -133,7 +145,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -
         scorers.append(AbstentionScorer())
     elif tools.domain is not None:
         world_seed = lambda task: seeds.derive(seed, name, task.id, "world")  # noqa: E731
-        scorers.append(StateScorer(lambda: tools.make_world(timeout), tools.domain.offered, world_seed))
+        scorers.append(StateScorer(lambda: tools.make_world(timeout), world_seed))
     monitor = None
     if config.enable_monitor:
         monitor = MonitorRules(
@@ -176,6 +188,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -
         seed=seed,
         episode_timeout=config.timeouts.episode,
         reader=CallReader(toolset),
+        offered=tools.domain.offered if tools.domain is not None else None,
         identity={},
     )
     identity = {
@@ -188,7 +201,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -
         "max_steps_per_turn": dataset.max_steps_per_turn,
         "mode": dataset.mode,
         "seed": seed,
-        "system prompt and tools": hashlib.sha256(plan.prompt).hexdigest()[:16],
+        "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
     return dataclasses.replace(plan, identity=identity)
 
@@ -215,7 +228,10 @@ def load_tools(name: str, dataset: Dataset) -> DatasetTools:
                 f"datasets.{name}.tools: {reference!r} is neither module:function nor, without mcp_domain, a server; "
                 f"set mcp_domain to use the servers of a domain"
             )
-    functions = {reference.partition(":")[2]: import_function(reference) for reference in dataset.tools}
+    names = [reference.partition(":")[2] for reference in dataset.tools]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"datasets.{name}.tools: two functions have the same name; rename one: {', '.join(names)}")
+    functions = {tool: import_function(reference) for tool, reference in zip(names, dataset.tools, strict=True)}
     toolset = Toolset(tuple(spec_of(function, tool) for tool, function in functions.items()))
     if not functions:
         return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))

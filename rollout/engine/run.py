@@ -7,10 +7,10 @@ directory and the output files) is moved aside first; nothing is ever overwritte
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import platform
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -22,9 +22,10 @@ from typing import Any
 import msgspec
 
 from rollout.config.schema import Config
+from rollout.engine.blobs import write_atomic, write_blob
 from rollout.engine.control import Control
 from rollout.engine.engine import Engine
-from rollout.engine.journal import Journal, open_journal
+from rollout.engine.journal import Journal, lock_run, open_journal
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
@@ -81,16 +82,13 @@ async def open_run(
         for name, problem in output_problems(files):
             raise ConfigError(f"datasets.{name}.output_path: {problem}")
         if not resume:
-            for path in (run_dir, *(plan.output_path for plan in plans)):
-                aside = move_aside(path)
-                if aside is not None:
-                    moved.append((path, aside))
+            moved = _start_anew(run_dir, plans)
         journal = open_journal(run_dir, sync=config.journal_sync, keep_nodes=config.use_checkpoints)
         try:
             _check_identity(journal, plans, run_dir)
             mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
             for plan in plans:
-                write_blob(run_dir, plan.prompt)
+                write_blob(run_dir, plan.prompt(plan.toolset))
             _write_run_file(run_dir, config, plans)
             engine = Engine(
                 plans,
@@ -100,8 +98,9 @@ async def open_run(
                 grace=config.timeouts.grace,
                 observers=observers,
             )
-            for row in journal.counts():
-                engine.control.cost += row[6]
+            engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
+            if config.max_cost is not None and engine.control.cost >= config.max_cost:
+                engine.control.pause("max_cost")
             opened = Opened(engine, plans, run_dir, moved, mended)
             yield opened
             await journal.flush()
@@ -110,29 +109,54 @@ async def open_run(
             await journal.close()
 
 
+def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:
+    """Move an earlier run and its outputs aside, unless it is running, holds other datasets, or is no run of ours."""
+    moved = []
+    if run_dir.exists():
+        if not run_dir.is_dir() or (any(run_dir.iterdir()) and not (run_dir / "journal.db").is_file()):
+            raise JournalError(f"run_dir: {run_dir} is there and is not a run directory; choose another run_dir")
+        # The lock is held over the renaming, so that a run which is going on cannot be moved away under its feet.
+        lock = lock_run(run_dir)
+        try:
+            others = sorted(set(_datasets_in(run_dir)) - {plan.name for plan in plans})
+            if others:
+                raise JournalError(
+                    f"{run_dir}: also holds {', '.join(others)}, which would be moved aside too; start all its "
+                    "datasets anew, or give these another run_dir"
+                )
+            aside = move_aside(run_dir)
+            if aside is not None:
+                moved.append((run_dir, aside))
+        finally:
+            os.close(lock)
+    for plan in plans:
+        aside = move_aside(plan.output_path)
+        if aside is not None:
+            moved.append((plan.output_path, aside))
+    return moved
+
+
+def _datasets_in(run_dir: Path) -> list[str]:
+    try:
+        connection = sqlite3.connect(f"file:{run_dir / 'journal.db'}?mode=ro", uri=True)
+        try:
+            return [row[0] for row in connection.execute("SELECT DISTINCT dataset FROM trees")]
+        finally:
+            connection.close()
+    except sqlite3.Error:
+        return []
+
+
 def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summary:
     """Write what is a view of the whole journal: the failed trajectories and the summary."""
-    write_atomic(run_dir / "failed.jsonl", b"".join(line for plan in plans for line in journal.failed_lines(plan.name)))
-    summary = summarize(journal.counts(), {plan.name: plan.total for plan in plans})
+    for plan in plans:
+        journal.set_meta(f"planned:{plan.name}", str(plan.total))
+    planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in journal.datasets()}
+    planned |= {plan.name: plan.total for plan in plans}
+    write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
+    summary = summarize(journal.counts(), planned)
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary), indent=2))
     return summary
-
-
-def write_blob(run_dir: Path, data: bytes) -> str:
-    """Keep a large text under its hash, once. Returns the name."""
-    name = hashlib.sha256(data).hexdigest()[:16]
-    path = run_dir / "blobs" / f"{name}.json"
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, data)
-    return name
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that at any instant its name means either the old content or the new."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_bytes(data)
-    temporary.replace(path)
 
 
 def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> None:
@@ -140,7 +164,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
     for plan in plans:
         key = f"identity:{plan.name}"
         before = journal.meta(key)
-        now = msgspec.json.encode(plan.identity, order="sorted").decode()
+        now = redact(msgspec.json.encode(plan.identity, order="sorted").decode())
         if before is None:
             journal.set_meta(key, now)
             journal.set_meta(f"output:{plan.name}", str(plan.output_path.resolve()))

@@ -19,7 +19,7 @@ import msgspec
 
 from rollout import seeds
 from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, ToolCall, Toolset
+from rollout.messages import JSON, Message, ToolCall
 from rollout.models.model import Capability, Request
 from rollout.tasks.task import Action, Task, resolve_arguments
 from rollout.trajectories.generation import Generation
@@ -56,7 +56,7 @@ class OracleModel:
             known = "no reference actions (task_info.actions)" if task is not None else "no task"
             raise ConfigError(f"{self.name} plays a task's reference actions, but there are {known}")
         chance = seeds.stream(request.seed or 0, "oracle", len(request.messages))
-        played = _played(task, request.messages, request.tools)
+        played = _played(task, request.messages)
         message = self._answer(task, played, request, chance)
         if request.sampling.extra.get("enable_thinking"):
             message = msgspec.structs.replace(message, reasoning=_think(message))
@@ -104,7 +104,7 @@ class _Played(msgspec.Struct):
     last_call: ToolCall | None
 
 
-def _played(task: Task, messages: Sequence[Message], tools: Toolset) -> _Played:
+def _played(task: Task, messages: Sequence[Message]) -> _Played:
     actions = task.actions or ()
     opening = sum(1 for message in task.messages if message.role == "user")
     turn = sum(1 for message in messages if message.role == "user") - max(opening, 1)
@@ -115,19 +115,19 @@ def _played(task: Task, messages: Sequence[Message], tools: Toolset) -> _Played:
         for call in message.tool_calls:
             last = call
             for index, action in enumerate(actions):
-                if index not in results and _is_same(call, action, results, tools):
+                if index not in results and _is_same(call, action, results):
                     results[index] = _value(answers.get(call.id))
                     break
     for index, action in enumerate(actions):
         if action.turn == turn and index not in results:
             arguments = _resolved(action, results)
             # What it depends on never happened: nothing sensible is left to call.
-            return _Played(turn, None if arguments is None else (_offered(action, tools), arguments), last)
+            return _Played(turn, None if arguments is None else (action.name, arguments), last)
     return _Played(turn, None, last)
 
 
-def _is_same(call: ToolCall, action: Action, results: dict[int, Any], tools: Toolset) -> bool:
-    if call.name != _offered(action, tools):
+def _is_same(call: ToolCall, action: Action, results: dict[int, Any]) -> bool:
+    if call.name != action.name:
         return False
     try:
         return bool(msgspec.json.decode(call.arguments) == _resolved(action, results))
@@ -140,16 +140,6 @@ def _resolved(action: Action, results: dict[int, Any]) -> JSON | None:
         return resolve_arguments(action.arguments, results)  # type: ignore[arg-type]
     except (KeyError, IndexError, TypeError, ValueError):
         return None
-
-
-def _offered(action: Action, tools: Toolset) -> str:
-    """The name under which the action's tool is offered: itself, or with a prefix where servers are fused."""
-    if action.name in tools.by_name:
-        return action.name
-    bare = action.name.rpartition(".")[2]
-    if bare in tools.by_name:
-        return bare
-    return next((name for name in tools.by_name if name.endswith(f"_{bare}")), bare)
 
 
 def _spoil(arguments: JSON, chance: random.Random) -> JSON:

@@ -73,8 +73,10 @@ class GuardedModel:
             generation = await self._backend.generate(request)
         except BaseException as error:
             is_overload = isinstance(error, ModelError) and error.is_overload
+            hold = error.retry_after if isinstance(error, RolloutError) else None
+            # One answer's wish holds everybody up, so it is capped; the one who got it waits as long as asked.
             limiter.leave_failed(
-                is_overload=is_overload, retry_after=error.retry_after if isinstance(error, RolloutError) else None
+                is_overload=is_overload, retry_after=None if hold is None else min(hold, self._policy.max_wait)
             )
             raise
         used = generation.usage.prompt_tokens + generation.usage.completion_tokens

@@ -8,8 +8,11 @@ limits: `rollout.models.guard` does that for every kind of model.
 
 from __future__ import annotations
 
+import base64
 import email.utils
+import json
 import time
+import urllib.parse
 from typing import Any
 
 import aiohttp
@@ -22,6 +25,7 @@ from rollout.secrets import redact
 from rollout.trajectories.generation import FinishReason, Generation, Tokens, Usage
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_TOKENS = 1 << 40
 MAX_REPLY = 400
 """Characters of a reply under `constrain_tools`: a small model does not end a text without a limit."""
 _FINISH: dict[str | None, FinishReason] = {
@@ -72,24 +76,9 @@ class _Choice(msgspec.Struct):
     token_ids: list[int] | None = None
 
 
-class _PromptDetails(msgspec.Struct):
-    cached_tokens: int | None = None
-
-
-class _CompletionDetails(msgspec.Struct):
-    reasoning_tokens: int | None = None
-
-
-class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    prompt_tokens_details: _PromptDetails | None = None
-    completion_tokens_details: _CompletionDetails | None = None
-
-
 class _Response(msgspec.Struct):
     choices: list[_Choice]
-    usage: _Usage | None = None
+    usage: Any = None
     prompt_token_ids: list[int] | None = None
 
 
@@ -148,6 +137,13 @@ class OpenAIModel:
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         if api_key:
             self._headers["Authorization"] = f"Bearer {api_key}"
+        address = urllib.parse.urlsplit(self._url)
+        if address.username is not None:
+            # Kept out of the address, so that no error text can show it.
+            self._url = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
+            login = f"{urllib.parse.unquote(address.username)}:{urllib.parse.unquote(address.password or '')}"
+            basic = base64.b64encode(login.encode()).decode()
+            self._headers.setdefault("Authorization", f"Basic {basic}")
         self._head = b'{"model":' + msgspec.json.encode(api_model) + b',"messages":['
         self._is_openai = "api.openai.com" in api_base
         self._tails: dict[tuple[int, int], tuple[Sampling, Any, bytes]] = {}
@@ -157,8 +153,8 @@ class OpenAIModel:
         raw = await self._post(self._body(request))
         latency = time.perf_counter() - started
         try:
-            response = _decode(raw)
-        except msgspec.MsgspecError as error:
+            response = _decode_leniently(raw)
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ModelError(f"{self.name}: the answer is not a chat completion: {error}", transient=True) from error
         if not response.choices:
             raise ModelError(f"{self.name}: the answer has no choices", transient=True)
@@ -180,11 +176,9 @@ class OpenAIModel:
     async def _post(self, body: bytes) -> bytes:
         try:
             async with self._pool.session().post(
-                self._url, data=body, headers=self._headers, timeout=self._timeout
+                self._url, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
             ) as answer:
-                if (answer.content_length or 0) > MAX_ANSWER_BYTES:
-                    raise ModelError(f"{self.name}: refused an answer of {answer.content_length} bytes", transient=True)
-                raw = await answer.read()
+                raw = await self._read_body(answer)
                 if answer.status != 200:
                     raise self._refusal(answer.status, raw, answer.headers.get("Retry-After"))
                 return raw
@@ -195,6 +189,20 @@ class OpenAIModel:
         except (aiohttp.ClientError, OSError) as error:
             text = redact(f"{self.name}: connection to {self._url} failed: {error or type(error).__name__}")
             raise ModelError(text, transient=True) from error
+
+    async def _read_body(self, answer: aiohttp.ClientResponse) -> bytes:
+        if answer.content_length is not None and answer.content_length <= MAX_ANSWER_BYTES:
+            return await answer.read()
+        pieces, size = [], answer.content_length or 0
+        if size <= MAX_ANSWER_BYTES:
+            async for piece in answer.content.iter_any():
+                pieces.append(piece)
+                size += len(piece)
+                if size > MAX_ANSWER_BYTES:
+                    break
+        if size > MAX_ANSWER_BYTES:
+            raise ModelError(f"{self.name}: refused an answer of more than {MAX_ANSWER_BYTES} bytes", transient=True)
+        return b"".join(pieces)
 
     def _refusal(self, status: int, raw: bytes, retry_after: str | None) -> ModelError:
         text = redact(_error_text(raw))
@@ -253,7 +261,8 @@ class OpenAIModel:
             content = "".join(part.text or "" for part in content) or None
         calls: tuple[ToolCall, ...] = ()
         if answer.tool_calls:
-            calls = _read_calls([(call.id, call.function.name, call.function.arguments) for call in answer.tool_calls])
+            asked_for = [(call.id, call.function.name, call.function.arguments) for call in answer.tool_calls]
+            calls = _read_calls(asked_for, seed=request.seed)
         elif self._constrain_tools and len(request.tools) and content:
             from rollout.models.constrained import parse_constrained
 
@@ -303,16 +312,37 @@ def _read_calls(
     return tuple(calls)
 
 
-def _read_usage(usage: _Usage | None) -> Usage:
-    if usage is None:
+def _read_usage(usage: Any) -> Usage:
+    """Tokens as far as they can be read: a server that counts oddly has still answered."""
+    if not isinstance(usage, dict):
         return Usage()
-    prompt, completion = usage.prompt_tokens_details, usage.completion_tokens_details
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
     return Usage(
-        prompt_tokens=usage.prompt_tokens or 0,
-        completion_tokens=usage.completion_tokens or 0,
-        cached_tokens=(prompt.cached_tokens or 0) if prompt is not None else 0,
-        reasoning_tokens=(completion.reasoning_tokens or 0) if completion is not None else 0,
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        cached_tokens=_count(prompt.get("cached_tokens")) if isinstance(prompt, dict) else 0,
+        reasoning_tokens=_count(completion.get("reasoning_tokens")) if isinstance(completion, dict) else 0,
     )
+
+
+def _count(value: Any) -> int:
+    try:
+        return max(0, min(int(value), MAX_TOKENS))
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def _decode_leniently(raw: bytes) -> _Response:
+    """The answer, also where its JSON holds lone surrogates, which models do write and msgspec refuses."""
+    try:
+        return _decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"\\ud" not in raw:
+            raise
+        plain = json.loads(raw)
+        return _decode(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def _error_text(raw: bytes) -> str:

@@ -26,6 +26,7 @@ from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
 from rollout.plugins import find_plugin, is_reference
 from rollout.retry import RetryPolicy
+from rollout.secrets import register
 
 if TYPE_CHECKING:
     from rollout.models.local import LocalServer
@@ -110,6 +111,7 @@ class Registry:
         api_base = api_base or entry.api_base
         if entry.provider in DIRECT or (entry.api_base is not None and entry.provider == "openai"):
             base, variable = DIRECT[entry.provider]
+            register(os.environ.get(variable) or "")
             return Resolved(
                 name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable) or None
             )

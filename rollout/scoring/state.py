@@ -29,11 +29,8 @@ Tables = dict[str, Counter[bytes]]
 class StateScorer:
     """Compares final tables with the reference's."""
 
-    def __init__(
-        self, make_world: WorldFactory, offered: Callable[[str], str | None], seed_of: Callable[[Task], int]
-    ) -> None:
+    def __init__(self, make_world: WorldFactory, seed_of: Callable[[Task], int]) -> None:
         self._make_world = make_world
-        self._offered = offered
         self._seed_of = seed_of
         self._kept: OrderedDict[str, Tables | str] = OrderedDict()
 
@@ -48,7 +45,11 @@ class StateScorer:
                 self._kept.popitem(last=False)
         if isinstance(reference, str):
             return Score("state", None, reference)
-        differences = _compare(reference, _rows(world.tables()))
+        try:
+            found = _rows(world.tables())
+        except WorldError as error:
+            return Score("state", None, str(error))
+        differences = _compare(reference, found)
         if not differences:
             return Score("state", 1.0, "the final state is the reference's")
         return Score("state", 0.0, f"the final state differs in {', '.join(differences)}", {"tables": differences})
@@ -65,9 +66,7 @@ class StateScorer:
                     arguments = resolve_arguments(action.arguments, results)
                 except (KeyError, IndexError, TypeError, ValueError) as error:
                     return f"reference action {index} ({action.name}): its $from leads nowhere: {error!r}"
-                call = ToolCall(
-                    f"reference_{index}", self._offered(action.name) or action.name, _encode(arguments).decode()
-                )
+                call = ToolCall(f"reference_{index}", action.name, _encode(arguments).decode())
                 read = reader.read(call)
                 if not isinstance(read, Invocation):
                     return f"reference action {index} ({action.name}) cannot be called: {read.content}"

@@ -46,10 +46,10 @@ def known_servers(base_path: Path) -> list[str]:
     return sorted(path.stem for path in (base_path / "mcp_servers").glob("*.py") if not path.stem.startswith("_"))
 
 
-def find_policy(base_path: Path, servers: Sequence[str]) -> Path | None:
+def find_policy(base_path: Path, servers: Sequence[str], policy_dir: Path | None = None) -> Path | None:
     """The policy of a set of servers: `A_B.md` is also found as `B_A.md`."""
     for order in itertools.permutations(servers):
-        path = base_path / "policies" / f"{'_'.join(order)}.md"
+        path = (policy_dir or base_path / "policies") / f"{'_'.join(order)}.md"
         if path.is_file():
             return path
     return None
@@ -66,11 +66,13 @@ def find_combinations(base_path: Path, *, min_domains: int = 2, require_policy: 
     ]
 
 
-def list_combinations(base_path: Path) -> list[Combination]:
+def list_combinations(
+    base_path: Path, *, query_dir: Path | None = None, policy_dir: Path | None = None
+) -> list[Combination]:
     """Everything that has queries, with what is missing for it. One that names unknown servers has `servers` empty."""
     known = known_servers(base_path)
     found: dict[frozenset[str] | str, Combination] = {}
-    for path in sorted((base_path / "queries").iterdir()):
+    for path in sorted((query_dir or base_path / "queries").iterdir()):
         files = _query_files(path)
         if not files:
             continue
@@ -81,7 +83,7 @@ def list_combinations(base_path: Path) -> list[Combination]:
             # A_B.jsonl beside B_A.jsonl: the same set of servers, so one combination with both files.
             found[key] = msgspec.structs.replace(before, queries=(*before.queries, *files))
             continue
-        found[key] = _describe(base_path, path.stem, tuple(dict.fromkeys(servers)), files)
+        found[key] = _describe(base_path, path.stem, tuple(dict.fromkeys(servers)), files, policy_dir)
     return list(found.values())
 
 
@@ -111,14 +113,16 @@ def _query_files(path: Path) -> tuple[Path, ...]:
     return tuple(sorted(path.glob("*.jsonl"))) if path.is_dir() else ()
 
 
-def _describe(base_path: Path, name: str, servers: tuple[str, ...], files: tuple[Path, ...]) -> Combination:
+def _describe(
+    base_path: Path, name: str, servers: tuple[str, ...], files: tuple[Path, ...], policy_dir: Path | None
+) -> Combination:
     missing: list[str] = []
     if not servers:
         missing.append("servers")
     missing += [
         f"tool_lists/{server}.json" for server in servers if not (base_path / "tool_lists" / f"{server}.json").is_file()
     ]
-    policy = find_policy(base_path, servers)
+    policy = find_policy(base_path, servers, policy_dir)
     if policy is None:
         missing.append("policy")
     relationships = base_path / "database" / "outputs" / "relationships"

@@ -21,7 +21,7 @@ from rollout.messages import ToolSpec, message_from_json
 from rollout.tasks.task import Action, Task
 
 _decode = msgspec.json.Decoder().decode
-_BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError)
+_BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -78,6 +78,13 @@ class TaskFile:
         if task.id != self.ids[index]:
             raise ConfigError(f"{path}: changed while the run was going on (task {self.ids[index]!r} moved)")
         return task
+
+    def lines(self) -> Iterator[bytes]:
+        """The good lines as they stand in the files, each with a newline."""
+        for file, place in zip(self._files, self._places, strict=True):
+            with self.paths[file].open("rb") as opened:
+                opened.seek(place)
+                yield opened.readline().strip() + b"\n"
 
     def refuse_clashes(self, samples: int) -> None:
         """Raise where the id of one task's further attempt (`a~1`) is the id of another task."""

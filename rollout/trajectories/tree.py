@@ -18,8 +18,9 @@ import msgspec
 from rollout.messages import Message
 from rollout.trajectories.generation import Generation
 
-NodeKind = Literal["root", "opening", "user", "generation", "tool"]
+NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge"]
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
+End = UserEnd | Literal["max_turns", "judged_complete"]
 
 
 class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -27,11 +28,11 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     kind: NodeKind
     message: Message | None = None
-    """None for the root, for a generation (which holds its own) and for a user who ended without a word."""
+    """None for the root, for a generation (which holds its own), for a judge, and for a user who adds nothing."""
     generation: Generation | None = None
     """How the message came about, where a model made it: the agent's answers, a model user's words."""
-    end: UserEnd | None = None
-    """Set where the user ended the conversation."""
+    end: End | None = None
+    """Set where this node ended the conversation: the user's wish, words that come too late, a judge's verdict."""
     error_kind: str | None = None
     """Set where a tool result is an error observation."""
     marks: tuple[str, ...] = ()

@@ -40,6 +40,8 @@ class CallReader:
             return failed_result(call.id, "bad_arguments", text)
         except UnicodeEncodeError:
             return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments hold broken characters")
+        except RecursionError:
+            return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments are nested too deeply")
         if not isinstance(arguments, dict):
             text = f"{call.name}: the arguments must be a JSON object, got {_short(call.arguments)}"
             return failed_result(call.id, "bad_arguments", text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import msgspec
@@ -20,15 +21,30 @@ def to_result(call_id: str, value: Any) -> ToolResult:
     record marks it as an error.
     """
     if isinstance(value, str):
-        return ToolResult(call_id, value)
+        return ToolResult(call_id, _clean(value))
     try:
         text = _encoder.encode(value).decode()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
-        text = f"<{type(value).__name__}>"
+        text = _by_the_standard_library(value)
     refused = isinstance(value, dict) and (bool(value.get("error")) or value.get("success") is False)
     return ToolResult(call_id, text, is_error=refused, error_kind="tool" if refused else None)
 
 
+def _by_the_standard_library(value: Any) -> str:
+    """For what msgspec refuses: lone surrogates, odd keys. What nobody can write down is named by its type."""
+    try:
+        return json.dumps(value, default=lambda inner: f"<{type(inner).__name__}>", skipkeys=True)
+    except (TypeError, ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
+
+
+def _clean(text: str) -> str:
+    """The text without lone surrogates, which no file and no server takes."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def failed_result(call_id: str, kind: str, text: str) -> ToolResult:
     """An error observation that the agent can react to."""
-    return ToolResult(call_id, _encoder.encode({"error": redact(text)}).decode(), is_error=True, error_kind=kind)
+    return ToolResult(
+        call_id, _encoder.encode({"error": _clean(redact(text))}).decode(), is_error=True, error_kind=kind
+    )

@@ -27,7 +27,7 @@ TASKS = {task.id: task for task in TaskFile(BASE / "queries" / "StudentAcademicP
 
 
 def scorer() -> StateScorer:
-    return StateScorer(lambda: MockWorld(SERVERS), DOMAIN.offered, lambda task: 1)
+    return StateScorer(lambda: MockWorld(SERVERS), lambda task: 1)
 
 
 async def play(task: Task, actions: list[tuple[str, dict[str, Any]]]) -> Score:

@@ -1,6 +1,6 @@
 """The contract of a simulated user, and what it says.
 
-Four kinds keep it: a model (`model.py`), a fixed list of messages (`scripted.py`), the built-in one (`builtin.py`)
+Four kinds keep it: a model (`model.py`), a fixed list of messages (`scripted.py`), the built-in one (`scripted.py` too)
 and a person at the terminal (`person.py`).
 """
 

@@ -34,7 +34,14 @@ def _random() -> real_random.Random:
 _unseeded = real_random.Random(0)
 
 
-class _FixedDatetime(real_datetime.datetime):
+class _LikeReal(type):
+    """The stand-in counts every real instance as its own, so `isinstance` says what it always said."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, cls.__mro__[1])
+
+
+class _FixedDatetime(real_datetime.datetime, metaclass=_LikeReal):
     @classmethod
     def now(cls, tz: real_datetime.tzinfo | None = None) -> real_datetime.datetime:  # type: ignore[override]
         return NOW.replace(tzinfo=None) if tz is None else NOW.astimezone(tz)
@@ -48,7 +55,7 @@ class _FixedDatetime(real_datetime.datetime):
         return NOW.replace(tzinfo=None)
 
 
-class _FixedDate(real_datetime.date):
+class _FixedDate(real_datetime.date, metaclass=_LikeReal):
     @classmethod
     def today(cls) -> real_datetime.date:  # type: ignore[override]
         return NOW.date()
@@ -81,14 +88,23 @@ _STAND_INS: list[tuple[Any, Any]] = [
     (real_uuid.uuid4, _uuid4),
     (real_uuid.uuid1, _uuid4),
     (real_random, _RandomModule("random")),
-    (real_random.random, lambda: _random().random()),
-    (real_random.randint, lambda a, b: _random().randint(a, b)),
-    (real_random.choice, lambda options: _random().choice(options)),
     (real_time, _Module(real_time, time=_timestamp)),
     (real_time.time, _timestamp),
     (real_datetime, _Module(real_datetime, datetime=_FixedDatetime, date=_FixedDate)),
     (real_datetime.datetime, _FixedDatetime),
     (real_datetime.date, _FixedDate),
+]
+
+
+def _random_function(name: str) -> Any:
+    return lambda *args, **kwargs: getattr(_random(), name)(*args, **kwargs)
+
+
+# `from random import shuffle` and the like: methods of the module's own hidden generator.
+_STAND_INS += [
+    (function, _random_function(name))
+    for name, function in vars(real_random).items()
+    if not name.startswith("_") and isinstance(getattr(function, "__self__", None), real_random.Random)
 ]
 
 

@@ -6,7 +6,6 @@ offered, the policy. It is loaded once; everything that can be wrong with it is 
 
 from __future__ import annotations
 
-import importlib.util
 import itertools
 import sys
 import types
@@ -41,9 +40,15 @@ class Domain:
         self.servers = tuple(servers)
         self.policy = policy
         self.database_name = _database_name(base_path, self.servers, name)
-        self.classes = {server: _load_class(base_path, server) for server in self.servers}
+        self._paths = {server: base_path / "mcp_servers" / f"{server}.py" for server in self.servers}
+        self._code = {server: _compile(path) for server, path in self._paths.items()}
+        self.classes = {server: self.load_afresh(server) for server in self.servers}
         self.routes: dict[str, Route] = {}
         self.toolset = self._offer()
+
+    def load_afresh(self, server: str) -> type[Any]:
+        """The server's class, from a module that nobody else has."""
+        return _load_class(self._paths[server], server, self._code[server])
 
     def _offer(self) -> Toolset:
         short = prefixes(self.servers) if len(self.servers) > 1 else {}
@@ -126,11 +131,21 @@ def _read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the policy: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: the policy is not UTF-8 text: {error.reason}") from error
 
 
-def _load_class(base_path: Path, server: str) -> type[Any]:
-    path = base_path / "mcp_servers" / f"{server}.py"
-    module = _load_module(path, server)
+def _load_class(path: Path, server: str, code: types.CodeType) -> type[Any]:
+    """The server's class out of a module of its own. Nothing is written beside the file, and nothing is shared."""
+    module = types.ModuleType(f"mcp_servers.{server}")
+    module.__file__ = str(path)
+    # dataclasses look their module up by name while the class body runs.
+    sys.modules[module.__name__] = module
+    try:
+        exec(code, module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{path}: failed while loading: {type(error).__name__}: {error}") from error
+    make_deterministic(module)
     found = getattr(module, f"{server}Server", None)
     if not isinstance(found, type):
         raise ConfigError(f"{path}: has no class {server}Server")
@@ -139,21 +154,10 @@ def _load_class(base_path: Path, server: str) -> type[Any]:
     return found
 
 
-def _load_module(path: Path, server: str) -> types.ModuleType:
-    name = f"mcp_servers.{server}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"{path}: cannot be loaded as a Python module")
-    module = importlib.util.module_from_spec(spec)
-    # dataclasses look their module up by name while the class body runs.
-    previous = sys.modules.get(name)
-    sys.modules[name] = module
+def _compile(path: Path) -> types.CodeType:
     try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        raise ConfigError(f"{path}: failed while loading: {type(error).__name__}: {error}") from error
-    finally:
-        if previous is not None:
-            sys.modules[name] = previous
-    make_deterministic(module)
-    return module
+        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f"{path}: is not valid Python: {error}") from error

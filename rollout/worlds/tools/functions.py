@@ -1,14 +1,13 @@
 """A world of plain Python functions: the simplest tools, for trusted code.
 
 The schema of a tool is its signature (read by pydantic), its description the docstring. `async` functions of one
-message run together; synchronous ones run in a bounded set of threads, so neither holds up the loop. Functions have
+message run together; synchronous ones run in threads, so neither holds up the loop. Functions have
 no state of ours: a world of functions answers `state_key` with a hash of the calls made so far.
 """
 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import hashlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -21,18 +20,8 @@ from rollout.messages import ToolResult, Toolset, ToolSpec
 from rollout.plugins import find_plugin
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result, to_result
+from rollout.worlds.threads import ToolFault, tool_threads
 from rollout.worlds.world import Invocation, Opening, Snapshot
-
-THREADS = 64
-_threads: concurrent.futures.ThreadPoolExecutor | None = None
-
-
-def shared_threads() -> concurrent.futures.ThreadPoolExecutor:
-    """The threads that run synchronous tools, for all worlds together."""
-    global _threads
-    if _threads is None:
-        _threads = concurrent.futures.ThreadPoolExecutor(THREADS, thread_name_prefix="rollout-tool")
-    return _threads
 
 
 def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
@@ -77,17 +66,20 @@ class FunctionWorld:
     async def _run(self, call: Invocation) -> ToolResult:
         function = self._functions[call.name]
         try:
-            async with asyncio.timeout(self._timeout):
-                if inspect.iscoroutinefunction(function):
+            if inspect.iscoroutinefunction(function):
+                async with asyncio.timeout(self._timeout) as clock:
                     value = await function(**call.arguments)
-                else:
-                    loop = asyncio.get_running_loop()
-                    value = await loop.run_in_executor(shared_threads(), lambda: function(**call.arguments))
-        except TimeoutError:
+            else:
+                value = await tool_threads().run(lambda: function(**call.arguments), self._timeout)
+        except TimeoutError as error:
+            if inspect.iscoroutinefunction(function) and not clock.expired():
+                return failed_result(call.call_id, "crash", f"{call.name} raised TimeoutError: {error}")
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
         except ToolError as error:
             return failed_result(call.call_id, "tool", str(error))
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a tool may raise anything; the agent sees it
+        except ToolFault as error:
+            return failed_result(call.call_id, "crash", f"{call.name} raised {error}")
+        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - a tool may raise anything
             return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
         return to_result(call.call_id, value)
 

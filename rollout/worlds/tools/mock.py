@@ -1,16 +1,15 @@
 """A world of mock servers: the seed's Python classes, one session for each episode.
 
 The server's session object is the state: its tables, and whatever else it keeps there. Calls of one message run one
-after the other in the order asked, because they change that state. A server whose class says
-`isolates_sessions = True` is built once and shared; any other gets an instance for each episode, so that what it keeps
-outside its sessions cannot leak either. Calls run in a thread with a time limit, or directly on the loop for a server
-that says `is_quick = True` (a few microseconds, no I/O, no way to hang).
+after the other in the order asked, because they change that state. A server whose class says `isolates_sessions =
+True` is built once and shared; of any other, the module is loaded and the class built anew for each episode, so that
+what it keeps outside its sessions, on the class or in globals, cannot leak either. Calls run in a thread with a time
+limit, or directly on the loop for a server that says `is_quick = True` (a few microseconds, no I/O, no way to hang).
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
+import functools
 import hashlib
 import itertools
 import pickle
@@ -24,9 +23,9 @@ from rollout.errors import WorldError
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result, to_result
+from rollout.worlds.threads import ToolFault, run_guarded, tool_threads
 from rollout.worlds.tools.determinism import current_random
 from rollout.worlds.tools.domain import Domain
-from rollout.worlds.tools.functions import shared_threads
 from rollout.worlds.world import Invocation, Opening, Snapshot
 
 _sessions = itertools.count()
@@ -46,7 +45,7 @@ class MockServers:
             if server not in self._shared:
                 self._shared[server] = self._build(server, kind)
             return self._shared[server]
-        return self._build(server, kind)
+        return self._build(server, self.domain.load_afresh(server))
 
     def _build(self, server: str, kind: type[Any]) -> Any:
         try:
@@ -78,20 +77,18 @@ class MockWorld:
         route = self._domain.routes[call.name]
         server = self._live[route.server]
         token = current_random.set(self._random)
+        invoke = functools.partial(server.invoke, self._session, route.tool, **call.arguments)
         try:
             if getattr(server, "is_quick", False):
-                value = server.invoke(self._session, route.tool, **call.arguments)
+                value = run_guarded(invoke)
+                if isinstance(value, ToolFault):
+                    raise value
             else:
-                context = contextvars.copy_context()
-                work = asyncio.get_running_loop().run_in_executor(
-                    shared_threads(), lambda: context.run(server.invoke, self._session, route.tool, **call.arguments)
-                )
-                async with asyncio.timeout(self._timeout):
-                    value = await work
+                value = await tool_threads().run(invoke, self._timeout)
         except TimeoutError:
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a mock server may raise anything; the agent sees it
-            return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
+        except ToolFault as error:
+            return failed_result(call.call_id, "crash", f"{call.name} raised {error}")
         finally:
             current_random.reset(token)
         return to_result(call.call_id, value)
@@ -100,13 +97,22 @@ class MockWorld:
         """All tables that the sessions see. A table that several servers hold is taken from each, under its name."""
         tables: dict[str, list[dict[str, Any]]] = {}
         for server, live in self._live.items():
-            databases = getattr(live._get_session(self._session), "databases", {})
+            databases = getattr(self._session_of(server, live), "databases", {})
             for name in databases:
                 tables[name if name not in tables else f"{server}.{name}"] = databases[name]
         return tables
 
+    def _session_of(self, server: str, live: Any) -> Any:
+        get_session = getattr(live, "_get_session", None)
+        if get_session is None:
+            raise WorldError(f"{server}: has no _get_session(session_id), so its state cannot be read")
+        return get_session(self._session)
+
     async def snapshot(self) -> Snapshot | None:
-        state = {server: vars(live._get_session(self._session)) for server, live in self._live.items()}
+        try:
+            state = {server: vars(self._session_of(server, live)) for server, live in self._live.items()}
+        except WorldError:
+            return None
         data = pickle.dumps((state, self._random.getstate()), protocol=pickle.HIGHEST_PROTOCOL)
         return Snapshot(data, self.state_key())
 
@@ -115,7 +121,7 @@ class MockWorld:
         state, randomness = pickle.loads(snapshot.data)
         self._random.setstate(randomness)
         for server, fields in state.items():
-            session = self._live[server]._get_session(self._session)
+            session = self._session_of(server, self._live[server])
             fields.pop("session_id", None)
             vars(session).update(fields)
         if self.state_key() != snapshot.state_key:
@@ -124,7 +130,7 @@ class MockWorld:
     def state_key(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
         for server in sorted(self._live):
-            fields = vars(self._live[server]._get_session(self._session))
+            fields = vars(self._session_of(server, self._live[server]))
             plain = {name: value for name, value in fields.items() if name != "session_id"}
             digest.update(server.encode())
             digest.update(_canonical(plain))

@@ -1,0 +1,232 @@
+"""`rollout single` and `rollout cross`: roll out whole dataset folders, with the seed's flags and defaults.
+
+Both find what there is below a folder, make one configuration of it (each domain a dataset, one run directory for all)
+and hand it to the same engine as `rollout run`, so `--max-workers` is live conversations over all domains together.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from rich.table import Table
+
+from rollout.config import Config, load_registry
+from rollout.engine.blobs import write_atomic
+from rollout.errors import ConfigError, RolloutError
+from rollout.tasks.discovery import Combination, Kind, choose_combinations, list_combinations, resolve_base
+from rollout.tasks.jsonl import TaskFile
+
+AGENT_MODEL = "openai/deepseek-v3.2-fc"
+USER_MODEL = "openai/gpt-5"
+MODELS_CONFIG = Path("configs/models.yml")
+
+All = Annotated[bool, typer.Option("--all", help="Everything that is found.")]
+List = Annotated[bool, typer.Option("--list", help="Show what is found, and what is missing for it.")]
+Generate = Annotated[bool, typer.Option("--generate-configs", help="Write a config for review by hand; run nothing.")]
+AgentModel = Annotated[str, typer.Option(help="Who acts.")]
+UserModel = Annotated[str, typer.Option(help="Whom the agent talks to.")]
+ModelsConfig = Annotated[Path, typer.Option(help="The registry of models; left out where it does not exist.")]
+ConfigOutput = Annotated[Path, typer.Option(help="The folder for --generate-configs.")]
+MaxTurns = Annotated[int, typer.Option(min=1, help="User messages in a conversation, at most.")]
+AgentTemperature = Annotated[float, typer.Option(min=0)]
+UserTemperature = Annotated[float, typer.Option(min=0)]
+NoThinking = Annotated[bool, typer.Option("--no-thinking", help="Do not ask the agent's model to think.")]
+NoResume = Annotated[bool, typer.Option("--no-resume", help="Start anew; what is there is moved aside.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Only the summary.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print conversations as they happen; more in --list.")]
+Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
+Seed = Annotated[int, typer.Option(min=0, help="Same seed, same run.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")]
+Domains = Annotated[list[str] | None, typer.Option("--domains", metavar="NAME...", help="These, one or several.")]
+QueryDir = Annotated[Path | None, typer.Option(help="Instead of <base-path>/queries.")]
+PolicyDir = Annotated[Path | None, typer.Option(help="Instead of <base-path>/policies.")]
+
+
+class Batch:
+    """What one call of a batch command asks for."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        base_path: Path,
+        output_dir: Path,
+        *,
+        query_dir: Path | None,
+        policy_dir: Path | None,
+        **settings: Any,
+    ) -> None:
+        self.kind = kind
+        self.base_path = base_path if query_dir is not None else resolve_base(base_path, kind)
+        self.output_dir = output_dir
+        self.query_dir = query_dir
+        self.policy_dir = policy_dir
+        self.settings = settings
+
+    def find(self, *, min_domains: int = 1, require_policy: bool = False) -> list[Combination]:
+        """What there is of this kind."""
+        return [
+            one
+            for one in list_combinations(self.base_path, query_dir=self.query_dir, policy_dir=self.policy_dir)
+            if _is_of(one, self.kind)
+            and (not one.servers or len(one.servers) >= min_domains)
+            and (one.policy is not None or not require_policy)
+        ]
+
+    def config(self, chosen: Sequence[Combination]) -> dict[str, Any]:
+        """The configuration that rolls these out, as a document that can be written down."""
+        settings = self.settings
+        datasets = {}
+        for one in chosen:
+            if not one.servers:
+                raise ConfigError(
+                    f"{one.queries[0]}: its name is made of no known servers in {self.base_path / 'mcp_servers'}"
+                )
+            dataset: dict[str, Any] = {
+                "path": [str(path) for path in one.queries],
+                "output_path": str(self.output_dir / f"{one.name}.jsonl"),
+                "mcp_domain": one.name,
+                "base_path": str(self.base_path),
+                "agent": {
+                    "model": settings["agent_model"],
+                    "temperature": settings["agent_temperature"],
+                    "enable_thinking": not settings["no_thinking"],
+                },
+                "user": {"model": settings["user_model"], "temperature": settings["user_temperature"]},
+                "max_turns": settings["max_turns"],
+                "max_steps_per_turn": settings["max_steps_per_turn"],
+                "samples": settings["samples"],
+            }
+            if one.policy is not None:
+                dataset["policy"] = str(one.policy)
+            datasets[one.name.replace("-", "_")] = dataset
+        document: dict[str, Any] = {
+            "max_workers": settings["max_workers"],
+            "seed": settings["seed"],
+            "run_dir": str(self.output_dir / "run"),
+            "monitor_max_no_tool_turns": 5,
+            "datasets": datasets,
+        }
+        if settings["models_config"].is_file():
+            document["models_config_file"] = str(settings["models_config"])
+        return document
+
+    def run(self, chosen: Sequence[Combination], *, resume: bool, quiet: bool, verbose: bool, dry_run: bool) -> int:
+        """Roll these out; returns the exit code."""
+        from rollout.cli.run import run_checked
+
+        document = self.config(chosen)
+        registry = document.pop("models_config_file", None)
+        config = Config.model_validate(document)
+        if registry is not None:
+            config = config.model_copy(update={"models": load_registry(Path(registry))})
+        again = " ".join(["rollout", *sys.argv[1:]]) if sys.argv[0].endswith("rollout") else " ".join(sys.argv)
+        names = list(config.datasets)
+        config = config.model_copy(update={"verbose": verbose and not quiet})
+        return run_checked(config, names, resume=resume, again=again, no_colors=quiet, dry_run=dry_run)
+
+    def write_config(self, chosen: Sequence[Combination], folder: Path) -> Path:
+        """Write the configuration down, for review by hand."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"all_{self.kind}_domain.yml"
+        text = f"# Made by rollout {self.kind} --generate-configs. Review it, then: rollout run {path}\n"
+        path.write_text(text + yaml.safe_dump(self.config(chosen), sort_keys=False, allow_unicode=True))
+        return path
+
+    def table(self, found: Sequence[Combination], *, verbose: bool) -> Table:
+        """What there is, and what is missing."""
+        table = Table(title=str(self.base_path), title_justify="left", title_style="bold")
+        columns = ("domain", "servers", "queries", "policy", "missing") + (("files",) if verbose else ())
+        for column in columns:
+            table.add_column(column, overflow="fold", justify="right" if column == "queries" else "left")
+        for one in found:
+            tasks = TaskFile(*one.queries)
+            missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
+            files = ["\n".join(path.name for path in one.queries)] if verbose else []
+            policy = one.policy.name if one.policy is not None else "–"
+            table.add_row(
+                one.name, "\n".join(one.servers) or "?", str(len(tasks)), policy, ", ".join(missing) or "–", *files
+            )
+        return table
+
+
+class Merge:
+    """`--merge-queries`: the scattered query files of a combination into one."""
+
+    def __init__(self, force: bool) -> None:
+        self._force = force
+
+    def perform(self, found: Sequence[Combination]) -> list[str]:
+        """Merge where there is something to merge; says for each combination what was done."""
+        return [self._merge(one) for one in found if one.queries[0].parent.name == one.name or len(one.queries) > 1]
+
+    def _merge(self, one: Combination) -> str:
+        folder = one.queries[0].parent if one.queries[0].parent.name == one.name else one.queries[0].parent / one.name
+        target = folder / "queries.jsonl"
+        sources = [path for path in one.queries if path != target]
+        if target.exists() and not self._force:
+            return f"{one.name}: {target} is there already; --force replaces it"
+        tasks = TaskFile(*sources)
+        duplicates = sum(1 for problem in tasks.problems if "is already in" in problem.what)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, b"".join(tasks.lines()))
+        bad = len(tasks.problems) - duplicates
+        return (
+            f"{one.name}: {len(tasks)} queries in {target}; {duplicates} duplicates dropped, {bad} bad lines left out"
+        )
+
+
+def _is_of(one: Combination, kind: Kind) -> bool:
+    if not one.servers:
+        return ("_" in one.name) == (kind == "cross")
+    return (len(one.servers) > 1) == (kind == "cross")
+
+
+def perform(
+    batch_of: Any,
+    *,
+    is_all: bool,
+    is_list: bool,
+    is_generate: bool,
+    domains: Sequence[str] | None,
+    config_output_dir: Path,
+    no_resume: bool,
+    quiet: bool,
+    verbose: bool,
+    dry_run: bool,
+    min_domains: int = 1,
+    require_policy: bool = False,
+    limit: int = 0,
+    merge: Merge | None = None,
+) -> int:
+    """What both commands do, once their options are read; returns the exit code. `batch_of()` makes the batch."""
+    from rollout.cli.terminal import make_console, show_error
+
+    console = make_console(quiet)
+    try:
+        batch: Batch = batch_of()
+        if merge is not None:
+            for line in merge.perform(batch.find()):
+                console.print(line, highlight=False, soft_wrap=True)
+            return 0
+        if not (is_all or is_list or is_generate or domains):
+            raise ConfigError("say what to do: --all, --domains NAME..., --list or --generate-configs")
+        found = batch.find(min_domains=min_domains, require_policy=require_policy)
+        if is_list:
+            console.print(batch.table(found, verbose=verbose))
+            return 0
+        chosen = choose_combinations(found, domains, batch.kind) if domains else found
+        chosen = chosen[:limit] if limit else chosen
+        if not chosen:
+            raise ConfigError(f"{batch.base_path / 'queries'}: nothing to roll out")
+        if is_generate:
+            console.print(f"wrote {batch.write_config(chosen, config_output_dir)}", highlight=False, soft_wrap=True)
+            return 0
+        return batch.run(chosen, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run)
+    except RolloutError as error:
+        show_error(console, error)
+        return 2

@@ -1,0 +1,98 @@
+"""`rollout cross`: every cross-domain combination of a dataset folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollout.cli import batch as b
+from rollout.worlds.tools.domain import SHIPPED
+
+
+def cross(
+    all_: b.All = False,
+    domains: b.Domains = None,
+    list_: b.List = False,
+    generate_configs: b.Generate = False,
+    merge_queries: Annotated[
+        bool, typer.Option("--merge-queries", help="Merge the query files of each combination; run nothing.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", "-f", help="With --merge-queries: replace merged files.")] = False,
+    min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least so many domains.")] = 2,
+    require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
+    limit: Annotated[int, typer.Option(min=0, help="Only the first so many combinations; 0: all.")] = 0,
+    agent_model: b.AgentModel = b.AGENT_MODEL,
+    user_model: b.UserModel = b.USER_MODEL,
+    models_config: b.ModelsConfig = b.MODELS_CONFIG,
+    base_path: Annotated[Path, typer.Option(help="The dataset folder. Default: the shipped domains.")] = SHIPPED,
+    query_dir: b.QueryDir = None,
+    policy_dir: b.PolicyDir = None,
+    output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(
+        "outputs_cross_domain_0114"
+    ),
+    config_output_dir: b.ConfigOutput = Path("configs/generated"),
+    max_turns: b.MaxTurns = 20,
+    max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 20,
+    agent_temperature: b.AgentTemperature = 0.7,
+    user_temperature: b.UserTemperature = 1.0,
+    no_thinking: b.NoThinking = False,
+    max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all combinations.")] = 16,
+    samples: b.Samples = 1,
+    seed: b.Seed = 0,
+    no_resume: b.NoResume = False,
+    quiet: b.Quiet = False,
+    verbose: b.Verbose = False,
+    dry_run: b.DryRun = False,
+) -> None:
+    """Roll out combinations of domains. A combination is a set: its names may stand in any order.
+
+    What there is, and which files:
+
+        rollout cross --list --verbose
+
+    One combination:
+
+        rollout cross --domains StudentFinancialServices StudentAcademicPortal
+
+    Scattered query files merged into one for each combination, duplicates dropped:
+
+        rollout cross --merge-queries --base-path ./datasets/cross_domain
+    """
+    settings = {
+        "query_dir": query_dir,
+        "policy_dir": policy_dir,
+        "agent_model": agent_model,
+        "user_model": user_model,
+        "models_config": models_config,
+        "max_turns": max_turns,
+        "max_steps_per_turn": max_steps_per_turn,
+        "agent_temperature": agent_temperature,
+        "user_temperature": user_temperature,
+        "no_thinking": no_thinking,
+        "max_workers": max_workers,
+        "samples": samples,
+        "seed": seed,
+    }
+    code = b.perform(
+        lambda: b.Batch("cross", base_path, output_dir, **settings),  # type: ignore[arg-type]
+        is_all=all_,
+        is_list=list_,
+        is_generate=generate_configs,
+        domains=domains,
+        config_output_dir=config_output_dir,
+        no_resume=no_resume,
+        quiet=quiet,
+        verbose=verbose,
+        dry_run=dry_run,
+        min_domains=min_domains,
+        require_policy=require_policy,
+        limit=limit,
+        merge=b.Merge(force) if merge_queries else None,
+    )
+    sys.exit(code)
+
+
+cross.several = ("--domains",)  # type: ignore[attr-defined]

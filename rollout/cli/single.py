@@ -1,0 +1,87 @@
+"""`rollout single`: every single domain of a dataset folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollout.cli import batch as b
+from rollout.worlds.tools.domain import SHIPPED
+
+
+def single(
+    all_: b.All = False,
+    domains: b.Domains = None,
+    list_: b.List = False,
+    generate_configs: b.Generate = False,
+    agent_model: b.AgentModel = b.AGENT_MODEL,
+    user_model: b.UserModel = b.USER_MODEL,
+    models_config: b.ModelsConfig = b.MODELS_CONFIG,
+    base_path: Annotated[Path, typer.Option(help="The dataset folder. Default: the shipped domains.")] = SHIPPED,
+    query_dir: b.QueryDir = None,
+    policy_dir: b.PolicyDir = None,
+    output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(
+        "outputs_single_0114"
+    ),
+    config_output_dir: b.ConfigOutput = Path("configs/generated"),
+    max_turns: b.MaxTurns = 20,
+    max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 10,
+    agent_temperature: b.AgentTemperature = 0.7,
+    user_temperature: b.UserTemperature = 1.0,
+    no_thinking: b.NoThinking = False,
+    max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all domains.")] = 8,
+    samples: b.Samples = 1,
+    seed: b.Seed = 0,
+    no_resume: b.NoResume = False,
+    quiet: b.Quiet = False,
+    verbose: b.Verbose = False,
+    dry_run: b.DryRun = False,
+) -> None:
+    """Roll out single domains.
+
+    What there is:
+
+        rollout single --list
+
+    The shipped domains with the built-in models, no key needed:
+
+        rollout single --all --agent-model builtin/oracle --user-model builtin/user
+
+    One domain of your own folder:
+
+        rollout single --domains LibraryDesk --base-path ./datasets --max-workers 64
+    """
+    settings = {
+        "query_dir": query_dir,
+        "policy_dir": policy_dir,
+        "agent_model": agent_model,
+        "user_model": user_model,
+        "models_config": models_config,
+        "max_turns": max_turns,
+        "max_steps_per_turn": max_steps_per_turn,
+        "agent_temperature": agent_temperature,
+        "user_temperature": user_temperature,
+        "no_thinking": no_thinking,
+        "max_workers": max_workers,
+        "samples": samples,
+        "seed": seed,
+    }
+    code = b.perform(
+        lambda: b.Batch("single", base_path, output_dir, **settings),  # type: ignore[arg-type]
+        is_all=all_,
+        is_list=list_,
+        is_generate=generate_configs,
+        domains=domains,
+        config_output_dir=config_output_dir,
+        no_resume=no_resume,
+        quiet=quiet,
+        verbose=verbose,
+        dry_run=dry_run,
+    )
+    sys.exit(code)
+
+
+single.several = ("--domains",)  # type: ignore[attr-defined]

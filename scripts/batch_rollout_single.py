@@ -1,0 +1,12 @@
+"""The seed's entry point for single domains: the same as `rollout single`; see `--help`."""
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rollout.cli import call_typed
+from rollout.cli.single import single
+
+if __name__ == "__main__":
+    call_typed(single, sys.argv[1:], "batch_rollout_single.py")
