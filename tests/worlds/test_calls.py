@@ -55,6 +55,11 @@ def _is_integer(value: object) -> bool:
     return (isinstance(value, int) and not isinstance(value, bool)) or (isinstance(value, float) and value.is_integer())
 
 
+def test_arguments_nested_beyond_reason_are_refused_in_words() -> None:
+    read = READER.read(ToolCall("id", "order", '{"name":' + "[" * 5000))
+    assert isinstance(read, ToolResult)
+
+
 def test_no_arguments_at_all_are_an_empty_object() -> None:
     assert READER.read(ToolCall("id", "cancel", "")) == Invocation("id", "cancel", {})
 

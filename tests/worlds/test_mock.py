@@ -151,6 +151,44 @@ async def test_server_that_exits_or_returns_odd_things_harms_nobody_else(base: P
     assert "2025-01-23" in odd.content
 
 
+async def test_state_in_a_modules_globals_does_not_leak_between_episodes(base: Path) -> None:
+    text = SERVER.replace("class NotesServer:", "CALLS = []\n\n\nclass NotesServer:")
+    text = text.replace(
+        "        notes = self",
+        '        CALLS.append(1)\n        if tool_name == "read":\n            return len(CALLS)\n        notes = self',
+    )
+    (base / "mcp_servers" / "Notes.py").write_text(text)
+    servers = MockServers(load_domain(base, "Notes", []))
+    answers = []
+    for _ in range(3):
+        world = MockWorld(servers)
+        await world.open(TASK, 1)
+        answers.append((await call(world, "read")).content)
+    assert answers == ["1", "1", "1"]
+
+
+async def test_datetime_in_a_server_is_still_a_datetime(base: Path) -> None:
+    text = SERVER.replace(
+        '        if tool_name == "hang":',
+        '        if tool_name == "read":\n            return isinstance(datetime.now(), datetime)\n        if tool_name == "hang":',
+    )
+    (base / "mcp_servers" / "Notes.py").write_text(text)
+    assert (await call(await opened(base), "read")).content == "true"
+
+
+async def test_loading_a_server_writes_nothing_beside_it(base: Path) -> None:
+    await opened(base)
+    assert {path.name for path in (base / "mcp_servers").iterdir()} == {"Notes.py"}
+
+
+async def test_text_with_broken_characters_can_be_written_down(base: Path) -> None:
+    text = SERVER.replace('raise ValueError("cannot")', 'return {"text": "\\ud800"}')
+    (base / "mcp_servers" / "Notes.py").write_text(text)
+    result = await call(await opened(base), "fail")
+    assert json.loads(result.content)["text"]
+    result.content.encode()
+
+
 async def test_closed_world_forgets_and_may_be_closed_again(base: Path) -> None:
     world = await opened(base)
     await call(world, "write", text="x")
