@@ -119,7 +119,7 @@ def message_from_json(entry: JSON) -> Message:
     return msgspec.convert(
         {
             "role": entry["role"],
-            "content": entry.get("content"),
+            "content": _joined(entry.get("content")),
             "tool_calls": calls,
             "tool_call_id": entry.get("tool_call_id"),
             "reasoning": entry.get("reasoning_content") or entry.get("reasoning"),
@@ -127,6 +127,13 @@ def message_from_json(entry: JSON) -> Message:
         },
         Message,
     )
+
+
+def _joined(content: Any) -> Any:
+    """Content given as a list of text parts, as one text."""
+    if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):
+        return "".join(str(part.get("text") or "") for part in content)
+    return content
 
 
 def _as_text(arguments: Any) -> str:

@@ -24,10 +24,13 @@ from rollout.errors import ConfigError, JournalError, ReplayMismatch
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.jsonl import trajectory_id
 from rollout.tasks.task import Task
+from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Node, RolloutTree
 
 log = logging.getLogger(__name__)
 HIRE_AT_ONCE = 16
+HOPELESS = 20
+"""So many failures and not one success: something is wrong that a person has to mend."""
 
 
 class _Grove(msgspec.Struct):
@@ -77,8 +80,7 @@ class Engine:
         self._workers = 0
         self.replay_mismatches = 0
         for plan in plans:
-            wanted = self._wanted(plan)
-            self.progress.finished_before += len(self._finished[plan.name] & wanted)
+            self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
 
     async def run(self) -> None:
         """Until everything is done or the run pauses."""
@@ -97,10 +99,6 @@ class Engine:
     def cut(self) -> None:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
-
-    def _wanted(self, plan: Plan) -> set[str]:
-        ids = plan.tasks.ids[: plan.task_count]
-        return {trajectory_id(task_id, number) for task_id in ids for number in range(plan.samples)}
 
     def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_Grove]:
         for plan in plans:
@@ -194,8 +192,16 @@ class Engine:
             grove.live -= 1
             for observer in self._observers:
                 observer.episode_ended(plan.name, launch.trajectory, head)
+        self._notice_hopelessness(head)
         grove.tree.add_leaf(episode.leaf)
         self._plant(grove, plan.strategy.after(grove.tree, episode.leaf))
+
+    def _notice_hopelessness(self, head: Head) -> None:
+        """Pause where not one conversation of this command has worked: a wrong key would fail ten thousand alike."""
+        if self.progress.done == 0 and self.progress.failed >= HOPELESS and not self.control.is_pausing:
+            error = head.metadata["error"] or {}
+            log.error("the first %d conversations all failed; the last one: %s", HOPELESS, error.get("text"))
+            self.control.pause("nothing works")
 
     def _open_episode(self, launch: _Launch, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
         grove, plan = launch.grove, launch.grove.plan

@@ -309,6 +309,10 @@ class Journal:
         rows = self._db.execute("SELECT id FROM trajectories WHERE dataset = ? AND status != 'failed'", (dataset,))
         return {row[0] for row in rows}
 
+    def recorded_ids(self, dataset: str) -> set[str]:
+        """Ids of all trajectories on record, failed ones included."""
+        return {row[0] for row in self._db.execute("SELECT id FROM trajectories WHERE dataset = ?", (dataset,))}
+
     def unfinished(self, dataset: str) -> dict[str, SavedEpisode]:
         """The newest attempt of each trajectory that was begun and is not finished, failed ones included."""
         rows = self._db.execute(

@@ -33,7 +33,7 @@ from rollout.scoring.scorer import Scorer
 from rollout.scoring.state import StateScorer
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
-from rollout.tasks.jsonl import TaskFile
+from rollout.tasks.jsonl import TaskFile, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
 from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
@@ -88,6 +88,11 @@ class Plan:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
         tools = toolset.wire or b"[]"
         return b'{"system":' + msgspec.json.encode(self.system) + b',"tools":' + tools + b"}"
+
+    def wanted_ids(self) -> set[str]:
+        """The ids of all trajectories that this dataset makes."""
+        ids = self.tasks.ids[: self.task_count]
+        return {trajectory_id(task_id, number) for task_id in ids for number in range(self.samples)}
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""

@@ -150,9 +150,10 @@ def _datasets_in(run_dir: Path) -> list[str]:
 def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summary:
     """Write what is a view of the whole journal: the failed trajectories and the summary."""
     for plan in plans:
-        journal.set_meta(f"planned:{plan.name}", str(plan.total))
-    planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in journal.datasets()}
-    planned |= {plan.name: plan.total for plan in plans}
+        # Trajectories of tasks that were removed since are finished or failed all the same.
+        journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
+    names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
+    planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
     write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
     summary = summarize(journal.counts(), planned)
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary), indent=2))

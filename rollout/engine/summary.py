@@ -76,8 +76,6 @@ def summarize(rows: Sequence[tuple[Any, ...]], planned: Mapping[str, int]) -> Su
         found.turns += turns
     total = DatasetSummary()
     for found in datasets.values():
-        # A task file or a sample count that shrank since leaves more trajectories than are planned now.
-        found.planned = max(found.planned, found.finished + found.failed)
         total.add(found)
         found.close()
     total.close()

@@ -174,6 +174,28 @@ async def test_folder_that_is_no_run_is_not_moved_aside(stub: StubServer, tasks:
     assert Path("precious/thesis.tex").exists()
 
 
+async def test_run_in_which_nothing_works_pauses_before_it_has_failed_a_thousand_times(tmp_path: Path) -> None:
+    tasks = write_tasks(tmp_path / "tasks.jsonl", *(f"Question {number}" for number in range(200)))
+    async with StubServer({"faults": [{"kind": "status", "status": 401, "times": "always"}]}) as stub:
+        opened = await roll_out({**stub_config(stub.url, tasks), "max_workers": 4})
+        assert stub.stats.requests < 40
+    assert opened.summary is not None
+    assert opened.summary.total.unfinished > 150
+    assert opened.engine.control.reason == "nothing works"
+
+
+async def test_tasks_removed_since_do_not_make_the_counts_wrong(stub: StubServer, tasks: Path) -> None:
+    config = stub_config(stub.url, tasks)
+    await roll_out(config, pause_when=lambda progress: progress.done >= 1)
+    kept = tasks.read_text().splitlines(keepends=True)
+    tasks.write_text("".join(kept[3:]))
+    opened = await roll_out(config)
+    assert opened.summary is not None
+    total = opened.summary.total
+    assert (total.failed, total.unfinished) == (0, 0)
+    assert total.planned == total.finished == len(read_lines(OUT))
+
+
 async def test_two_functions_of_one_name_are_refused(stub: StubServer, tasks: Path) -> None:
     with pytest.raises(ConfigError, match="two functions have the same name"):
         await roll_out(stub_config(stub.url, tasks, tools=["tests.tools:echo", "tests.tools:echo"]))

@@ -170,7 +170,8 @@ async def test_state_in_a_modules_globals_does_not_leak_between_episodes(base: P
 async def test_datetime_in_a_server_is_still_a_datetime(base: Path) -> None:
     text = SERVER.replace(
         '        if tool_name == "hang":',
-        '        if tool_name == "read":\n            return isinstance(datetime.now(), datetime)\n        if tool_name == "hang":',
+        '        if tool_name == "read":\n            return isinstance(datetime.now(), datetime)\n'
+        '        if tool_name == "hang":',
     )
     (base / "mcp_servers" / "Notes.py").write_text(text)
     assert (await call(await opened(base), "read")).content == "true"
