@@ -187,12 +187,14 @@ def _is_of(one: Combination, kind: Kind) -> bool:
 
 
 def perform(
-    batch_of: Any,
+    kind: Kind,
     *,
-    is_all: bool,
-    is_list: bool,
-    is_generate: bool,
+    all_: bool,
+    list_: bool,
+    generate_configs: bool,
     domains: Sequence[str] | None,
+    base_path: Path,
+    output_dir: Path,
     config_output_dir: Path,
     no_resume: bool,
     quiet: bool,
@@ -201,29 +203,31 @@ def perform(
     min_domains: int = 1,
     require_policy: bool = False,
     limit: int = 0,
-    merge: Merge | None = None,
+    merge_queries: bool = False,
+    force: bool = False,
+    **settings: Any,
 ) -> int:
-    """What both commands do, once their options are read; returns the exit code. `batch_of()` makes the batch."""
+    """What both commands do with their options; returns the exit code. The rest of the options are `Batch`'s."""
     from rollout.cli.terminal import make_console, show_error
 
     console = make_console(quiet)
     try:
-        batch: Batch = batch_of()
-        if merge is not None:
-            for line in merge.perform(batch.find()):
+        batch = Batch(kind, base_path, output_dir, **settings)
+        if merge_queries:
+            for line in Merge(force).perform(batch.find()):
                 console.print(line, highlight=False, soft_wrap=True)
             return 0
-        if not (is_all or is_list or is_generate or domains):
+        if not (all_ or list_ or generate_configs or domains):
             raise ConfigError("say what to do: --all, --domains NAME..., --list or --generate-configs")
         found = batch.find(min_domains=min_domains, require_policy=require_policy)
-        if is_list:
+        if list_:
             console.print(batch.table(found, verbose=verbose))
             return 0
         chosen = choose_combinations(found, domains, batch.kind) if domains else found
         chosen = chosen[:limit] if limit else chosen
         if not chosen:
             raise ConfigError(f"{batch.base_path / 'queries'}: nothing to roll out")
-        if is_generate:
+        if generate_configs:
             console.print(f"wrote {batch.write_config(chosen, config_output_dir)}", highlight=False, soft_wrap=True)
             return 0
         return batch.run(chosen, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run)

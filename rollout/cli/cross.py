@@ -61,38 +61,7 @@ def cross(
 
         rollout cross --merge-queries --base-path ./datasets/cross_domain
     """
-    settings = {
-        "query_dir": query_dir,
-        "policy_dir": policy_dir,
-        "agent_model": agent_model,
-        "user_model": user_model,
-        "models_config": models_config,
-        "max_turns": max_turns,
-        "max_steps_per_turn": max_steps_per_turn,
-        "agent_temperature": agent_temperature,
-        "user_temperature": user_temperature,
-        "no_thinking": no_thinking,
-        "max_workers": max_workers,
-        "samples": samples,
-        "seed": seed,
-    }
-    code = b.perform(
-        lambda: b.Batch("cross", base_path, output_dir, **settings),  # type: ignore[arg-type]
-        is_all=all_,
-        is_list=list_,
-        is_generate=generate_configs,
-        domains=domains,
-        config_output_dir=config_output_dir,
-        no_resume=no_resume,
-        quiet=quiet,
-        verbose=verbose,
-        dry_run=dry_run,
-        min_domains=min_domains,
-        require_policy=require_policy,
-        limit=limit,
-        merge=b.Merge(force) if merge_queries else None,
-    )
-    sys.exit(code)
+    sys.exit(b.perform("cross", **locals()))
 
 
 cross.several = ("--domains",)  # type: ignore[attr-defined]

@@ -54,34 +54,7 @@ def single(
 
         rollout single --domains LibraryDesk --base-path ./datasets --max-workers 64
     """
-    settings = {
-        "query_dir": query_dir,
-        "policy_dir": policy_dir,
-        "agent_model": agent_model,
-        "user_model": user_model,
-        "models_config": models_config,
-        "max_turns": max_turns,
-        "max_steps_per_turn": max_steps_per_turn,
-        "agent_temperature": agent_temperature,
-        "user_temperature": user_temperature,
-        "no_thinking": no_thinking,
-        "max_workers": max_workers,
-        "samples": samples,
-        "seed": seed,
-    }
-    code = b.perform(
-        lambda: b.Batch("single", base_path, output_dir, **settings),  # type: ignore[arg-type]
-        is_all=all_,
-        is_list=list_,
-        is_generate=generate_configs,
-        domains=domains,
-        config_output_dir=config_output_dir,
-        no_resume=no_resume,
-        quiet=quiet,
-        verbose=verbose,
-        dry_run=dry_run,
-    )
-    sys.exit(code)
+    sys.exit(b.perform("single", **locals()))
 
 
 single.several = ("--domains",)  # type: ignore[attr-defined]

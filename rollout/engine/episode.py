@@ -26,6 +26,7 @@ from rollout.agents.users.user import User
 from rollout.agents.view import ContextView
 from rollout.engine.blobs import write_blob
 from rollout.engine.control import Control
+from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
@@ -34,7 +35,6 @@ from rollout.messages import Message, ToolCall, ToolResult
 from rollout.models.model import Request
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.task import Task
-from rollout.trajectories.generation import Generation, Usage
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
 from rollout.trajectories.stop import Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
@@ -99,7 +99,7 @@ class Episode:
         self._pending: tuple[ToolCall, ...] = ()
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
-        self._count = _Counts()
+        self._count = Counts()
         self._started = time.perf_counter()
         for node in start.path():
             self._absorb(node.body)
@@ -382,48 +382,3 @@ class Episode:
 
 def _describe(error: RolloutError) -> dict[str, Any]:
     return {"kind": error.kind, "text": str(error), "notes": getattr(error, "__notes__", [])}
-
-
-class _Counts:
-    """What the path adds up to."""
-
-    def __init__(self) -> None:
-        self.turns = 0
-        self.steps = 0
-        self.generations = 0
-        self.tool_calls = 0
-        self.tool_results = 0
-        self.tool_errors: dict[str, int] = {}
-        self.marks: list[str] = []
-        self.agent = Usage()
-        self.user = Usage()
-        self.judge = Usage()
-        self.cost = 0.0
-        self.model_seconds = 0.0
-        self.retries = 0
-        self.has_reasoning = False
-        self.is_exact = True
-
-    def saw(self, body: NodeBody) -> None:
-        generation: Generation | None = body.generation
-        assert generation is not None
-        self.cost += generation.cost
-        self.model_seconds += generation.latency
-        self.retries += len(generation.failures)
-        if body.kind == "user":
-            self.user += generation.usage
-            return
-        if body.kind == "judge":
-            self.judge += generation.usage
-            return
-        self.agent += generation.usage
-        self.generations += 1
-        self.tool_calls += len(generation.message.tool_calls)
-        self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None
-        self.is_exact = self.is_exact and generation.is_exact
-
-    def numbers(self, scored: bool) -> tuple[bool, float, int, int, int, int, int]:
-        used = self.agent + self.user + self.judge
-        return (
-            scored, self.cost, used.prompt_tokens, used.completion_tokens, self.generations, self.tool_calls, self.turns
-        )  # fmt: skip

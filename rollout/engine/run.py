@@ -25,10 +25,11 @@ from rollout.config.schema import Config
 from rollout.engine.blobs import write_atomic, write_blob
 from rollout.engine.control import Control
 from rollout.engine.engine import Engine
-from rollout.engine.journal import Journal, lock_run, open_journal
+from rollout.engine.journal import Journal, open_journal
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
+from rollout.engine.store import lock_run
 from rollout.engine.summary import Summary, summarize
 from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry

@@ -1,0 +1,52 @@
+"""What a path adds up to: turns, steps, calls, tokens, money. Fed node by node, live and on resume alike."""
+
+from __future__ import annotations
+
+from rollout.trajectories.generation import Generation, Usage
+from rollout.trajectories.tree import NodeBody
+
+
+class Counts:
+    """The sums of one path."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.steps = 0
+        self.generations = 0
+        self.tool_calls = 0
+        self.tool_results = 0
+        self.tool_errors: dict[str, int] = {}
+        self.marks: list[str] = []
+        self.agent = Usage()
+        self.user = Usage()
+        self.judge = Usage()
+        self.cost = 0.0
+        self.model_seconds = 0.0
+        self.retries = 0
+        self.has_reasoning = False
+        self.is_exact = True
+
+    def saw(self, body: NodeBody) -> None:
+        """Count a generation: the agent's, the user's or a judge's."""
+        generation: Generation | None = body.generation
+        assert generation is not None
+        self.cost += generation.cost
+        self.model_seconds += generation.latency
+        self.retries += len(generation.failures)
+        if body.kind == "user":
+            self.user += generation.usage
+            return
+        if body.kind == "judge":
+            self.judge += generation.usage
+            return
+        self.agent += generation.usage
+        self.generations += 1
+        self.tool_calls += len(generation.message.tool_calls)
+        self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None
+        self.is_exact = self.is_exact and generation.is_exact
+
+    def numbers(self, scored: bool) -> tuple[bool, float, int, int, int, int, int]:
+        used = self.agent + self.user + self.judge
+        return (
+            scored, self.cost, used.prompt_tokens, used.completion_tokens, self.generations, self.tool_calls, self.turns
+        )  # fmt: skip
