@@ -6,9 +6,9 @@ The policy beside this file forbids more than this server refuses.
 
 import re
 import uuid
-from typing import Any, Literal
+from typing import Literal
 
-from rollout.examples.kit import Refusal, Row, Server, Tools, preview, tool_table
+from rollout.examples.kit import Refusal, Row, Server, TableNames, Tools, preview, tool_table
 
 NOW = "2025-01-23T15:00:00-05:00"
 TODAY = NOW[:10]
@@ -25,9 +25,12 @@ GRADE_POINTS = {
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 PHONE = re.compile(r"\d{3}-\d{3}-\d{4}")
 
-ENTITIES = ("Student", "Course", "Section", "Advisor")
-RELATIONSHIPS = (
-    "Prerequisite", "Enrollment", "Grade", "Hold", "AdvisingSlot", "Appointment", "WaitlistEntry", "TranscriptRequest",
+TABLES = TableNames(
+    entities=("Student", "Course", "Section", "Advisor"),
+    relationships=(
+        "Prerequisite", "Enrollment", "Grade", "Hold", "AdvisingSlot", "Appointment", "WaitlistEntry",
+        "TranscriptRequest",
+    ),
 )  # fmt: skip
 Department = Literal[
     "Art", "Biology", "Chemistry", "Computer Science", "Economics", "English", "History", "Mathematics", "Music",
@@ -303,7 +306,7 @@ class PortalTools(Tools):
             raise Refusal(f"The student is not on the waitlist of '{section_id}'.")
         if not confirm:
             return preview("leave_waitlist", entry=dict(entries[0]))
-        self.session.databases["WaitlistEntry"].remove(entries[0])
+        self._delete("WaitlistEntry", entries[0]["waitlistentry_id"])
         return {"success": True, "left_waitlist_of": section_id}
 
     def get_transcript_summary(self, term: str | None = None) -> Row:
@@ -414,4 +417,4 @@ class StudentAcademicPortalServer(Server):
     """The portal for any number of sessions."""
 
     def __init__(self, domain_name: str) -> None:
-        super().__init__(domain_name, __file__, PortalTools, TOOLS, ENTITIES, RELATIONSHIPS)
+        super().__init__(domain_name, __file__, PortalTools, TOOLS, TABLES)
