@@ -106,8 +106,8 @@ class Plan:
         return msgspec.structs.replace(task, actions=actions)
 
     def world_seed(self, task: Task) -> int:
-        """The same for all attempts at a task, so that equal states have equal keys."""
-        return seeds.derive(self.seed, self.name, task.id, "world")
+        """The seed of the worlds of a task."""
+        return world_seed(self.seed, self.name, task.id)
 
     def episode_seed(self, task_id: str, number: int) -> int:
         """An attempt's own."""
@@ -149,16 +149,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -
     if dataset.mode != "positive":
         scorers.append(AbstentionScorer())
     elif tools.domain is not None:
-        world_seed = lambda task: seeds.derive(seed, name, task.id, "world")  # noqa: E731
-        scorers.append(StateScorer(lambda: tools.make_world(timeout), world_seed))
-    monitor = None
-    if config.enable_monitor:
-        monitor = MonitorRules(
-            config.monitor_max_no_tool_turns if dataset.mode == "positive" and len(toolset) else 0,
-            config.monitor_max_repeats,
-            config.monitor_max_empty_replies,
-            config.monitor_rule_detection,
-        )
+        scorers.append(StateScorer(lambda: tools.make_world(timeout), lambda task: world_seed(seed, name, task.id)))
     judge = None
     if config.enable_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
         judge = registry.model(config.monitor_judge_model)
@@ -182,7 +173,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -
         reasoning=rule,
         make_user=make_user,
         user_name=user_name,
-        monitor=monitor,
+        monitor=_monitor_rules(config, has_tools=len(toolset) > 0),
         judge=judge,
         strategy=Chain(dataset.samples),
         samples=dataset.samples,
@@ -196,19 +187,41 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -
         offered=tools.domain.offered if tools.domain is not None else None,
         identity={},
     )
-    identity = {
-        "agent.model": agent_config.model,
-        "agent.params": dict(agent_config.params),
-        "agent.sampling": msgspec.to_builtins(sampling),
-        "agent.reasoning": str(rule),
+    return dataclasses.replace(plan, identity=_identity(plan, dataset))
+
+
+def _identity(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+    """What shapes the data of a dataset, by names that an error can show."""
+    agent = dataset.agent
+    return {
+        "agent.model": agent.model,
+        "agent.params": dict(agent.params),
+        "agent.sampling": msgspec.to_builtins(plan.sampling),
+        "agent.reasoning": str(plan.reasoning),
         "user": dataset.user.model_dump(mode="json", exclude={"api_key", "api_base"}) if dataset.user else None,
         "max_turns": dataset.max_turns,
         "max_steps_per_turn": dataset.max_steps_per_turn,
         "mode": dataset.mode,
-        "seed": seed,
+        "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
-    return dataclasses.replace(plan, identity=identity)
+
+
+def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
+    if not config.enable_monitor:
+        return None
+    return MonitorRules(
+        # An agent that has no tools cannot be blamed for calling none.
+        config.monitor_max_no_tool_turns if has_tools else 0,
+        config.monitor_max_repeats,
+        config.monitor_max_empty_replies,
+        config.monitor_rule_detection,
+    )
+
+
+def world_seed(seed: int, dataset: str, task_id: str) -> int:
+    """The same for all attempts at a task, so that equal states have equal keys."""
+    return seeds.derive(seed, dataset, task_id, "world")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
