@@ -88,7 +88,7 @@ class Parrot:
     capabilities: frozenset[Any] = frozenset()
 
     async def generate(self, request: Any) -> Any:
-        raise NotImplementedError
+        raise AssertionError("nobody asks it")
 
     async def close(self) -> None:
         """Nothing is held."""

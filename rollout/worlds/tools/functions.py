@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import msgspec
 
-from rollout.errors import ConfigError, ToolError
+from rollout.errors import ConfigError, ToolError, WorldError
 from rollout.messages import ToolResult, Toolset, ToolSpec
 from rollout.plugins import find_plugin
 from rollout.tasks.task import Task
@@ -87,7 +87,7 @@ class FunctionWorld:
         return None
 
     async def restore(self, snapshot: Snapshot) -> None:
-        raise NotImplementedError("a world of functions has no snapshots")
+        raise WorldError("a world of functions has no snapshots to restore")
 
     def state_key(self) -> str:
         return self._history.hexdigest()
