@@ -1,8 +1,9 @@
 """What the agent's model is sent: a view of the path that grows with it.
 
-A view keeps the messages in the order sent, as records and as encoded bytes side by side, so that a request joins
-bytes and encodes nothing. The reasoning rule shapes only this view; the tree keeps all reasoning. Clearing is done
-when a user message arrives and touches each message once in its life, so the cost of a turn stays flat.
+A view keeps the messages in the order sent, as records and as encoded bytes, so that a request joins bytes and encodes
+nothing; turns that are over are joined in larger pieces, so that a long conversation is a join of few. The reasoning
+rule shapes only this view; the tree keeps all reasoning. Clearing is done when a user message arrives and touches each
+message once in its life, so the cost of a turn stays flat.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import msgspec
 
 from rollout.messages import Message, ToolCall, encode_message
 
+LOOSE_PIECES = 64
 _read_arguments = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -32,11 +34,16 @@ class ReasoningRule(enum.StrEnum):
 class ContextView:
     """The conversation as one model sees it."""
 
-    __slots__ = ("_called", "_reasoned", "_rule", "messages", "wire")
+    __slots__ = ("_called", "_first_loose", "_offset", "_reasoned", "_rule", "messages", "wire")
 
     def __init__(self, system: str | None, rule: ReasoningRule = ReasoningRule.CLEAR_ON_USER_TURN) -> None:
         self.messages: list[Message] = []
         self.wire: list[bytes] = []
+        """Pieces that, joined by commas, are the messages: the open turn's one by one, older ones together."""
+        self._first_loose = 0
+        """Where in `wire` the pieces of one message each begin."""
+        self._offset = 0
+        """How many more messages than pieces there are before the loose ones."""
         self._rule = rule
         self._reasoned: list[int] = []
         self._called = False
@@ -67,9 +74,15 @@ class ContextView:
             for place in self._reasoned:
                 bare = self.messages[place].without_reasoning()
                 self.messages[place] = bare
-                self.wire[place] = encode_message(bare)
+                self.wire[place - self._offset] = encode_message(bare)
         self._reasoned.clear()
         self._called = False
+        loose = len(self.wire) - self._first_loose
+        if loose >= LOOSE_PIECES:
+            # Nothing in these messages changes any more.
+            self.wire[self._first_loose :] = [b",".join(self.wire[self._first_loose :])]
+            self._first_loose += 1
+            self._offset += loose - 1
 
 
 def _with_readable_calls(message: Message) -> Message:

@@ -47,8 +47,9 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 class Request(msgspec.Struct):
     """One question to a model.
 
-    `messages` and `wire` are the same conversation, as records and as encoded JSON objects, in the order sent. Both
-    belong to the episode's view and grow with it: a model reads them during the call and keeps no reference.
+    `messages` and `wire` are the same conversation: as records, and as pieces of JSON that make the array of messages
+    when joined by commas. Both belong to the episode's view and grow with it: a model reads them during the call and
+    keeps no reference.
     """
 
     messages: Sequence[Message]

@@ -57,7 +57,22 @@ def test_growing_view_equals_the_rule_read_over_the_whole_conversation(
     for entry in said:
         view.add(entry)
     assert view.messages[1:] == by_the_book(said, rule)
-    assert [json.loads(piece) for piece in view.wire] == [message_to_json(entry) for entry in view.messages]
+    assert json.loads(b"[" + b",".join(view.wire) + b"]") == [message_to_json(entry) for entry in view.messages]
+
+
+@pytest.mark.parametrize("rule", ReasoningRule)
+def test_long_conversation_is_sent_whole_in_few_pieces(rule: ReasoningRule) -> None:
+    view = ContextView("system", rule)
+    said = []
+    for turn in range(200):
+        said.append(Message(role="user", content=f"question {turn}"))
+        said.append(Message(role="assistant", content=f"answer {turn}", reasoning=f"thought {turn}"))
+        said.append(Message(role="assistant", content="more", reasoning="again"))
+    for entry in said:
+        view.add(entry)
+    assert view.messages[1:] == by_the_book(said, rule)
+    assert json.loads(b"[" + b",".join(view.wire) + b"]") == [message_to_json(entry) for entry in view.messages]
+    assert len(view.wire) < 100
 
 
 @given(st.lists(message, max_size=10))

@@ -18,6 +18,20 @@ _THANKS = (
 )
 
 
+class _Place:
+    """How many user messages a dialogue holds. It only grows, so each message is looked at once."""
+
+    def __init__(self) -> None:
+        self._read = 0
+        self._users = 0
+
+    def count(self, dialogue: Sequence[Message]) -> int:
+        for index in range(self._read, len(dialogue)):
+            self._users += dialogue[index].role == "user"
+        self._read = len(dialogue)
+        return self._users
+
+
 class ScriptedUser:
     """A fixed list of messages, said one after the other whatever the agent does; then the conversation is over."""
 
@@ -26,9 +40,10 @@ class ScriptedUser:
     def __init__(self, lines: Sequence[str], opening: int = 1) -> None:
         self._lines = lines
         self._opening = opening
+        self._place = _Place()
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
-        said = sum(1 for message in dialogue if message.role == "user") - self._opening
+        said = self._place.count(dialogue) - self._opening
         if 0 <= said < len(self._lines):
             return UserReply(strip_markers(self._lines[said]))
         return UserReply(None, end="script_end")
@@ -47,9 +62,10 @@ class BuiltinUser:
         self._lines = task.user_turns
         self._opening = sum(1 for message in task.messages if message.role == "user")
         self._seed = seed
+        self._place = _Place()
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
-        said = sum(1 for message in dialogue if message.role == "user") - self._opening
+        said = self._place.count(dialogue) - self._opening
         if not dialogue:
             text = str(self._task.info.get("instruction") or "Hello, I need some help.")
             return UserReply(strip_markers(text))
