@@ -33,7 +33,7 @@ HOPELESS = 20
 """So many failures and not one success: something is wrong that a person has to mend."""
 
 
-class _Grove(msgspec.Struct):
+class _LiveTree(msgspec.Struct):
     """A tree that is being grown."""
 
     plan: Plan
@@ -42,13 +42,12 @@ class _Grove(msgspec.Struct):
     id: int
     """The tree's id in the journal; 0 until its first new episode."""
     next_number: int = 0
-    live: int = 0
 
 
-class _Launch(msgspec.Struct):
+class _DueEpisode(msgspec.Struct):
     """An episode that is due."""
 
-    grove: _Grove
+    live_tree: _LiveTree
     start: Node
     number: int
     trajectory: str
@@ -73,7 +72,7 @@ class Engine:
         self._max_workers = max_workers
         self._grace = Grace(self.control, grace)
         self._observers: tuple[Observer, ...] = (self.progress, *observers)
-        self._due: deque[_Launch] = deque()
+        self._due: deque[_DueEpisode] = deque()
         self._finished = {plan.name: journal.finished_ids(plan.name) for plan in plans}
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
         self._source = self._open_tasks(plans)
@@ -100,7 +99,7 @@ class Engine:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
 
-    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_Grove]:
+    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree]:
         for plan in plans:
             finished = self._finished[plan.name]
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
@@ -112,26 +111,25 @@ class Engine:
                     # The file changed under the run: this task waits for the next one, the others go on.
                     log.error("%s", error)
                     continue
-                yield _Grove(plan, task, RolloutTree(task.id, task.messages), 0)
+                yield _LiveTree(plan, task, RolloutTree(task.id, task.messages), 0)
 
-    def _take(self) -> _Launch | None:
+    def _take(self) -> _DueEpisode | None:
         """The next episode, or None where there is none now."""
         while not self._due:
-            grove = next(self._source, None)
-            if grove is None:
+            live_tree = next(self._source, None)
+            if live_tree is None:
                 return None
-            self._plant(grove, grove.plan.strategy.begin(grove.tree))
+            self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
         return self._due.popleft()
 
-    def _plant(self, grove: _Grove, expansions: Iterable[Expansion]) -> None:
-        finished = self._finished[grove.plan.name]
+    def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
+        finished = self._finished[live_tree.plan.name]
         for expansion in expansions:
             for _ in range(expansion.count):
-                number, grove.next_number = grove.next_number, grove.next_number + 1
-                trajectory = trajectory_id(grove.task.id, number)
+                number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
+                trajectory = trajectory_id(live_tree.task.id, number)
                 if trajectory not in finished:
-                    grove.live += 1
-                    self._due.append(_Launch(grove, expansion.node, number, trajectory))
+                    self._due.append(_DueEpisode(live_tree, expansion.node, number, trajectory))
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
         """Start workers for what is due, at most so many; whether there may be more to start."""
@@ -145,7 +143,7 @@ class Engine:
             self._grace.watch(group.create_task(self._work(group, launch)))
         return True
 
-    async def _work(self, group: asyncio.TaskGroup, launch: _Launch | None) -> None:
+    async def _work(self, group: asyncio.TaskGroup, launch: _DueEpisode | None) -> None:
         try:
             while launch is not None:
                 await self._grow(launch)
@@ -158,17 +156,17 @@ class Engine:
         finally:
             self._workers -= 1
 
-    async def _grow(self, launch: _Launch) -> None:
+    async def _grow(self, launch: _DueEpisode) -> None:
         """Run one episode, and let the strategy say what follows from it."""
-        grove, plan = launch.grove, launch.grove.plan
+        live_tree, plan = launch.live_tree, launch.live_tree.plan
         saved = self._saved[plan.name].pop(launch.trajectory, None)
         attempt = 0
-        if saved is not None and self._journal.opening(saved.tree) != grove.task.messages:
+        if saved is not None and self._journal.opening(saved.tree) != live_tree.task.messages:
             log.warning("%s: the task's opening changed since it was begun; it starts anew", launch.trajectory)
             attempt = saved.attempt + 1
             saved = None
         for observer in self._observers:
-            observer.episode_began(plan.name, launch.trajectory, grove.task.messages, saved is not None)
+            observer.episode_began(plan.name, launch.trajectory, live_tree.task.messages, saved is not None)
         head = None
         try:
             try:
@@ -189,12 +187,11 @@ class Engine:
             log.exception("%s: could not be run", launch.trajectory)
             return
         finally:
-            grove.live -= 1
             for observer in self._observers:
                 observer.episode_ended(plan.name, launch.trajectory, head)
         self._notice_hopelessness(head)
-        grove.tree.add_leaf(episode.leaf)
-        self._plant(grove, plan.strategy.after(grove.tree, episode.leaf))
+        live_tree.tree.add_leaf(episode.leaf)
+        self._expand(live_tree, plan.strategy.after(live_tree.tree, episode.leaf))
 
     def _notice_hopelessness(self, head: Head) -> None:
         """Pause where not one conversation of this command has worked: a wrong key would fail ten thousand alike."""
@@ -203,19 +200,19 @@ class Engine:
             log.error("the first %d conversations all failed; the last one: %s", HOPELESS, error.get("text"))
             self.control.pause("nothing works")
 
-    def _open_episode(self, launch: _Launch, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
-        grove, plan = launch.grove, launch.grove.plan
-        seed = plan.episode_seed(grove.task.id, launch.number)
+    def _open_episode(self, launch: _DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
+        live_tree, plan = launch.live_tree, launch.live_tree.plan
+        seed = plan.episode_seed(live_tree.task.id, launch.number)
         if saved is not None:
-            grove.id, episode = saved.tree, saved.id
+            live_tree.id, episode = saved.tree, saved.id
         else:
-            if grove.id == 0:
-                grove.id = self._journal.begin_tree(plan.name, grove.task.id, grove.task.messages)
-            episode = self._journal.begin_episode(grove.id, launch.trajectory, attempt, seed)
+            if live_tree.id == 0:
+                live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
+            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed)
         return Episode(
             plan,
-            grove.task,
-            grove.tree,
+            live_tree.task,
+            live_tree.tree,
             launch.start,
             id=episode,
             trajectory=launch.trajectory,

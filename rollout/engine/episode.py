@@ -162,14 +162,8 @@ class Episode:
 
     def _answer_late(self) -> None:
         """Calls whose answers come too late are answered as such: no record ends in open calls."""
-        late = [
-            failed_result(call.id, "timeout", f"{call.name}: the conversation's time was over")
-            for call in self._pending
-        ]
-        if late:
-            self._append(
-                [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in late]
-            )
+        text = "the conversation's time was over"
+        self._append_results([failed_result(call.id, "timeout", f"{call.name}: {text}") for call in self._pending])
 
     # ---- the loop -----------------------------------------------------------------------------------------------
 
@@ -200,10 +194,13 @@ class Episode:
             self._control.go_on()
 
     async def _call_tools(self, calls: tuple[ToolCall, ...]) -> None:
-        results = await self._answer(calls)
-        self._append(
-            [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in results]
-        )
+        self._append_results(await self._answer(calls))
+
+    def _append_results(self, results: list[ToolResult]) -> None:
+        if results:
+            self._append(
+                [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in results]
+            )
 
     async def _answer(self, calls: tuple[ToolCall, ...]) -> list[ToolResult]:
         """One result for each call, in the order asked. What cannot be called is answered without the world."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from rollout.engine.locks import take_lock
 from rollout.errors import JournalError
 
 log = logging.getLogger(__name__)
@@ -61,11 +61,7 @@ def open_output(path: Path) -> Output:
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
     except OSError as error:
         raise JournalError(f"output_path: {path} cannot be written: {error.strerror or error}") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(file)
-        raise JournalError(f"output_path: {path} is being written by another run") from error
+    take_lock(file, f"output_path: {path} is being written by another run")
     return Output(path, file)
 
 

@@ -6,12 +6,12 @@ held it, however that ended; anybody may read at any time.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 from pathlib import Path
 from typing import Literal
 
+from rollout.engine.locks import take_lock
 from rollout.errors import JournalError
 
 SCHEMA_VERSION = 1
@@ -39,13 +39,7 @@ def lock_run(run_dir: Path) -> int:
         lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:
         raise JournalError(f"run_dir: {run_dir} cannot be used: {error.strerror or error}") from error
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        os.close(lock)
-        raise JournalError(
-            f"{run_dir}: another process is running this run; wait for it or choose another run_dir"
-        ) from error
+    take_lock(lock, f"{run_dir}: another process is running this run; wait for it or choose another run_dir")
     return lock
 
 
