@@ -17,6 +17,7 @@ from typing import Any
 
 import aiohttp
 import msgspec
+from aiohttp.abc import AbstractStreamWriter
 
 from rollout.errors import ContextLengthError, DeadlineError, ModelError
 from rollout.messages import Message, ToolCall
@@ -80,6 +81,31 @@ class _Response(msgspec.Struct):
     choices: list[_Choice]
     usage: Any = None
     prompt_token_ids: list[int] | None = None
+
+
+class _Body(aiohttp.payload.Payload):
+    """A request body of two pieces. aiohttp copies the first together with the headers and sends the second as it is.
+
+    Given whole, a body of half a megabyte would be copied once more only to stand behind its headers.
+    """
+
+    _autoclose = True
+
+    def __init__(self, head: bytes, rest: bytes) -> None:
+        super().__init__(rest, content_type="application/json")
+        self._head, self._size = head, len(head) + len(rest)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await writer.write(self._head)
+        await writer.write(self._value)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        """The length that aiohttp declares is this body's own size."""
+        await self.write(writer)
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        whole: bytes = self._head + self._value
+        return whole.decode(encoding, errors)
 
 
 class HttpPool:
@@ -163,17 +189,16 @@ class OpenAIModel:
     async def close(self) -> None:
         """The pool is closed by who opened it."""
 
-    def _body(self, request: Request) -> bytes:
+    def _body(self, request: Request) -> _Body:
         """The request body, in one join: a long conversation is copied once, not once for each piece around it."""
         tail = self._tail(request)
         if self._send_seed and request.seed is not None:
             tail += b',"seed":%d' % request.seed
         pieces = [*request.wire]
-        pieces[0] = self._head + pieces[0]
         pieces[-1] += tail + b"}"
-        return b",".join(pieces)
+        return _Body(self._head, b",".join(pieces))
 
-    async def _post(self, body: bytes) -> bytes:
+    async def _post(self, body: _Body) -> bytes:
         try:
             async with self._pool.session().post(
                 self._url, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
