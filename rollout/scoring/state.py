@@ -1,4 +1,4 @@
-"""Scoring by state: the world's tables after the episode against the tables after the reference actions.
+"""Scoring by state: what the episode changed in the world's tables against what the reference actions change.
 
 The reference is played once for each task, on a fresh world with the same seed, so ids made at run time come out alike.
 Reads leave no trace, so any way to the same end counts; a missing write, a wrong one and an extra one all show as rows
@@ -8,7 +8,7 @@ that differ. A task whose reference actions do not run is unscored, never failed
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -18,12 +18,11 @@ from rollout.messages import ToolCall
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.task import Task, resolve_arguments
 from rollout.worlds.calls import CallReader
-from rollout.worlds.world import Invocation, World, WorldFactory
+from rollout.worlds.changes import encode_row
+from rollout.worlds.world import Changes, Invocation, Row, TableChange, World, WorldFactory
 
 KEPT_REFERENCES = 256
 SHOWN_ROWS = 5
-_encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
-Tables = dict[str, Counter[bytes]]
 
 
 class StateScorer:
@@ -32,10 +31,10 @@ class StateScorer:
     def __init__(self, make_world: WorldFactory, seed_of: Callable[[Task], int]) -> None:
         self._make_world = make_world
         self._seed_of = seed_of
-        self._kept: OrderedDict[str, Tables | str] = OrderedDict()
+        self._kept: OrderedDict[str, Changes | str] = OrderedDict()
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        if task.actions is None or not hasattr(world, "tables"):
+        if task.actions is None or not hasattr(world, "changes"):
             return None
         reference = self._kept.get(task.id)
         if reference is None:
@@ -46,7 +45,7 @@ class StateScorer:
         if isinstance(reference, str):
             return Score("state", None, reference)
         try:
-            found = _rows(world.tables())
+            found = await world.changes()
         except WorldError as error:
             return Score("state", None, str(error))
         differences = _compare(reference, found)
@@ -54,7 +53,7 @@ class StateScorer:
             return Score("state", 1.0, "the final state is the reference's")
         return Score("state", 0.0, f"the final state differs in {', '.join(differences)}", {"tables": differences})
 
-    async def _play(self, task: Task) -> Tables | str:
+    async def _play(self, task: Task) -> Changes | str:
         """The tables after the reference actions, or why there are none."""
         world = self._make_world()
         try:
@@ -66,7 +65,7 @@ class StateScorer:
                     arguments = resolve_arguments(action.arguments, results)
                 except (KeyError, IndexError, TypeError, ValueError) as error:
                     return f"reference action {index} ({action.name}): its $from leads nowhere: {error!r}"
-                call = ToolCall(f"reference_{index}", action.name, _encode(arguments).decode())
+                call = ToolCall(f"reference_{index}", action.name, encode_row(arguments).decode())
                 read = reader.read(call)
                 if not isinstance(read, Invocation):
                     return f"reference action {index} ({action.name}) cannot be called: {read.content}"
@@ -74,24 +73,27 @@ class StateScorer:
                 if result.is_error:
                     return f"reference action {index} ({action.name}) failed: {result.content[:200]}"
                 results.append(_value(result.content))
-            return _rows(world.tables())  # type: ignore[attr-defined]
+            changes: Changes = await world.changes()  # type: ignore[attr-defined]
+            return changes
         except WorldError as error:
             return f"the reference world could not be opened: {error}"
         finally:
             await world.close()
 
 
-def _rows(tables: dict[str, list[dict[str, Any]]]) -> Tables:
-    return {name: Counter(map(_encode, rows)) for name, rows in tables.items()}
+def _compare(reference: Changes, found: Changes) -> dict[str, Any]:
+    """The tables that differ, with a few of the rows on each side.
 
-
-def _compare(reference: Tables, found: Tables) -> dict[str, Any]:
-    """The tables that differ, with a few of the rows on each side."""
+    A row is missing where the reference has it at the end and the episode has not: it was not added, or was removed.
+    """
     differences: dict[str, Any] = {}
     for name in sorted(reference.keys() | found.keys()):
-        wanted, got = reference.get(name, Counter()), found.get(name, Counter())
-        if wanted != got:
-            missing, extra = list((wanted - got).elements()), list((got - wanted).elements())
+        wanted, got = reference.get(name, TableChange()), found.get(name, TableChange())
+        # final = beginning + added - removed on either side, and the beginning is the same.
+        apart = _counted(wanted.added) + _counted(got.removed)
+        other = _counted(got.added) + _counted(wanted.removed)
+        missing, extra = list((apart - other).elements()), list((other - apart).elements())
+        if missing or extra:
             differences[name] = {
                 "missing": [msgspec.json.decode(row) for row in missing[:SHOWN_ROWS]],
                 "extra": [msgspec.json.decode(row) for row in extra[:SHOWN_ROWS]],
@@ -99,6 +101,10 @@ def _compare(reference: Tables, found: Tables) -> dict[str, Any]:
                 "extra_rows": len(extra),
             }
     return differences
+
+
+def _counted(rows: Iterable[Row]) -> Counter[bytes]:
+    return Counter(map(encode_row, rows))
 
 
 def _value(content: str) -> Any:

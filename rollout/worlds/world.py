@@ -68,11 +68,25 @@ class World(Protocol):
         ...
 
 
-class HasTables(Protocol):
+Row = dict[str, Any]
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """The rows of one table that are not as they were. An updated row is removed as it was and added as it is."""
+
+    added: tuple[Row, ...] = ()
+    removed: tuple[Row, ...] = ()
+
+
+Changes = dict[str, TableChange]
+"""What differs from a world's beginning, by table. A table that is as it was is not in it."""
+
+
+class HasChanges(Protocol):
     """A world whose state is tables of rows, so that a scorer can say which rows differ."""
 
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """The tables now. The caller does not change them."""
+    async def changes(self) -> Changes:
+        """What the calls so far have changed. The caller does not change it."""
         ...
 
 

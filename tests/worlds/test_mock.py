@@ -205,12 +205,15 @@ async def test_shipped_sessions_share_one_server_and_no_state() -> None:
     await one.open(TASK, 1)
     await two.open(TASK, 1)
     before = two.state_key()
-    student = one.tables()["Student"][0]
+    students = SHIPPED / "single_domain" / "database" / "outputs" / "entities" / "Student.json"
+    student = json.loads(students.read_text())[0]
     await call(one, "authorize_student", student_id=student["student_id"], portal_pin=student["portal_pin"])
     written = await call(one, "update_contact_details", phone="555-000-0000", confirm=True)
     assert not written.is_error, written.content
     assert one.state_key() != before
     assert two.state_key() == before
+    assert (await one.changes())["Student"].removed == (student,)
+    assert await two.changes() == {}
 
 
 @pytest.mark.parametrize(
@@ -248,5 +251,5 @@ async def test_servers_with_shared_tool_names_are_told_apart(base: Path) -> None
     world = MockWorld(MockServers(domain))
     await world.open(TASK, 1)
     await call(world, domain.offered("Novels.write") or "", text="a tale")
-    tables = world.tables()
-    assert sorted(len(rows) for rows in tables.values()) == [1, 2]
+    (change,) = (await world.changes()).values()
+    assert [row["text"] for row in change.added] == ["a tale"]

@@ -22,11 +22,12 @@ import msgspec
 from rollout.errors import WorldError
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
+from rollout.worlds.changes import compare_tables
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.threads import ToolFault, run_guarded, tool_threads
 from rollout.worlds.tools.determinism import current_random
 from rollout.worlds.tools.domain import Domain
-from rollout.worlds.world import Invocation, Opening, Snapshot
+from rollout.worlds.world import Changes, Invocation, Opening, Row, Snapshot
 
 _sessions = itertools.count()
 
@@ -93,20 +94,30 @@ class MockWorld:
             current_random.reset(token)
         return to_result(call.call_id, value)
 
-    def tables(self) -> dict[str, list[dict[str, Any]]]:
-        """All tables that the sessions see. A table that several servers hold is taken from each, under its name."""
-        tables: dict[str, list[dict[str, Any]]] = {}
+    async def changes(self) -> Changes:
+        """What differs between the sessions of this episode and untouched ones."""
+        fresh = f"{self._session}-untouched"
+        before, after = self._tables(fresh), self._tables(self._session)
+        for live in self._live.values():
+            forget = getattr(live, "close_session", None)
+            if callable(forget):
+                forget(fresh)
+        return compare_tables(before, after)
+
+    def _tables(self, session: str) -> dict[str, list[Row]]:
+        """All tables that a session sees. A table that several servers hold is taken from each, under its name."""
+        tables: dict[str, list[Row]] = {}
         for server, live in self._live.items():
-            databases = getattr(self._session_of(server, live), "databases", {})
+            databases = getattr(self._session_of(server, live, session), "databases", {})
             for name in databases:
                 tables[name if name not in tables else f"{server}.{name}"] = databases[name]
         return tables
 
-    def _session_of(self, server: str, live: Any) -> Any:
+    def _session_of(self, server: str, live: Any, session: str | None = None) -> Any:
         get_session = getattr(live, "_get_session", None)
         if get_session is None:
             raise WorldError(f"{server}: has no _get_session(session_id), so its state cannot be read")
-        return get_session(self._session)
+        return get_session(session or self._session)
 
     async def snapshot(self) -> Snapshot | None:
         try:

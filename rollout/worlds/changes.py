@@ -1,0 +1,31 @@
+"""Telling two states of a world apart, row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from rollout.worlds.world import Changes, Row, TableChange
+
+encode_row = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
+"""A row by its value: equal rows, equal bytes."""
+
+
+def table_change(before: Iterable[Row], after: Iterable[Row]) -> TableChange:
+    """The rows that are on one side only; a row that is there twice counts twice."""
+    old, new = Counter(map(encode_row, before)), Counter(map(encode_row, after))
+    return TableChange(_rows(new - old), _rows(old - new))
+
+
+def compare_tables(before: Mapping[str, Iterable[Row]], after: Mapping[str, Iterable[Row]]) -> Changes:
+    """What differs between two states. The order of rows is nothing that anybody asked for."""
+    found = {
+        name: table_change(before.get(name, ()), after.get(name, ())) for name in sorted(before.keys() | after.keys())
+    }
+    return {name: change for name, change in found.items() if change.added or change.removed}
+
+
+def _rows(counted: Counter[bytes]) -> tuple[Row, ...]:
+    return tuple(msgspec.json.decode(row) for row in counted.elements())
