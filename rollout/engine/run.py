@@ -156,7 +156,7 @@ def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summ
     names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
     planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
     write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
-    summary = summarize(journal.counts(), planned)
+    summary = summarize(journal.counts(), planned, {name: journal.groups(name) for name in planned})
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary), indent=2))
     return summary
 
@@ -174,7 +174,9 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
         if before != now:
             old, new = msgspec.json.decode(before), msgspec.json.decode(now)
             changed = [
-                f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in new if old.get(name) != new[name]
+                f"{name} was {old.get(name)!r}, is {new.get(name)!r}"
+                for name in {**old, **new}
+                if old.get(name) != new.get(name)
             ]
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
