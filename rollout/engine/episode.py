@@ -374,11 +374,9 @@ class Episode:
             },
             "schema_version": SCHEMA_VERSION,
         }
-        is_success = verdict.solved
-        if is_success is None:
-            # Where there is nothing to check, ending properly is the success; an empty last word is not that.
-            is_success = not verdict.is_checkable and bool(self._dialogue and self._said_something)
-        return Head(self.trajectory, self._task.id, status is Status.COMPLETED and is_success, metadata)
+        # An empty last word is no proper end.
+        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and self._said_something))
+        return Head(self.trajectory, self._task.id, is_success, metadata)
 
 
 def _describe(error: RolloutError) -> dict[str, Any]:

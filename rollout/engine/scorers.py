@@ -48,7 +48,7 @@ def make_panel(
             judge = registry.model(settings.judge)
             judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
         references = References(make_world, seed_of)
-        rules = RuleBook() if domain is None else RuleBook(load_rules(domain.base_path, domain.servers), domain.offered)
+        rules = domain_rules(domain)
         scorers += [
             StateScorer(references, rules),
             ActionScorer(toolset, references, rules),
@@ -67,6 +67,11 @@ def make_panel(
     if settings.judge is None and "nl_assertions" in (settings.decide or ()):
         raise ConfigError(f"datasets.{name}.scoring.judge: needed because nl_assertions are to decide")
     return panel
+
+
+def domain_rules(domain: Domain | None) -> RuleBook:
+    """What may differ in a domain."""
+    return RuleBook() if domain is None else RuleBook(load_rules(domain.base_path, domain.servers), domain.offered)
 
 
 def load_scorer(reference: str) -> Scorer:

@@ -23,6 +23,7 @@ from rollout.scoring.rules import task_rules
 from rollout.scoring.scorer import Score, Scorer, Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation
+from rollout.trajectories.stop import Status
 from rollout.worlds.world import World
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,12 @@ class Verdict(msgspec.Struct, frozen=True):
     @property
     def scored(self) -> bool:
         return self.solved is not None
+
+    def is_success(self, status: Status, *, ended_properly: bool) -> bool:
+        """Solved, where it was scored. Where there is nothing to check, ending properly is the success."""
+        if status is not Status.COMPLETED:
+            return False
+        return self.solved if self.solved is not None else not self.is_checkable and ended_properly
 
     @property
     def asked(self) -> list[Generation]:

@@ -68,7 +68,7 @@ class LibraryDeskServer:
         return {"success": True} if len(db["Loan"]) < before else {"error": "no such loan"}
 
     def tool_borrow(self, db, title, **_):
-        loan = {"loan_id": str(uuid.uuid4()), "member_id": "m1", "title": title, "status": "pending", "due": "2025-02-13"}
+        loan = {"loan_id": str(uuid.uuid4()), "member_id": "m1", "title": title, "status": "pending", "due": "2025-02"}
         db["Loan"].append(loan)
         return loan
 
@@ -94,7 +94,8 @@ class RoomBookerServer:
     def __init__(self, domain_name):
         root = os.path.join(os.path.dirname(__file__), "..", "database", "outputs")
         fused = os.path.join(root, "entities", domain_name)
-        with open(os.path.join(fused if os.path.isdir(fused) else os.path.join(root, "entities"), "Member.json")) as file:
+        folder = fused if os.path.isdir(fused) else os.path.join(root, "entities")
+        with open(os.path.join(folder, "Member.json")) as file:
             member = json.load(file)
         with open(os.path.join(root, "relationships", domain_name, "Booking.json")) as file:
             self.tables = {"Member": member, "Booking": json.load(file)}
@@ -108,7 +109,7 @@ class RoomBookerServer:
     def invoke(self, session_id, tool_name, **arguments):
         db = self._get_session(session_id).databases
         if tool_name == "book_room":
-            row = {"booking_id": str(uuid.uuid4()), "member_id": "m1", "room": arguments["room"], "day": arguments["day"]}
+            row = {"booking_id": str(uuid.uuid4()), "room": arguments["room"], "day": arguments["day"]}
             db["Booking"].append(row)
             return row
         if tool_name == "set_email":

@@ -1,4 +1,4 @@
-"""Rows compared up to the names of what was made: never the same where no renaming makes them so, always where one does."""
+"""Rows compared up to the names of what was made: the same exactly where some renaming makes them so."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ def test_rules_that_cannot_be_read_are_an_error_with_the_files_name(tmp_path: Pa
     base = write_library(tmp_path)
     (base / "scoring").mkdir()
     (base / "scoring" / "LibraryDesk.yml").write_text(text)
-    with pytest.raises(ConfigError, match="LibraryDesk.yml"):
+    with pytest.raises(ConfigError, match=r"LibraryDesk\.yml"):
         Desk(base)
 
 
