@@ -1,9 +1,9 @@
 """Scoring by actions: each reference action needs a call of its own, with the same tool and the same arguments.
 
 Only calls that succeeded count, and one call counts once. Where the task or an action says `ordered`, the calls must
-come in that order. What an action takes from an earlier one's result (`$from`) may be the value that the reference's
-world gives there, or the one that the agent's own matching call got. Calls that write and belong to no reference action
-are counted against it.
+come in that order. What an action takes from an earlier one's result (`$from`) is what the agent's own matching call
+got; only where the agent made no such call it is what the reference's world gives there. Calls that write and belong
+to no reference action are counted against it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class ActionScorer:
             index, *parts = path.split("/")
             found = []
             sources = [calls[place].value for place in (fits[int(index)] if int(index) < len(fits) else ())]
-            if reference.problem is None and int(index) < len(reference.steps):
+            if not sources and reference.problem is None and int(index) < len(reference.steps):
                 sources.append(reference.steps[int(index)].value)
             for source in sources:
                 try:

@@ -27,7 +27,7 @@ _SLASHED = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/])")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _DECIMALS = re.compile(r"(?<![\d.:])(\d+)\.(\d+)(?![\d.:]*\d)")
 _DATE = "\ue001"
-_SAME = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "‑": "-", "−": "-"})
+_SAME = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u2010": "-", "−": "-"})
 
 
 def is_said(wanted: str, text: str) -> bool:

@@ -27,7 +27,7 @@ class PassK(msgspec.Struct, frozen=True):
 def pass_at(n: int, c: int, k: int) -> float:
     """The chance that at least one of k attempts, drawn from n of which c solved the task, solved it."""
     _check(n, c, k)
-    return 1.0 - comb(n - c, k) / comb(n, k)
+    return (comb(n, k) - comb(n - c, k)) / comb(n, k)
 
 
 def pass_all(n: int, c: int, k: int) -> float:
