@@ -33,7 +33,7 @@ class Timeouts(Section):
     episode: float = Field(3600.0, gt=0)
     """One whole conversation. One that takes longer is truncated."""
     scoring: float = Field(600.0, gt=0)
-    """One scorer's look at one conversation, a judge's answers included. What takes longer is unscored."""
+    """Scoring one conversation, a judge's answers included. What takes longer is unscored."""
     grace: float = Field(10.0, ge=0)
     """How long live work may go on after Ctrl-C or SIGTERM."""
 

@@ -34,6 +34,9 @@ class ActionScorer:
         self._references = references
         self._rules = rules or RuleBook()
 
+    def applies(self, task: Task) -> bool:
+        return task.actions is not None
+
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         if task.actions is None:
             return None

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from rollout import seeds
-from rollout.errors import DeadlineError, JudgeError, ModelError
+from rollout.errors import ConfigError, DeadlineError, JudgeError, ModelError
 from rollout.messages import NO_TOOLS, Message, encode_message
 from rollout.models.model import Model, Request, Sampling
 from rollout.scoring.scorer import Score, Trajectory
@@ -61,10 +61,15 @@ class AssertionScorer:
         self._attempts = attempts
         self._max_tokens = max_tokens
 
+    def applies(self, task: Task) -> bool:
+        return bool(task.info.get("nl_assertions"))
+
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        assertions = [str(each) for each in task.info.get("nl_assertions") or ()]
-        if not assertions:
+        if not self.applies(task):
             return None
+        assertions = task.info["nl_assertions"]
+        if not isinstance(assertions, list) or not all(isinstance(each, str) for each in assertions):
+            raise ConfigError(f"task {task.id}: task_info.nl_assertions: expected a list of texts")
         if self._judge is None:
             return Score(self.name, None, "unjudged: no judge model is set (scoring.judge)")
         shown = show_conversation(trajectory.messages)

@@ -13,8 +13,11 @@ class CommunicateScorer:
 
     name = "communicate"
 
+    def applies(self, task: Task) -> bool:
+        return bool(task.communicate)
+
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        if not task.communicate:
+        if not self.applies(task):
             return None
         opening = len(task.messages)
         told: dict[str, int] = {}

@@ -43,12 +43,14 @@ class WayScorer:
         self._seed_of = seed_of
         self._rules = rules or RuleBook()
 
+    def applies(self, task: Task) -> bool:
+        return bool(task.info.get(self.name))
+
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        declared = task.info.get(self.name)
-        if not declared:
+        if not self.applies(task):
             return None
         try:
-            conditions = read_conditions(declared, self._rules.of(task))
+            conditions = read_conditions(task.info[self.name], self._rules.of(task))
         except ConfigError as error:
             return Score(self.name, None, f"task_info.{self.name}: {error}")
         if not hasattr(world, "changes"):

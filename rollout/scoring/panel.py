@@ -78,27 +78,31 @@ class Panel:
 
     async def judge(self, task: Task, trajectory: Trajectory, world: World) -> Verdict:
         """Ask every scorer. Nothing that goes wrong in one gets out of here: it leaves its part unscored."""
-        scores = []
-        for scorer in self._scorers:
-            score = await self._ask(scorer, task, trajectory, world)
-            if score is not None:
-                scores.append(score)
+        scores: list[Score] = []
+        unasked = [scorer for scorer in self._scorers if _applies(scorer, task)]
+        if not unasked:
+            return Verdict()
+        try:
+            async with asyncio.timeout(self._timeout):
+                while unasked:
+                    score = await self._ask(unasked[0], task, trajectory, world)
+                    unasked.pop(0)
+                    if score is not None:
+                        scores.append(score)
+        except TimeoutError:
+            late = f"no answer within {self._timeout:g} s (timeouts.scoring)"
+            scores += [Score(_name(scorer), None, late) for scorer in unasked]
         return self._conclude(task, scores)
 
     async def _ask(self, scorer: Scorer, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        name = _name(scorer)
         try:
-            async with asyncio.timeout(self._timeout):
-                score = await scorer.score(task, trajectory, world)
-        except TimeoutError:
-            return Score(name, None, f"took longer than {self._timeout:g} s (timeouts.scoring)")
+            return await scorer.score(task, trajectory, world)
         except ConfigError as error:
-            return Score(name, None, str(error))
+            return Score(_name(scorer), None, str(error))
         except Exception as error:
             # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
-            log.exception("%s: %s could not score it", trajectory.id, name)
-            return Score(name, None, f"could not be scored: {type(error).__name__}: {error}")
-        return score
+            log.exception("%s: %s could not score it", trajectory.id, _name(scorer))
+            return Score(_name(scorer), None, f"could not be scored: {type(error).__name__}: {error}")
 
     def _conclude(self, task: Task, scores: Sequence[Score]) -> Verdict:
         deciding = self._deciding(task, scores)
@@ -123,6 +127,11 @@ class Panel:
             return set(chosen)
         names = {score.name for score in scores}
         return names - {"actions"} if "state" in names else names
+
+
+def _applies(scorer: Scorer, task: Task) -> bool:
+    applies = getattr(scorer, "applies", None)
+    return applies is None or bool(applies(task))
 
 
 def _name(scorer: Scorer) -> str:

@@ -55,7 +55,11 @@ class Trajectory(msgspec.Struct, frozen=True):
 
 
 class Scorer(Protocol):
-    """How well it went. A scorer changes neither trajectory nor world; what it cannot check it leaves unscored."""
+    """How well it went. A scorer changes neither trajectory nor world; what it cannot check it leaves unscored.
+
+    It may also have `applies(task)`, which says without waiting for anything whether the task declares what it checks,
+    and `asks_models = True` where scoring costs something.
+    """
 
     name: str
     """What `scoring.decide` calls it, and its scores."""

@@ -23,9 +23,11 @@ from rollout.scoring.renaming import TooAlike
 from rollout.scoring.rules import RuleBook, Rules
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.task import Task
+from rollout.worlds.changes import encode_row
 from rollout.worlds.world import Changes, World
 
 OTHER_SEED = 0x5EED
+SAME = "the final state is the reference's"
 
 
 class StateScorer:
@@ -37,8 +39,11 @@ class StateScorer:
         self._references = references
         self._rules = rules or RuleBook()
 
+    def applies(self, task: Task) -> bool:
+        return task.actions is not None
+
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        if task.actions is None or not hasattr(world, "changes"):
+        if not self.applies(task) or not hasattr(world, "changes"):
             return None
         reference = await self._references.of(task)
         if reference.problem is not None:
@@ -49,6 +54,8 @@ class StateScorer:
         if found is None:
             return Score(self.name, None, "the final state cannot be read")
         rules = self._rules.of(task)
+        if encode_row(found) == encode_row(reference.changes):
+            return Score(self.name, 1.0, SAME, 1.0)
         wanted, got = net_changes(reference.changes, rules), net_changes(found, rules)
         differences = compare_strictly(wanted, got)
         if differences and _adds_rows(wanted) and _adds_rows(got):
@@ -57,7 +64,7 @@ class StateScorer:
             except TooAlike:
                 return Score(self.name, None, "too many rows are alike to tell whether the final state is right")
         if not differences:
-            return Score(self.name, 1.0, "the final state is the reference's", 1.0)
+            return Score(self.name, 1.0, SAME, 1.0)
         tables = describe_differences(differences, rules)
         reason = f"the final state differs in {', '.join(tables)}"
         return Score(self.name, 0.0, reason, round(differences.partial, 4), evidence={"tables": tables})

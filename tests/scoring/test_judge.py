@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Message
 from rollout.models.model import Request
 from rollout.models.stub import StubServer
@@ -121,6 +122,9 @@ async def test_assertions_without_a_judge_are_unjudged() -> None:
     score = await AssertionScorer(None).score(task, TRAJECTORY, EmptyWorld(NO_TOOLS))
     assert score is not None
     assert score.value is None
+    odd = parse_task({"id": "t", "messages": [], "task_info": {"nl_assertions": "It greets."}})
+    with pytest.raises(ConfigError, match="list of texts"):
+        await AssertionScorer(None).score(odd, TRAJECTORY, EmptyWorld(NO_TOOLS))
     no_task = parse_task({"id": "t", "messages": []})
     assert await AssertionScorer(None).score(no_task, TRAJECTORY, EmptyWorld(NO_TOOLS)) is None
 
