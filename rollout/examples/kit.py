@@ -12,6 +12,7 @@ the globals of the server file, so they must be asked there.
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 Row = dict[str, Any]
 
 MAX_FAILED_AUTHORIZATIONS = 3
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+PHONE = re.compile(r"\d{3}-\d{3}-\d{4}")
 _KINDS = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 
 
@@ -134,6 +137,11 @@ def tool_table(*runs: Callable[..., Row]) -> dict[str, Tool]:
     return {run.__name__: Tool(run) for run in runs}
 
 
+def cents(amount: float) -> float:
+    """An amount of money as it is stored and shown."""
+    return round(amount, 2) + 0.0  # the sum makes 0.0 of -0.0
+
+
 def preview(action: str, **details: Any) -> Row:
     """The answer to an unconfirmed write."""
     return {"needs_confirmation": True, "action_preview": {"action": action, **details}}
@@ -174,6 +182,14 @@ class Tools:
         rows = [row for row in self._rows(table) if row[key] == me]
         return [row for row in rows if all(row[name] == value for name, value in having.items())]
 
+    def _own(self, table: str, row_id: str) -> Row:
+        """One row, if it is the authorized person's. Whether it is somebody else's is not told."""
+        key = f"{table.lower()}_id"
+        for row in self._mine(table):
+            if row[key] == row_id:
+                return row
+        raise Refusal(f"The {self.person.lower()} has no {table} with {key} '{row_id}'.")
+
     # Writing. `self.session.databases[…]` gives the session rows of its own.
 
     def _insert(self, table: str, **values: Any) -> Row:
@@ -191,6 +207,24 @@ class Tools:
     def _delete(self, table: str, row_id: str) -> None:
         rows = self.session.databases[table]
         rows[:] = [row for row in rows if row[f"{table.lower()}_id"] != row_id]
+
+    def _change_contact_details(self, confirm: bool, **wanted: str | None) -> Row:
+        """The tool `update_contact_details`: new values for columns of the person, None where one stays as it is."""
+        who, person = self.person.lower(), self._mine(self.person)[0]
+        changes = {key: value for key, value in wanted.items() if value is not None and value != person[key]}
+        if not changes:
+            *others, last = wanted
+            raise Refusal(f"Nothing to change: give {', '.join(others)} or {last} with a new value.")
+        if "email" in changes and not EMAIL.fullmatch(changes["email"]):
+            raise Refusal(f"'{changes['email']}' is not an email address.")
+        if any(row["email"] == changes.get("email") for row in self._rows(self.person)):
+            raise Refusal(f"This email address belongs to another {who}'s account.")
+        if "phone" in changes and not PHONE.fullmatch(changes["phone"]):
+            raise Refusal("A phone number must look like 555-123-4567.")
+        if not confirm:
+            return preview("update_contact_details", before={key: person[key] for key in changes}, after=changes)
+        self._update(self.person, person[f"{who}_id"], **changes)
+        return {"success": True, "updated": changes}
 
     def _authorize(self, secret: str, **names: str | None) -> Row:
         """Find the one person with this secret whom all given names (id, email) fit, and let the session serve them."""
