@@ -12,6 +12,7 @@ the globals of the server file, so they must be asked there.
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 Row = dict[str, Any]
 
 MAX_FAILED_AUTHORIZATIONS = 3
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+PHONE = re.compile(r"\d{3}-\d{3}-\d{4}")
 _KINDS = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 
 
@@ -173,6 +176,31 @@ class Tools:
         key, me = f"{self.person.lower()}_id", self.session.authorized_id
         rows = [row for row in self._rows(table) if row[key] == me]
         return [row for row in rows if all(row[name] == value for name, value in having.items())]
+
+    def _own(self, table: str, row_id: str) -> Row:
+        """One row, if it is the authorized person's. Whether it is somebody else's is not told."""
+        key = f"{table.lower()}_id"
+        for row in self._mine(table):
+            if row[key] == row_id:
+                return row
+        raise Refusal(f"The {self.person.lower()} has no {table} with {key} '{row_id}'.")
+
+    def _contact_changes(self, **wanted: str | None) -> Row:
+        """Those of the wanted contact details that are new, if an email and a phone number among them may be taken."""
+        me = self._mine(self.person)[0]
+        if wanted["email"]:
+            wanted["email"] = wanted["email"].lower()
+        changes = {key: value for key, value in wanted.items() if value is not None and value != me[key]}
+        if not changes:
+            *others, last = wanted
+            raise Refusal(f"Nothing to change: give {', '.join(others)} or {last} with a new value.")
+        if "email" in changes and not EMAIL.fullmatch(str(changes["email"])):
+            raise Refusal(f"'{changes['email']}' is not an email address.")
+        if any(row["email"] == changes.get("email") for row in self._rows(self.person)):
+            raise Refusal(f"This email address belongs to another {self.person.lower()}'s account.")
+        if "phone" in changes and not PHONE.fullmatch(str(changes["phone"])):
+            raise Refusal("A phone number must look like 555-123-4567.")
+        return changes
 
     # Writing. `self.session.databases[…]` gives the session rows of its own.
 

@@ -45,14 +45,6 @@ class FinanceTools(Tools):
 
     # Reading the records.
 
-    def _own(self, table: str, row_id: str) -> Row:
-        """One row, if it is the student's. Whether it is somebody else's is not told."""
-        key = f"{table.lower()}_id"
-        for row in self._mine(table):
-            if row[key] == row_id:
-                return row
-        raise Refusal(f"The student has no {table} with {key} '{row_id}'.")
-
     def _totals(self, term: Row) -> Row:
         """What a term's account adds up to."""
         term_id = term["term_id"]
