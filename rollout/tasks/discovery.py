@@ -41,9 +41,40 @@ def resolve_base(path: Path, kind: Kind) -> Path:
     raise ConfigError(f"{path}: no folder `queries` here, nor in {kind}_domain below it; expected the dataset's layout")
 
 
+def roots(base_path: Path) -> list[Path]:
+    """Where the parts of a dataset folder are looked for: in it, then in its `single_domain` sibling.
+
+    A folder of cross-domain queries needs no copies of the servers, tool lists and tables of its single domains.
+    """
+    siblings = (base_path.parent / "single_domain", base_path.parent / "single domain")
+    return [base_path, *(path for path in siblings if path.is_dir() and path != base_path)]
+
+
+def find_file(base_path: Path, part: str, name: str) -> Path:
+    """A file of a dataset folder (`mcp_servers/A.py`): the first of its roots that has it, or where it should be."""
+    places = [root / part / name for root in roots(base_path)]
+    return next((path for path in places if path.is_file()), places[0])
+
+
 def known_servers(base_path: Path) -> list[str]:
     """The servers of a dataset folder."""
-    return sorted(path.stem for path in (base_path / "mcp_servers").glob("*.py") if not path.stem.startswith("_"))
+    return sorted(
+        {
+            path.stem
+            for root in roots(base_path)
+            for path in (root / "mcp_servers").glob("*.py")
+            if not path.stem.startswith("_")
+        }
+    )
+
+
+def fused_database(base_path: Path, servers: Sequence[str]) -> str | None:
+    """The name of the tables that these servers have in common, in the order in which their folder has it."""
+    tables = base_path / "database" / "outputs" / "relationships"
+    for order in itertools.permutations(servers):
+        if (tables / "_".join(order)).is_dir():
+            return "_".join(order)
+    return None
 
 
 def find_policy(base_path: Path, servers: Sequence[str], policy_dir: Path | None = None) -> Path | None:
@@ -120,12 +151,18 @@ def _describe(
     if not servers:
         missing.append("servers")
     missing += [
-        f"tool_lists/{server}.json" for server in servers if not (base_path / "tool_lists" / f"{server}.json").is_file()
+        f"tool_lists/{server}.json"
+        for server in servers
+        if not find_file(base_path, "tool_lists", f"{server}.json").is_file()
     ]
     policy = find_policy(base_path, servers, policy_dir)
     if policy is None:
         missing.append("policy")
-    relationships = base_path / "database" / "outputs" / "relationships"
-    if servers and not any((relationships / "_".join(order)).is_dir() for order in itertools.permutations(servers)):
-        missing.append("database")
+    if servers and fused_database(base_path, servers) is None:
+        own = [
+            any((root / "database" / "outputs" / "relationships" / server).is_dir() for root in roots(base_path))
+            for server in servers
+        ]
+        if not all(own):
+            missing.append("database")
     return Combination(name, servers, files, policy, tuple(missing))

@@ -6,7 +6,6 @@ offered, the policy. It is loaded once; everything that can be wrong with it is 
 
 from __future__ import annotations
 
-import itertools
 import sys
 import types
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import Toolset, ToolSpec
-from rollout.tasks.discovery import find_policy, known_servers
+from rollout.tasks.discovery import find_file, find_policy, fused_database, known_servers
 from rollout.tasks.naming import match_server, offered_name, prefixes, split_fused
 from rollout.worlds.tools.determinism import make_deterministic
 
@@ -39,8 +38,15 @@ class Domain:
         self.base_path = base_path
         self.servers = tuple(servers)
         self.policy = policy
-        self.database_name = _database_name(base_path, self.servers, name)
-        self._paths = {server: base_path / "mcp_servers" / f"{server}.py" for server in self.servers}
+        fused = fused_database(base_path, self.servers)
+        self.database_names = {server: fused or server for server in self.servers}
+        """What each server's class is given: the folder of its tables."""
+        self._paths = {server: find_file(base_path, "mcp_servers", f"{server}.py") for server in self.servers}
+        # A server finds its tables from where it lies; tables of the whole combination lie below `base_path`.
+        self._places = {
+            server: base_path / "mcp_servers" / f"{server}.py" if fused else path
+            for server, path in self._paths.items()
+        }
         self._code = {server: _compile(path) for server, path in self._paths.items()}
         self.classes = {server: self.load_afresh(server) for server in self.servers}
         self.routes: dict[str, Route] = {}
@@ -48,13 +54,13 @@ class Domain:
 
     def load_afresh(self, server: str) -> type[Any]:
         """The server's class, from a module that nobody else has."""
-        return _load_class(self._paths[server], server, self._code[server])
+        return _load_class(self._places[server], server, self._code[server])
 
     def _offer(self) -> Toolset:
         short = prefixes(self.servers) if len(self.servers) > 1 else {}
         specs: list[ToolSpec] = []
         for server in self.servers:
-            for spec in read_tool_list(self.base_path / "tool_lists" / f"{server}.json"):
+            for spec in read_tool_list(find_file(self.base_path, "tool_lists", f"{server}.json")):
                 name = offered_name(short.get(server), spec.name)
                 if name in self.routes:
                     taken = self.routes[name]
@@ -115,15 +121,6 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
         raise ConfigError(f"{path}: cannot read the tool list: {error.strerror or error}") from error
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
         raise ConfigError(f"{path}: not a list of tools ({error}); expected [{{'type': 'function', …}}]") from error
-
-
-def _database_name(base_path: Path, servers: Sequence[str], name: str) -> str:
-    """What the server classes are given: the fused name in the order in which the database's folders have it."""
-    root = base_path / "database" / "outputs" / "relationships"
-    for order in itertools.permutations(servers):
-        if (root / "_".join(order)).is_dir():
-            return "_".join(order)
-    return name
 
 
 def _read_text(path: Path) -> str:

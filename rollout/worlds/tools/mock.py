@@ -50,7 +50,7 @@ class MockServers:
 
     def _build(self, server: str, kind: type[Any]) -> Any:
         try:
-            return kind(self.domain.database_name)
+            return kind(self.domain.database_names[server])
         except Exception as error:
             raise WorldError(f"{server}: the server could not start: {type(error).__name__}: {error}") from error
 
