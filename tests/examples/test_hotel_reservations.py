@@ -115,14 +115,14 @@ BOOKING: Row = {"roomtype_id": "VIE01-DBL", "rateplan_id": "FLEX", "guests": 1, 
         ("Kavya Horvat", "remove_extra", {"stayextra_id": "EXT-010"}, "is checked_out"),
         ("Vera Silva", "waive_charge", {"folioitem_id": "FOL-001"}, "The traveller has no FolioItem"),
         ("Amara Okafor", "open_complaint", {"stay_id": "STY-1001", "issuetype_id": "NOISE"}, "is booked; this needs"),
-        ("Celia Farouk", "open_complaint", {"stay_id": "STY-1003", "issuetype_id": "UGLY"}, "There is no IssueType"),
+        ("Dimitri Horvat", "open_complaint", {"stay_id": "STY-1003", "issuetype_id": "UGLY"}, "There is no IssueType"),
         ("Zofia Vogel", "open_complaint", {"stay_id": "STY-1043", "issuetype_id": "NOISE"}, "complaint CMP-01 about"),
         ("Zofia Vogel", "grant_compensation", {"complaint_id": "CMP-01", "points": 10}, "compensated already"),
         ("Aiko Rahimi", "grant_compensation", {"complaint_id": "CMP-02", "points": 0}, "1 to 20000 points, not 0"),
         ("Aiko Rahimi", "grant_compensation", {"complaint_id": "CMP-02", "points": 20001}, "not 20001"),
         ("Aiko Rahimi", "grant_compensation", {"complaint_id": "CMP-01", "points": 10}, "has no Complaint"),
         ("Bjorn Tanaka", "credit_missing_points", {"stay_id": "STY-1002"}, "have been credited already"),
-        ("Celia Farouk", "credit_missing_points", {"stay_id": "STY-1003"}, "is checked_in"),
+        ("Dimitri Horvat", "credit_missing_points", {"stay_id": "STY-1003"}, "is checked_in"),
         ("Vera Silva", "request_invoice", {"stay_id": "STY-1018", "billed_to": "X"}, "INV-02 was issued"),
         ("Yusuf Novak", "update_contact_details", {}, "Nothing to change: give email or phone"),
         ("Yusuf Novak", "update_contact_details", {"phone": "12345"}, "must look like 555-123-4567"),
@@ -246,7 +246,7 @@ def test_a_stay_earns_by_tier_and_only_once(tier: str, points: int, session: Ses
 
 
 def test_the_bill_grows_with_the_nights_and_shrinks_with_what_is_waived(session: Session) -> None:
-    session.authorize(who("Celia Farouk"))
+    session.authorize(who("Dimitri Horvat"))
     assert session.call("get_stay_details", stay_id="STY-1003")["bill"]["total"] == 938.5
     session.call("change_stay", stay_id="STY-1003", check_out="2025-01-26", confirm=True)
     assert session.call("get_stay_details", stay_id="STY-1003")["bill"]["total"] == 938.5 + 195.0 + 19.0
