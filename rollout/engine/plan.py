@@ -40,6 +40,7 @@ from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
 from rollout.worlds.tools.mock import MockServers, MockWorld
+from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
 from rollout.worlds.world import World
 
 MakeUser = Callable[[Task, int], User]
@@ -118,9 +119,12 @@ class Plan:
         return Toolset(task.tools or ()) if self.mode == "wrong_tool" else self.toolset
 
 
-def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
-    """Wire one dataset together. Raises ConfigError with file and key where something is wrong."""
-    tools = load_tools(name, dataset)
+def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None = None) -> Plan:
+    """Wire one dataset together. Raises ConfigError with file and key where something is wrong.
+
+    Mock servers run in `pool`; without one, in this process.
+    """
+    tools = load_tools(name, dataset, pool)
     tasks = TaskFile(*task_paths(name, dataset))
     tasks.refuse_clashes(dataset.samples)
     seed = config.seed if dataset.seed is None else dataset.seed
@@ -233,11 +237,14 @@ class DatasetTools:
     make_world: Callable[[float], World]
 
 
-def load_tools(name: str, dataset: Dataset) -> DatasetTools:
-    """The tools that a dataset names: a domain's, Python functions, or none."""
+def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
+    """The tools that a dataset names: a domain's (which runs in `pool`, or here without one), functions, or none."""
     if dataset.mcp_domain is not None:
         base = dataset.base_path or SHIPPED / "single_domain"
         domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
+        if pool is not None:
+            number = pool.add(domain)
+            return DatasetTools(domain.toolset, domain, lambda timeout: WorkerWorld(pool, domain, number, timeout))
         servers = MockServers(domain)
         return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout))
     for reference in dataset.tools:

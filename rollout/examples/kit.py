@@ -144,23 +144,6 @@ class Tools:
                 return row
         raise Refusal(f"The {self.person.lower()} has no {table} with {key} '{row_id}'.")
 
-    def _contact_changes(self, **wanted: str | None) -> Row:
-        """Those of the wanted contact details that are new, if an email and a phone number among them may be taken."""
-        me = self._mine(self.person)[0]
-        if wanted["email"]:
-            wanted["email"] = wanted["email"].lower()
-        changes = {key: value for key, value in wanted.items() if value is not None and value != me[key]}
-        if not changes:
-            *others, last = wanted
-            raise Refusal(f"Nothing to change: give {', '.join(others)} or {last} with a new value.")
-        if "email" in changes and not EMAIL.fullmatch(str(changes["email"])):
-            raise Refusal(f"'{changes['email']}' is not an email address.")
-        if any(row["email"] == changes.get("email") for row in self._rows(self.person)):
-            raise Refusal(f"This email address belongs to another {self.person.lower()}'s account.")
-        if "phone" in changes and not PHONE.fullmatch(str(changes["phone"])):
-            raise Refusal("A phone number must look like 555-123-4567.")
-        return changes
-
     # Writing. `self.session.databases[…]` gives the session rows of its own.
 
     def _insert(self, table: str, **values: Any) -> Row:
@@ -178,6 +161,26 @@ class Tools:
     def _delete(self, table: str, row_id: str) -> None:
         rows = self.session.databases[table]
         rows[:] = [row for row in rows if row[f"{table.lower()}_id"] != row_id]
+
+    def _change_contact(self, confirm: bool, **wanted: str | None) -> Row:
+        """A whole tool `update_contact_details`: of email, phone and what else is wanted, replace what is new."""
+        me = self._mine(self.person)[0]
+        if wanted["email"]:
+            wanted["email"] = wanted["email"].lower()
+        changes = {key: value for key, value in wanted.items() if value is not None and value != me[key]}
+        if not changes:
+            *others, last = wanted
+            raise Refusal(f"Nothing to change: give {', '.join(others)} or {last} with a new value.")
+        if "email" in changes and not EMAIL.fullmatch(str(changes["email"])):
+            raise Refusal(f"'{changes['email']}' is not an email address.")
+        if any(row["email"] == changes.get("email") for row in self._rows(self.person)):
+            raise Refusal(f"This email address belongs to another {self.person.lower()}'s account.")
+        if "phone" in changes and not PHONE.fullmatch(str(changes["phone"])):
+            raise Refusal("A phone number must look like 555-123-4567.")
+        if not confirm:
+            return preview("update_contact_details", before={key: me[key] for key in changes}, after=changes)
+        self._update(self.person, me[f"{self.person.lower()}_id"], **changes)
+        return {"success": True, "updated": changes}
 
     def _authorize(self, secret: str, **names: str | None) -> Row:
         """Find the one person with this secret whom all given names (id, email) fit, and let the session serve them."""

@@ -1,4 +1,4 @@
-"""Tables that are shared until written to behave as lists of dicts, whatever is done to them, and know their changes."""
+"""Tables that are shared until written to behave as lists of dicts, and know what was changed in them."""
 
 from __future__ import annotations
 

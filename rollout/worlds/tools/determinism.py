@@ -11,6 +11,7 @@ import contextvars
 import datetime as real_datetime
 import json as real_json
 import random as real_random
+import sys
 import time as real_time
 import types
 import uuid as real_uuid
@@ -123,3 +124,10 @@ def make_deterministic(module: types.ModuleType) -> None:
             if value is real or (callable(value) and callable(real) and value == real):
                 names[name] = stand_in
                 break
+
+
+def install_stand_ins() -> None:
+    """Replace them for every module that is imported from now on: for a process in which only mock servers run."""
+    for real, stand_in in _STAND_INS:
+        if isinstance(real, types.ModuleType):
+            sys.modules[real.__name__] = stand_in

@@ -129,7 +129,7 @@ class SharedTable(list[Any]):
     __copy__ = copy
 
     def __add__(self, other: Any) -> Any:
-        return [*self] + other
+        return [*self].__add__(other)
 
     def __mul__(self, count: SupportsIndex) -> Any:
         return [*self] * count

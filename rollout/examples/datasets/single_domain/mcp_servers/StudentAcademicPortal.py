@@ -190,12 +190,7 @@ class PortalTools(Tools):
         mailing_address: str | None = None,
         confirm: bool = False,
     ) -> Row:
-        student = self._mine("Student")[0]
-        changes = self._contact_changes(email=email, phone=phone, mailing_address=mailing_address)
-        if not confirm:
-            return preview("update_contact_details", before={key: student[key] for key in changes}, after=changes)
-        self._update("Student", student["student_id"], **changes)
-        return {"success": True, "updated": changes}
+        return self._change_contact(confirm, email=email, phone=phone, mailing_address=mailing_address)
 
     def search_courses(
         self,
