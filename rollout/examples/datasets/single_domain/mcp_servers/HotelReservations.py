@@ -136,12 +136,7 @@ class HotelTools(Tools):
         }
 
     def update_contact_details(self, email: str | None = None, phone: str | None = None, confirm: bool = False) -> Row:
-        traveller = self._mine("Traveller")[0]
-        changes = self._contact_changes(email=email, phone=phone)
-        if not confirm:
-            return preview("update_contact_details", before={key: traveller[key] for key in changes}, after=changes)
-        self._update("Traveller", traveller["traveller_id"], **changes)
-        return {"success": True, "updated": changes}
+        return self._change_contact(confirm, email=email, phone=phone)
 
     def search_rooms(self, city: str, check_in: str, check_out: str, guests: int = 1) -> Row:
         hotels = [row for row in self._rows("Hotel") if row["city"].lower() == city.lower()]
