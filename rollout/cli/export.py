@@ -170,7 +170,8 @@ def perform(
             raise ConfigError("--field: Parquet has fixed columns; choose a format that is written as JSON lines")
         splits = None if split is None else parse_splits(split, split_seed)
         wish = Wish(exporter, selection, splits, per_turn, drop_reasoning, fields)
-        out = output or Path(f"{format_.rpartition(':')[2].lower()}{exporter.suffix}")
+        name = f"{format_.rpartition(':')[2].lower()}{exporter.suffix}"
+        out = Path(name) if output is None else output / name if output.is_dir() else output
         files = list(wish.files(out).values())
         sources = find_sources(paths, with_failed="failed" in selection.statuses, leave_out=files)
         tally = export_sources(sources, Prompts(run or ()), wish, out)
