@@ -36,7 +36,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,export]'
 	touch $@ $(VENV)/.core
 
 clean:
