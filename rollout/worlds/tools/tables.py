@@ -155,7 +155,7 @@ class SharedTable(list[Any]):
         """What differs from the file."""
         rows = self.base.rows
         if not self.is_moved:
-            written = sorted(self.written.items(), key=lambda entry: entry[0])
+            written = self.written.items()
             return table_change([rows[place] for place, _ in written], [*(row for _, row in written), *self._added()])
         kept = set()
         added = []
