@@ -6,6 +6,7 @@ and hand it to the same engine as `rollout run`, so `--max-workers` is live conv
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +19,25 @@ from rich.table import Table
 from rollout.config import Config, load_registry
 from rollout.engine.blobs import write_atomic
 from rollout.errors import ConfigError, RolloutError
-from rollout.tasks.discovery import Combination, Kind, choose_combinations, list_combinations, resolve_base
+from rollout.tasks.discovery import (
+    Combination,
+    Kind,
+    choose_combinations,
+    find_file,
+    list_combinations,
+    resolve_base,
+)
 from rollout.tasks.jsonl import TaskFile
+from rollout.worlds.tools.domain import read_tool_list
 
 AGENT_MODEL = "openai/deepseek-v3.2-fc"
 USER_MODEL = "openai/gpt-5"
 MODELS_CONFIG = Path("configs/models.yml")
+PREAMBLE = (
+    "Use only arguments that the user gave you or that a tool returned; never make one up. Where one is missing or "
+    "unclear, ask the user, and have them confirm what you understood before you call the tool."
+)
+"""What `rollout single` says before every policy, as the seed's script does in words of its own."""
 
 All = Annotated[bool, typer.Option("--all", help="Everything that is found.")]
 List = Annotated[bool, typer.Option("--list", help="Show what is found, and what is missing for it.")]
@@ -101,6 +115,8 @@ class Batch:
                 "max_steps_per_turn": settings["max_steps_per_turn"],
                 "samples": settings["samples"],
             }
+            if settings.get("preamble"):
+                dataset["agent"]["preamble"] = PREAMBLE
             if one.policy is not None:
                 dataset["policy"] = str(one.policy)
             datasets[one.name.replace("-", "_")] = dataset
@@ -140,18 +156,38 @@ class Batch:
     def table(self, found: Sequence[Combination], *, verbose: bool) -> Table:
         """What there is, and what is missing."""
         table = Table(title=str(self.base_path), title_justify="left", title_style="bold")
-        columns = ("domain", "servers", "queries", "policy", "missing") + (("files",) if verbose else ())
-        for column in columns:
-            table.add_column(column, overflow="fold", justify="right" if column == "queries" else "left")
-        for one in found:
-            tasks = TaskFile(*one.queries)
-            missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
-            files = ["\n".join(path.name for path in one.queries)] if verbose else []
-            policy = one.policy.name if one.policy is not None else "–"
-            table.add_row(
-                one.name, "\n".join(one.servers) or "?", str(len(tasks)), policy, ", ".join(missing) or "–", *files
-            )
+        rows = [self._row(one, verbose=verbose) for one in found]
+        for column in rows[0] if rows else ("domain",):
+            is_number = column in ("tools", "queries")
+            table.add_column(column, overflow="fold", justify="right" if is_number else "left")
+        for row in rows:
+            table.add_row(*row.values())
         return table
+
+    def _row(self, one: Combination, *, verbose: bool) -> dict[str, str]:
+        tasks = TaskFile(*one.queries)
+        missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
+        row = {"domain": one.name}
+        if self.kind == "cross":
+            row["servers"] = "\n".join(one.servers) or "?"
+        row |= {
+            "tools": str(self._tools(one)),
+            "queries": str(len(tasks)),
+            "policy": "–" if one.policy is None else one.policy.name if verbose else "yes",
+            "database": "–" if not one.servers or "database" in one.missing else "yes",
+            "missing": ", ".join(missing) or "–",
+        }
+        if verbose:
+            row["files"] = "\n".join(path.name for path in one.queries)
+        return row
+
+    def _tools(self, one: Combination) -> int:
+        """How many tools the servers of a combination offer, as far as their lists can be read."""
+        count = 0
+        for server in one.servers:
+            with contextlib.suppress(ConfigError):
+                count += len(read_tool_list(find_file(self.base_path, "tool_lists", f"{server}.json")))
+        return count
 
 
 class Merge:

@@ -156,6 +156,8 @@ class Agent(SamplingKeys):
     """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Class`."""
     system_prompt_file: Path | None = None
     """Instead of the domain's policy."""
+    preamble: str | None = None
+    """Put before the policy or the prompt file, with an empty line between them."""
     tool_choice: str | None = None
     """Sent as it is: auto, required, none."""
     parallel_tool_calls: bool | None = None

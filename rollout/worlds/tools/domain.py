@@ -93,7 +93,7 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
         servers = found
     name = mcp_domain or "_".join(servers)
     policy_file = policy or find_policy(base_path, servers)
-    text = _read_text(policy_file) if policy_file is not None else None
+    text = read_policy(policy_file) if policy_file is not None else None
     return Domain(name, base_path, list(dict.fromkeys(servers)), text)
 
 
@@ -108,7 +108,8 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
         raise ConfigError(f"{path}: not a list of tools ({error}); expected [{{'type': 'function', …}}]") from error
 
 
-def _read_text(path: Path) -> str:
+def read_policy(path: Path) -> str:
+    """The text of a policy."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:

@@ -12,7 +12,6 @@ Nothing here waits or knows about processes, and every method may raise whatever
 from __future__ import annotations
 
 import hashlib
-import io
 import pickle
 import random
 import sys
@@ -187,13 +186,19 @@ class Sessions:
 
     def snapshot(self) -> bytes | None:
         """The state as bytes; None where it cannot be written down."""
-        out = io.BytesIO()
         try:
-            state = {server: self._own_fields(server) for server in self._servers}
-            _Pickler(out, protocol=pickle.HIGHEST_PROTOCOL).dump((state, self._random.getstate()))
+            state = {server: (self._own_fields(server), self._saved_tables(server)) for server in self._servers}
+            for fields, _ in state.values():
+                fields.pop("databases", None)
+            return pickle.dumps((state, self._random.getstate()), protocol=pickle.HIGHEST_PROTOCOL)
         except (WorldError, pickle.PicklingError, TypeError, AttributeError):
             return None
-        return out.getvalue()
+
+    def _saved_tables(self, server: str) -> dict[str, Any]:
+        return {
+            table: (rows.base.name, rows.base.digest, rows.save()) if isinstance(rows, SharedTable) else rows
+            for table, rows in self._readable(server).items()
+        }
 
     def _own_fields(self, server: str) -> dict[str, Any]:
         self._readable(server)
@@ -209,10 +214,14 @@ class Sessions:
             if isinstance(rows, SharedTable)
         }
         # Snapshots come from `snapshot`, in this run's own journal: never from outside.
-        state, randomness = _Unpickler(data, bases).load()
+        state, randomness = pickle.loads(data)
         self._random.setstate(randomness)
-        for server, fields in state.items():
+        for server, (fields, tables) in state.items():
             _fields(self._session_of(server, self._session)).update(fields)
+            databases = self._databases(server)
+            if databases is not None:
+                databases.clear()
+                databases |= {name: _load_table(saved, bases) for name, saved in tables.items()}
         self._tables = {}
         self._meet()
 
@@ -227,25 +236,13 @@ class Sessions:
             forget(session)
 
 
-class _Pickler(pickle.Pickler):
-    """Writes a shared table down as what was changed in it."""
-
-    def persistent_id(self, value: Any) -> Any:
-        if type(value) is SharedTable:
-            return value.base.name, value.base.digest, value.save()
-        return None
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, data: bytes, bases: dict[str, BaseTable]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._bases = bases
-
-    def persistent_load(self, saved: Any) -> SharedTable:
-        name, digest, rows = saved
-        if name not in self._bases or self._bases[name].digest != digest:
-            raise WorldError(f"{name}: is not the table that this state was saved with")
-        return load(self._bases[name], rows)
+def _load_table(saved: Any, bases: dict[str, BaseTable]) -> Any:
+    if not isinstance(saved, tuple):
+        return saved
+    name, digest, rows = saved
+    if name not in bases or bases[name].digest != digest:
+        raise WorldError(f"{name}: is not the table that this state was saved with")
+    return load(bases[name], rows)
 
 
 def _fields(session: Any) -> dict[str, Any]:

@@ -148,7 +148,13 @@ class SharedTable(list[Any]):
         """What `load` makes an equal table of. It shares nothing changeable with this one."""
         if self.is_moved:
             return [_copy(row) if (place := _place(self.base, row)) is None else place for row in self.peek()]
-        written = {place: _copy(row) for place, row in self.written.items() if _is_other(row, self.base.rows[place])}
+        rows, is_flat = self.base.rows, self.base.is_flat
+        written = {
+            # Rows with something inside count as written to when they are read, so those are looked at.
+            place: _copy(row)
+            for place, row in self.written.items()
+            if is_flat or encode_row(row) != encode_row(rows[place])
+        }
         return written, [_copy(row) for row in self._added()]
 
     def change(self) -> TableChange:
@@ -207,10 +213,6 @@ def _place(base: BaseTable, row: Any) -> int | None:
         home = row.home
         return row.place if home.base is base and home.written.get(row.place) is not row else None
     return base.places.get(id(row))
-
-
-def _is_other(one: PlainRow, two: PlainRow) -> bool:
-    return encode_row(one) != encode_row(two)  # `!=` takes 1, 1.0 and True for the same
 
 
 def _copy(row: Any) -> Any:

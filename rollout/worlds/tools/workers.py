@@ -351,7 +351,12 @@ class WorkerWorld:
     # ---- where the world is -------------------------------------------------------------------------------------
 
     async def _ask(self, what: str, *args: Any) -> Any:
-        """Ask the process that has this world, wherever that is by then. Raises `Gone` with the reason why."""
+        """Ask the process that has this world, wherever that is by then. Raises `Gone` with the reason why.
+
+        A process may be killed by somebody else while it has nothing to do. Whoever asks it next is not to blame for
+        that, so what seems to have ended a process is asked once more, of another one.
+        """
+        crashes = 0
         while True:
             process = self._process or await self._attach()
             if not process.is_open and process.owner != self._number:
@@ -363,7 +368,8 @@ class WorkerWorld:
                 )
             except Gone as gone:
                 await self.close()
-                if gone.why is not None:
+                crashes += gone.why == "crash"
+                if gone.why in ("timeout", "memory") or crashes > 1:
                     raise
 
     async def _ask_state(self, what: str) -> Any:
@@ -374,6 +380,7 @@ class WorkerWorld:
 
     async def _attach(self) -> _Process:
         """Open the world in some process and bring it to where it was."""
+        crashes = 0
         while True:
             process = await self._pool.take(self._domain_number)
             process.worlds.add(self._number)
@@ -390,7 +397,8 @@ class WorkerWorld:
                 return process
             except Gone as gone:
                 await self.close()
-                if gone.why is not None:
+                crashes += gone.why == "crash"
+                if gone.why in ("timeout", "memory") or crashes > 1:
                     raise WorldError(f"{self._domain.name}: could not be opened ({gone.why})") from None
             except BaseException:
                 await self.close()
