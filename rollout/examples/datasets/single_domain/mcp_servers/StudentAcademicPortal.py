@@ -23,10 +23,9 @@ GRADE_POINTS = {
 }  # fmt: skip
 
 TABLES = TableNames(
-    entities=("Student", "Course", "Section", "Advisor"),
+    entities=("Student", "Course", "Section", "Advisor", "Hold"),
     relationships=(
-        "Prerequisite", "Enrollment", "Grade", "Hold", "AdvisingSlot", "Appointment", "WaitlistEntry",
-        "TranscriptRequest",
+        "Prerequisite", "Enrollment", "Grade", "AdvisingSlot", "Appointment", "WaitlistEntry", "TranscriptRequest",
     ),
 )  # fmt: skip
 Department = Literal[

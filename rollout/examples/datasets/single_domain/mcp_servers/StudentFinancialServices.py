@@ -23,10 +23,10 @@ TAX_YEARS = ("2022", "2023", "2024")
 TAX_FORM_AVAILABLE = {"2024": "2025-01-31"}
 
 TABLES = TableNames(
-    entities=("Student", "Term", "FeeType", "AidProgram", "Scholarship", "PlanOption"),
+    entities=("Student", "Hold", "Term", "FeeType", "AidProgram", "Scholarship", "PlanOption"),
     relationships=(
         "Charge", "Payment", "AidAward", "PaymentPlan", "ScholarshipApplication", "Dispute", "Refund", "RefundAccount",
-        "Hold", "DocumentRequest",
+        "DocumentRequest",
     ),
 )  # fmt: skip
 PaymentMethod = Literal["bank_account", "card"]
@@ -76,7 +76,7 @@ class FinanceTools(Tools):
         return cents(sum(max(term["balance"], 0.0) for term in self._account() if term["due_on"] < TODAY))
 
     def _holds(self) -> list[Row]:
-        """The student's active holds of this office. A fused database holds those of other offices as well."""
+        """The student's active holds of this office. Those of other offices are in the same table."""
         return self._mine("Hold", status="active", kind="bursar")
 
     def _charges(self, **having: str) -> list[Row]:
