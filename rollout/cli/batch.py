@@ -96,10 +96,6 @@ class Batch:
         settings = self.settings
         datasets = {}
         for one in chosen:
-            if not one.servers:
-                raise ConfigError(
-                    f"{one.queries[0]}: its name is made of no known servers in {self.base_path / 'mcp_servers'}"
-                )
             dataset: dict[str, Any] = {
                 "path": [str(path) for path in one.queries],
                 "output_path": str(self.output_dir / f"{one.name}.jsonl"),
@@ -131,25 +127,54 @@ class Batch:
             document["models_config_file"] = str(settings["models_config"])
         return document
 
-    def run(self, chosen: Sequence[Combination], *, resume: bool, quiet: bool, verbose: bool, dry_run: bool) -> int:
-        """Roll these out; returns the exit code."""
-        from rollout.cli.run import run_checked
+    def run(
+        self, chosen: Sequence[Combination], *, is_all: bool, resume: bool, quiet: bool, verbose: bool, dry_run: bool
+    ) -> int:
+        """Roll these out; returns the exit code. Where all are wanted, those that cannot run are left out and told."""
+        from rollout.cli.run import EXIT_FAILED, run_checked
 
+        chosen = self._with_servers(chosen, is_all=is_all)
         document = self.config(chosen)
         registry = document.pop("models_config_file", None)
         config = Config.model_validate(document)
         if registry is not None:
             config = config.model_copy(update={"models": load_registry(Path(registry))})
-        again = " ".join(["rollout", *sys.argv[1:]]) if sys.argv[0].endswith("rollout") else " ".join(sys.argv)
-        names = list(config.datasets)
         config = config.model_copy(update={"verbose": verbose and not quiet})
-        return run_checked(config, names, resume=resume, again=again, no_colors=quiet, dry_run=dry_run)
+        names = list(config.datasets)
+        broken = self._broken(config, names) if is_all and not dry_run else set[str]()
+        again = " ".join(["rollout", *sys.argv[1:]]) if sys.argv[0].endswith("rollout") else " ".join(sys.argv)
+        names = [name for name in names if name not in broken] or names
+        code = run_checked(config, names, resume=resume, again=again, no_colors=quiet, dry_run=dry_run)
+        return code or (EXIT_FAILED if broken else 0)
+
+    def _with_servers(self, chosen: Sequence[Combination], *, is_all: bool) -> list[Combination]:
+        """Those whose names are made of servers that exist. The others are told, or refused where they were named."""
+        from rollout.cli.terminal import show_warning
+
+        for one in chosen:
+            if not one.servers:
+                text = f"{one.queries[0]}: its name is made of no known servers in {self.base_path / 'mcp_servers'}"
+                if not is_all:
+                    raise ConfigError(text)
+                show_warning(f"{one.name} is left out: {text}")
+        return [one for one in chosen if one.servers]
+
+    def _broken(self, config: Config, names: list[str]) -> set[str]:
+        """The domains whose servers or tools cannot be loaded, each said with its reason."""
+        from rollout.cli.check import check_config
+        from rollout.cli.terminal import show_warning
+
+        found = {report.name: report.broken for report in check_config(config, names) if report.broken}
+        for name, reasons in found.items():
+            show_warning(f"{name} is left out: {'; '.join(reasons)}")
+        return set(found)
 
     def write_config(self, chosen: Sequence[Combination], folder: Path) -> Path:
         """Write the configuration down, for review by hand."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"all_{self.kind}_domain.yml"
         text = f"# Made by rollout {self.kind} --generate-configs. Review it, then: rollout run {path}\n"
+        chosen = self._with_servers(chosen, is_all=True)
         path.write_text(text + yaml.safe_dump(self.config(chosen), sort_keys=False, allow_unicode=True))
         return path
 
@@ -266,7 +291,7 @@ def perform(
         if generate_configs:
             console.print(f"wrote {batch.write_config(chosen, config_output_dir)}", highlight=False, soft_wrap=True)
             return 0
-        return batch.run(chosen, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run)
+        return batch.run(chosen, is_all=all_, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run)
     except RolloutError as error:
         show_error(console, error)
         return 2

@@ -38,6 +38,8 @@ class DatasetCheck(msgspec.Struct):
     user: str = "–"
     output: str = ""
     problems: list[str] = msgspec.field(default_factory=list)
+    broken: list[str] = msgspec.field(default_factory=list)
+    """Those problems that keep it from being run at all: its servers or its tools."""
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
@@ -60,6 +62,7 @@ async def _check_all(config: Config, names: list[str], registry: Registry) -> li
                 for report in found:
                     if report.domain is domain:
                         report.problems.append(problem)
+                        report.broken.append(problem)
     return found
 
 
@@ -113,6 +116,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
             report.warnings.append("no tools: the agent can only talk (mode positive)")
     except ConfigError as error:
         report.problems.append(str(error))
+        report.broken.append(str(error))
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:

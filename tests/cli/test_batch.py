@@ -104,6 +104,30 @@ def test_all_single_domains_run_in_one_run(datasets: Path) -> None:
     assert "6 of 6 trajectories are finished" in again.stdout
 
 
+@pytest.mark.parametrize(
+    ("code", "told", "failed"),
+    [
+        ("raise OSError('bad day')", "HRPortal is left out: ", 0),
+        (SERVER.format(name="HRPortal").replace("):\n", "):\n        raise OSError('bad day')\n", 1), "", 2),
+    ],
+)
+def test_broken_server_costs_its_own_domain_only(datasets: Path, code: str, told: str, failed: int) -> None:
+    (datasets / "single_domain" / "mcp_servers" / "HRPortal.py").write_text(code)
+    queries = datasets / "single_domain" / "queries"
+    with (queries / "LeaseDepot.jsonl").open("a") as file:
+        file.write("{not json\n")
+    (queries / "Nobody.jsonl").write_text(query("x", "add"))
+    done = rollout("single", "--all", *ORACLE, "--base-path", str(datasets), "--output-dir", "out")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Nobody is left out" in done.stderr
+    for server in ("LibraryDesk", "LeaseDepot"):
+        assert [line["success"] for line in read_lines(Path("out") / f"{server}.jsonl")] == [True, True]
+    lines = Path("out/run/failed.jsonl").read_text().splitlines()
+    assert len(lines) == failed
+    assert all("bad day" in line for line in lines)
+
+
 def test_cross_combination_is_a_set_and_its_parts_may_stand_in_any_order(datasets: Path) -> None:
     script = [sys.executable, str(ROOT / "scripts" / "batch_rollout_cross.py")]
     options = ["--domains", "LeaseDepot", "LibraryDesk", *ORACLE, "--base-path", str(datasets), "--output-dir", "out"]
