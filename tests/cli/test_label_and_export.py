@@ -276,6 +276,18 @@ def test_exporter_of_ones_own_is_named_as_module_and_class(monkeypatch: pytest.M
     assert "has no convert, open, holds_reasoning" in done.stderr
 
 
+def test_exporter_of_another_package_is_named_as_its_entry_point() -> None:
+    Path("my_formats.py").write_text(FORMATS)
+    write(Path("my_formats-1.0.dist-info/METADATA"), b"Metadata-Version: 2.1\nName: my-formats\nVersion: 1.0\n")
+    write(Path("my_formats-1.0.dist-info/entry_points.txt"), b"[rollout.exporters]\nopen = my_formats:Openings\n")
+    write(Path("in.jsonl"), labelled(line("a")))
+    environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(ROOT)])}
+    good(rollout("export", "in.jsonl", "--format", "open", environment=environment))
+    assert read_lines(Path("open.jsonl"))[0]["id"] == "a"
+    done = rollout("export", "in.jsonl", "--format", "nothing", environment=environment)
+    assert "trl, parquet, open, or your own" in done.stderr
+
+
 # ---- what cannot be --------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +325,15 @@ def test_folder_is_written_into_by_an_export_and_refused_by_a_label() -> None:
     done = rollout("label", "in.jsonl", "-o", "folder")
     assert done.returncode == 2
     assert "folder: is a folder" in done.stderr
+
+
+def test_parquet_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path("in.jsonl"), labelled(line("a")))
+    hide = "import sys; sys.modules['pyarrow'] = None; from rollout.cli import main; main()"
+    command = [sys.executable, "-c", hide, "export", "in.jsonl", "--format", "parquet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "pip install 'rollout[export]'" in done.stderr
 
 
 def test_unlabelled_file_of_another_tool_is_told_what_to_do() -> None:
