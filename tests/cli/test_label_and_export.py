@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rollout.cli.batch import PREAMBLE
 from tests.cli import test_batch
 from tests.cli.test_batch import ORACLE
 from tests.cli.test_run import ROOT, portal_config, rollout
@@ -50,7 +51,9 @@ def test_folder_laid_out_by_hand_goes_the_seeds_way_to_the_end(datasets: Path) -
     good(script("add_label_cross.py"))
     single = read_lines(Path("mt_single_domain_tool_call_thinking.jsonl"))
     (cross,) = read_lines(Path("mt_cross_domain_tool_call_thinking.jsonl"))
-    assert {system_of(record) for record in single} == {"Policy of LibraryDesk.", "Policy of LeaseDepot."}
+    policies = {"Policy of LibraryDesk.", "Policy of LeaseDepot."}
+    assert {system_of(record).removeprefix(f"{PREAMBLE}\n\n") for record in single} == policies
+    assert all(system_of(record).startswith(PREAMBLE) for record in single), "and the preamble is not lost"
     assert system_of(cross) == "Policy of both."
     told = good(script("add_key.py"))
     assert "add_key.jsonl: 5 records" in told
@@ -108,8 +111,10 @@ def test_seeds_layout_in_the_working_folder_is_the_default(datasets: Path) -> No
     seeds_own_files(datasets)
     shutil.copytree(datasets, Path("rollout/tools/datasets"))
     (Path("rollout/tools/datasets/single_domain/policies/HRPortal.md")).write_text("HR.")
-    good(script("add_label_single.py"))
-    assert len(read_lines(Path("mt_single_domain_tool_call_thinking.jsonl"))) == 2
+    Path("preamble.txt").write_text("Never guess.\n")
+    good(script("add_label_single.py", "--preamble-file", "preamble.txt"))
+    found = read_lines(Path("mt_single_domain_tool_call_thinking.jsonl"))
+    assert {system_of(record) for record in found} == {"Never guess.\n\nHR.", "Never guess.\n\nPolicy of LibraryDesk."}
     good(script("add_label_cross.py"))
 
 
