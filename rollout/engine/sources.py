@@ -9,6 +9,7 @@ usual places of run directories.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -77,12 +78,7 @@ def _run_sources(run_dir: Path, with_failed: bool) -> list[Source]:
 
 def _outputs(run_dir: Path) -> Iterator[Path]:
     """The output files that the journal knows; where they were moved together with the run, beside it."""
-    path = run_dir / "journal.db"
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            rows = connection.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid").fetchall()
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    rows = _read_meta(run_dir / "journal.db")
     if not rows:
         raise ConfigError(f"{run_dir}: this run has no output yet")
     for key, value in rows:
@@ -94,6 +90,17 @@ def _outputs(run_dir: Path) -> Iterator[Path]:
                 "itself, or let `rollout run … --resume` write it again"
             )
         yield file
+
+
+def _read_meta(path: Path) -> list[tuple[str, str]]:
+    """The outputs in a journal, also of a run that is going on."""
+    # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.
+    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as connection:
+            return connection.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid").fetchall()
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
 
 
 class Prompts:
