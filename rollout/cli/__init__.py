@@ -20,6 +20,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rollout.cli.check_domain:check_domain",
         "Play every query's reference actions and report what cannot be solved.",
     ),
+    "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
+    "export": (
+        "rollout.cli.export:export",
+        "Write trajectories as trainers read them: TRL, ShareGPT, OpenAI, Parquet.",
+    ),
     "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }
 """Each sub-command with where it lives and what `rollout --help` says of it."""

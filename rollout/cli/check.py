@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -13,12 +14,15 @@ from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
 from rollout.engine.plan import load_tools, task_paths
+from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
 from rollout.secrets import redact
 from rollout.tasks.jsonl import TaskFile
+from rollout.worlds.tools.domain import Domain
+from rollout.worlds.tools.workers import WorkerPool
 
 
 class DatasetCheck(msgspec.Struct):
@@ -29,22 +33,37 @@ class DatasetCheck(msgspec.Struct):
     task_paths: list[Path] = msgspec.field(default_factory=list)
     samples: int = 1
     tools: int = 0
+    domain: Domain | None = None
     policy: str = "–"
     agent: str = ""
     user: str = "–"
     output: str = ""
     problems: list[str] = msgspec.field(default_factory=list)
+    broken: list[str] = msgspec.field(default_factory=list)
+    """Those problems that keep it from being run at all: its servers or its tools."""
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
 def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     """Look at everything that a run of these datasets would use. Asks no model and writes nothing."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
-    found = [_check(name, config.datasets[name], config, registry) for name in names]
+    found = asyncio.run(_check_all(config, names, registry))
     by_name = {report.name: report for report in found}
     files = {report.name: (Path(report.output), report.task_paths) for report in found}
     for name, problem in output_problems(files):
         by_name[name].problems.append(f"output_path: {problem}")
+    return found
+
+
+async def _check_all(config: Config, names: list[str], registry: Registry) -> list[DatasetCheck]:
+    async with worker_pool(config) as pool:
+        found = [_check(name, config.datasets[name], config, registry, pool) for name in names]
+        if pool is not None:
+            for domain, problem in await pool.problems():
+                for report in found:
+                    if report.domain is domain:
+                        report.problems.append(problem)
+                        report.broken.append(problem)
     return found
 
 
@@ -78,12 +97,13 @@ def _cells(report: DatasetCheck) -> dict[str, str]:
     }
 
 
-def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> DatasetCheck:
+def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None) -> DatasetCheck:
     report = DatasetCheck(name, agent=dataset.agent.model)
     report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
     has_actions = _check_tasks(report, name, dataset)
     try:
-        tools = load_tools(name, dataset)
+        tools = load_tools(name, dataset, pool)
+        report.domain = tools.domain
         report.tools = len(tools.toolset)
         if dataset.agent.system_prompt_file is not None:
             report.policy = str(dataset.agent.system_prompt_file)
@@ -107,6 +127,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> D
         )
     except ConfigError as error:
         report.problems.append(str(error))
+        report.broken.append(str(error))
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:

@@ -89,17 +89,15 @@ def _find(path: Path, names: list[str], all_: bool) -> list[tuple[Path, Combinat
 
 async def _check(base: Path, combination: Combination) -> tuple[list[Problem], list[QueryReport]]:
     from rollout.config.schema import Config, Dataset
-    from rollout.engine.rescore import DatasetScoring
+    from rollout.engine.rescore import open_scoring
     from rollout.engine.scorers import domain_rules
-    from rollout.models.registry import Registry
     from rollout.scoring.solvable import QueryChecker
 
     name = combination.name
     if not combination.servers:
         raise ConfigError(f"{combination.queries[0]}: its name is made of no known servers in {base / 'mcp_servers'}")
     dataset = Dataset(mcp_domain=name, base_path=base, path=list(combination.queries), policy=combination.policy)
-    async with Registry({}) as registry:
-        scoring = DatasetScoring(name, dataset, Config(), registry)
+    async with open_scoring(Config(datasets={name: dataset}), [name]) as (scoring,):
         rules = domain_rules(scoring.tools.domain)
         checker = QueryChecker(scoring.make_world, scoring.seed_of, rules, scoring.panel)
         reports = [await checker.check(scoring.read_task(place)) for place in range(len(scoring.tasks))]

@@ -52,6 +52,8 @@ def score(
     from rollout.cli.terminal import make_console, show_error
 
     console = make_console(no_colors)
+    if not (run / "journal.db").is_file() and (run / "run" / "journal.db").is_file():
+        run = run / "run"  # the output folder of a batch
     target = output or (run / "scores.jsonl" if write else None)
     try:
         asyncio.run(_score(console, run, dataset, target, config))
@@ -65,8 +67,7 @@ async def _score(
 ) -> None:
     from rollout.cli.terminal import set_up_logging
     from rollout.engine.reader import open_reader
-    from rollout.engine.rescore import ScoreTable, kept_lines, rescore, saved_config
-    from rollout.models.registry import Registry
+    from rollout.engine.rescore import ScoreTable, kept_lines, open_scoring, rescore, saved_config
 
     config = _read_config(config_path) if config_path is not None else saved_config(run)
     set_up_logging(config.log_level, None, console)
@@ -81,12 +82,10 @@ async def _score(
             raise ConfigError(f"{config_path or run / 'run.json'}: has no dataset {', '.join(unnamed)}")
         tables = {name: ScoreTable() for name in chosen}
         lines = list(kept_lines(target, chosen)) if target is not None else []
-        async with Registry(
-            config.models, timeouts=config.timeouts, retries=config.retries, local=config.local
-        ) as registry:
-            for name in chosen:
-                async for one in rescore(reader, name, config, registry):
-                    tables[name].add(one)
+        async with open_scoring(config, chosen) as scorings:
+            for scoring in scorings:
+                async for one in rescore(reader, scoring):
+                    tables[scoring.name].add(one)
                     if target is not None:
                         lines.append(one.line())
     _show(console, tables)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -142,6 +142,11 @@ class JournalReader:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def outputs(self) -> dict[str, Path]:
+        """The output file of each dataset, where it was when the run wrote it."""
+        rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid")
+        return {key.removeprefix("output:"): Path(value) for key, value in rows}
+
     def groups(self, dataset: str) -> list[tuple[int, int]]:
         """For each task that was attempted: scored attempts, and solved ones."""
         return self._db.execute(
@@ -157,13 +162,15 @@ def open_reader(run_dir: Path) -> Iterator[JournalReader]:
     path = run_dir / "journal.db"
     if not path.is_file():
         raise JournalError(f"{run_dir}: is not a run directory: there is no journal.db in it")
+    # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.
+    mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
     try:
-        connection = sqlite3.connect(f"file:{quote(str(path.resolve()))}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)
     except sqlite3.Error as error:
         raise JournalError(f"{path}: cannot be read: {error}") from error
     try:
         yield JournalReader(path, connection)
     except sqlite3.Error as error:
-        raise JournalError(f"{path}: not a journal of ours, or damaged: {error}") from error
+        raise JournalError(f"{path}: cannot be read: not a journal of ours, or damaged: {error}") from error
     finally:
         connection.close()

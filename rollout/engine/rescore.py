@@ -8,6 +8,7 @@ scores are marks beside it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -19,6 +20,7 @@ import msgspec
 from rollout.config.schema import Config, Dataset
 from rollout.engine.plan import load_tools, task_paths, with_offered_names, world_seed
 from rollout.engine.reader import JournalReader, Recorded
+from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.models.registry import Registry
@@ -31,6 +33,7 @@ from rollout.tasks.task import Task
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import Status, StopReason
 from rollout.worlds.tools.empty import EmptyWorld
+from rollout.worlds.tools.workers import WorkerPool
 from rollout.worlds.world import World
 
 AT_ONCE = 32
@@ -138,10 +141,9 @@ def saved_config(run_dir: Path) -> Config:
         raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
 
 
-async def rescore(reader: JournalReader, name: str, config: Config, registry: Registry) -> AsyncIterator[Rescored]:
+async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
     """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
-    scoring = DatasetScoring(name, config.datasets[name], config, registry)
-    recorded = reader.recorded(name)
+    recorded = reader.recorded(scoring.name)
     while some := list(itertools.islice(recorded, AT_ONCE)):
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(scoring.score(one)) for one in some]
@@ -149,13 +151,28 @@ async def rescore(reader: JournalReader, name: str, config: Config, registry: Re
             yield task.result()
 
 
+@contextlib.asynccontextmanager
+async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[list[DatasetScoring]]:
+    """Make everything ready to score these datasets; the servers' processes and the judges are let go on leaving."""
+    async with (
+        Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry,
+        worker_pool(config) as pool,
+    ):
+        scorings = [DatasetScoring(name, config.datasets[name], config, registry, pool) for name in names]
+        if pool is not None and (problems := await pool.problems()):
+            raise ConfigError("\n".join(problem for _, problem in problems))
+        yield scorings
+
+
 class DatasetScoring:
     """What scoring needs of a dataset: its tasks, its worlds and its panel; no agent and no user."""
 
-    def __init__(self, name: str, dataset: Dataset, config: Config, registry: Registry) -> None:
-        self._name = name
+    def __init__(
+        self, name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None
+    ) -> None:
+        self.name = name
         self._dataset = dataset
-        self.tools = load_tools(name, dataset)
+        self.tools = load_tools(name, dataset, pool)
         self._timeout = config.timeouts.tool
         self._seed = config.seed if dataset.seed is None else dataset.seed
         self.tasks = TaskFile(*task_paths(name, dataset))
@@ -177,7 +194,7 @@ class DatasetScoring:
 
     def seed_of(self, task: Task) -> int:
         """The seed of the worlds of a task."""
-        return world_seed(self._seed, self._name, task.id)
+        return world_seed(self._seed, self.name, task.id)
 
     def read_task(self, place: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
@@ -190,10 +207,10 @@ class DatasetScoring:
         place = self._places.get(head.task_id)
         if place is None:
             verdict = Verdict(unscored=f"the task is no longer in {self.tasks}", is_checkable=True)
-            return Rescored(self._name, recorded, verdict, False, False)
+            return Rescored(self.name, recorded, verdict, False, False)
         verdict, replayed = await self._judge(self.read_task(place), as_trajectory(recorded))
         success = verdict.is_success(Status(head.status), ended_properly=_ended_properly(recorded))
-        return Rescored(self._name, recorded, verdict, success, replayed)
+        return Rescored(self.name, recorded, verdict, success, replayed)
 
     async def _judge(self, task: Task, trajectory: Trajectory) -> tuple[Verdict, bool]:
         if self._dataset.mode != "positive":

@@ -10,7 +10,6 @@ import contextlib
 import os
 import platform
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -29,11 +28,13 @@ from rollout.engine.journal import Journal, open_journal
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
+from rollout.engine.reader import open_reader
 from rollout.engine.store import lock_run
 from rollout.engine.summary import Summary, summarize
 from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry
 from rollout.secrets import redact
+from rollout.worlds.tools.workers import WorkerPool
 
 PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "xllamacpp")
 
@@ -71,14 +72,19 @@ async def open_run(
     """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after."""
     names = list(config.datasets) if datasets is None else list(datasets)
     moved: list[tuple[Path, Path]] = []
-    async with Registry(
-        config.models,
-        timeouts=config.timeouts,
-        retries=config.retries,
-        local=config.local,
-        log_dir=run_dir / "logs",
-    ) as registry:
-        plans = [make_plan(name, config.datasets[name], config, registry) for name in names]
+    async with (
+        Registry(
+            config.models,
+            timeouts=config.timeouts,
+            retries=config.retries,
+            local=config.local,
+            log_dir=run_dir / "logs",
+        ) as registry,
+        worker_pool(config) as pool,
+    ):
+        plans = [make_plan(name, config.datasets[name], config, registry, pool) for name in names]
+        if pool is not None and (problems := await pool.problems()):
+            raise ConfigError("\n".join(problem for _, problem in problems))
         files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
         for name, problem in output_problems(files):
             raise ConfigError(f"datasets.{name}.output_path: {problem}")
@@ -110,6 +116,19 @@ async def open_run(
             await journal.close()
 
 
+@contextlib.asynccontextmanager
+async def worker_pool(config: Config) -> AsyncIterator[WorkerPool | None]:
+    """The processes for mock servers, as the configuration has it; None where they run in this one."""
+    if config.mock_servers.isolation == "none":
+        yield None
+        return
+    pool = WorkerPool(processes=config.mock_servers.processes, memory_mb=config.mock_servers.memory_mb)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
 def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:
     """Move an earlier run and its outputs aside, unless it is running, holds other datasets, or is no run of ours."""
     moved = []
@@ -138,14 +157,9 @@ def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]
 
 
 def _datasets_in(run_dir: Path) -> list[str]:
-    try:
-        connection = sqlite3.connect(f"file:{run_dir / 'journal.db'}?mode=ro", uri=True)
-        try:
-            return [row[0] for row in connection.execute("SELECT DISTINCT dataset FROM trees")]
-        finally:
-            connection.close()
-    except sqlite3.Error:
-        return []
+    with contextlib.suppress(JournalError), open_reader(run_dir) as reader:
+        return reader.datasets()
+    return []
 
 
 def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summary:

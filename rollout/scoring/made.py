@@ -85,33 +85,21 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def find_drawn(once: Changes, again: Changes) -> Drawn:
-    """What differs between the same actions in two worlds of different seeds.
-
-    A value that comes up in both worlds was not drawn: its row may only stand elsewhere.
-    """
+    """What the same actions give in one world and not in another of another seed."""
     common = _parts_of(_added(once)) & _parts_of(_added(again))
     words: set[str] = set()
     texts: set[tuple[str, Path, int, int]] = set()
     numbers: set[float] = set()
     cells: set[tuple[str, Path]] = set()
-    for table in once.keys() & again.keys():
-        rows, others = once[table].added, again[table].added
-        if len(rows) != len(others):
-            continue
-        for row, other in zip(rows, others, strict=True):
-            twin = dict(_leaves(other))
-            for path, value in _leaves(row):
-                theirs = twin.get(path)
-                if isinstance(value, str) and isinstance(theirs, str):
-                    mine, its = _WORD.findall(value), _WORD.findall(theirs)
-                    if len(mine) != len(its):
-                        continue
-                    places = [at for at, word in enumerate(mine) if word != its[at] and word not in common]
-                    words.update(mine[at] for at in places)
-                    texts.update((table, path, len(mine), at) for at in places)
-                elif _is_number(value) and _is_number(theirs) and value != theirs and value not in common:
-                    numbers.add(value)
-                    cells.add((table, path))
+    for table, path, value in _cells(once):
+        if isinstance(value, str):
+            found = _WORD.findall(value)
+            places = [at for at, word in enumerate(found) if word not in common]
+            words.update(found[at] for at in places)
+            texts.update((table, path, len(found), at) for at in places)
+        elif _is_number(value) and value not in common:
+            numbers.add(value)
+            cells.add((table, path))
     return Drawn(frozenset(words), frozenset(texts), frozenset(numbers), frozenset(cells))
 
 
@@ -148,19 +136,24 @@ def _parts_of(rows: Iterable[Row]) -> set[Value]:
 
 def _drawn_words(changes: Changes, drawn: Drawn) -> Iterator[str]:
     """The words that stand where the reference's world had drawn one."""
-    for table, change in changes.items():
-        for row in change.added:
-            for path, value in _leaves(row):
-                if isinstance(value, str):
-                    words = _WORD.findall(value)
-                    yield from (word for at, word in enumerate(words) if (table, path, len(words), at) in drawn.texts)
+    for table, path, value in _cells(changes):
+        if isinstance(value, str):
+            words = _WORD.findall(value)
+            yield from (word for at, word in enumerate(words) if (table, path, len(words), at) in drawn.texts)
 
 
 def _drawn_numbers(changes: Changes, drawn: Drawn) -> Iterator[float]:
     """The numbers that stand where the reference's world had drawn one."""
+    for table, path, value in _cells(changes):
+        if (table, path) in drawn.cells and _is_number(value):
+            yield value
+
+
+def _cells(changes: Changes) -> Iterator[tuple[str, Path, Any]]:
+    """Every value of an added row, with where it stands."""
     for table, change in changes.items():
         for row in change.added:
-            yield from (value for path, value in _leaves(row) if (table, path) in drawn.cells and _is_number(value))
+            yield from ((table, path, value) for path, value in _leaves(row))
 
 
 def _made(values: set[Value], numbers: set[float], drawn: Drawn) -> Made:

@@ -24,6 +24,7 @@ class ToolFault(Exception):
 
     def __init__(self, original: BaseException) -> None:
         super().__init__(f"{type(original).__name__}: {original}")
+        self.original = original
 
 
 class ToolThreads:
