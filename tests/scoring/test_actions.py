@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rollout.scoring.arguments import differing_arguments, same_value
 from rollout.scoring.matching import match_actions, match_in_order, match_most
 from rollout.scoring.rules import Rules
-from tests.scoring.library import Calls, Desk, write_library
+from tests.scoring.desk import Calls, Desk, write_library
 
 RENEW: Calls = [("renew_loan", {"loan_id": "L1", "confirm": True})]
 

@@ -10,7 +10,7 @@ import pytest
 from rollout.tasks.discovery import list_combinations
 from rollout.worlds.tools.domain import SHIPPED
 from tests.scoring.conftest import Command
-from tests.scoring.library import query, write_library
+from tests.scoring.desk import query, write_library
 
 RENEW = ("renew_loan", {"loan_id": "L1", "confirm": True})
 NAMES = [

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.scoring.wording import is_said
-from tests.scoring.library import Desk, write_library
+from tests.scoring.desk import Desk, write_library
 
 
 @pytest.mark.parametrize(

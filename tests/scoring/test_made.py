@@ -19,7 +19,7 @@ from rollout.scoring.made import Drawn, find_drawn, find_made
 from rollout.scoring.rules import NO_RULES
 from rollout.tasks.task import Action, Task
 from rollout.worlds.world import Changes, Row, TableChange
-from tests.scoring.library import Calls, Desk, write_library
+from tests.scoring.desk import Calls, Desk, write_library
 
 Loan = tuple[str, tuple[str, ...]]
 """A title, and the titles of the reservations that point at its loan."""

@@ -12,7 +12,7 @@ from rollout.errors import ConfigError
 from rollout.scoring.conditions import Condition
 from rollout.scoring.rules import NO_RULES, Rules
 from rollout.worlds.world import Changes, TableChange
-from tests.scoring.library import Calls, Desk, write_library
+from tests.scoring.desk import Calls, Desk, write_library
 
 OLD = {"loan_id": "L1", "status": "active", "fee": 5}
 NEW = {**OLD, "status": "renewed", "fee": 7.5}

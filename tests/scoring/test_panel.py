@@ -20,7 +20,7 @@ from rollout.trajectories.stop import Status, StopReason
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.world import World
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
-from tests.scoring.library import Calls, Desk, write_library
+from tests.scoring.desk import Calls, Desk, write_library
 
 TRAJECTORY = Trajectory("t", [], Status.COMPLETED, StopReason.USER_STOP, called=False)
 RENEW: Calls = [("renew_loan", {"loan_id": "L1", "confirm": True})]
@@ -155,6 +155,17 @@ async def test_run_counts_the_unscored_apart_and_never_as_solved(tmp_path: Path)
     assert opened.summary is not None
     total = opened.summary.total
     assert (total.scored, total.solved, total.solved_rate, total.unscored) == (1, 1, 1.0, 1)
+
+
+async def test_server_whose_state_cannot_be_read_is_scored_by_its_calls(tmp_path: Path) -> None:
+    base = write_library(tmp_path)
+    server = base / "mcp_servers" / "LibraryDesk.py"
+    server.write_text(server.read_text().replace("_get_session", "_session_of"))
+    desk = Desk(base)
+    task = desk.task(RENEW)
+    done, idle = await desk.verdict(task, RENEW), await desk.verdict(task, [])
+    assert (done.solved, idle.solved) == (True, False)
+    assert [(score.name, score.decides) for score in done.scores] == [("actions", True)]
 
 
 async def test_functions_as_tools_are_scored_by_actions(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import read_lines, write_tasks, write_yaml
 from tests.conftest import roll_out as roll_out_live
 from tests.scoring.conftest import Command
-from tests.scoring.library import query, write_library
+from tests.scoring.desk import query, write_library
 
 QUERIES = [
     query("renew", [("renew_loan", {"loan_id": "L1", "confirm": True})]),

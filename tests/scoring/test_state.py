@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollout.errors import ConfigError
-from tests.scoring.library import Calls, Desk, write_library
+from tests.scoring.desk import Calls, Desk, write_library
 
 RENEW: Calls = [("renew_loan", {"loan_id": "L1", "confirm": True})]
 RETURN: Calls = [("return_loan", {"loan_id": "L2"})]
