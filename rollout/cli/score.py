@@ -67,7 +67,7 @@ async def _score(
 ) -> None:
     from rollout.cli.terminal import set_up_logging
     from rollout.engine.reader import open_reader
-    from rollout.engine.rescore import ScoreTable, kept_lines, open_scoring, rescore, saved_config
+    from rollout.engine.rescore import ScoreTable, changed_tasks, kept_lines, open_scoring, rescore, saved_config
 
     config = _read_config(config_path) if config_path is not None else saved_config(run)
     set_up_logging(config.log_level, None, console)
@@ -83,6 +83,9 @@ async def _score(
         tables = {name: ScoreTable() for name in chosen}
         lines = list(kept_lines(target, chosen)) if target is not None else []
         async with open_scoring(config, chosen) as scorings:
+            for name in changed_tasks(run, scorings):
+                text = f"warning {name}: its tasks have changed since the run; they are scored as they are now"
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
             for scoring in scorings:
                 async for one in rescore(reader, scoring):
                     tables[scoring.name].add(one)

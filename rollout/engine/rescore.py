@@ -141,6 +141,15 @@ def saved_config(run_dir: Path) -> Config:
         raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
 
 
+def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str]:
+    """The datasets whose tasks are not those that the run was made with."""
+    try:
+        known = msgspec.json.decode((run_dir / "run.json").read_bytes())["datasets"]
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError):
+        return []
+    return [one.name for one in scorings if known.get(one.name, {}).get("fingerprint") != one.tasks.fingerprint]
+
+
 async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
     """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
     recorded = reader.recorded(scoring.name)

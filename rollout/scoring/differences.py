@@ -131,20 +131,29 @@ def _differences(wanted: Changes, got: Changes, unadded: list[Place], added: lis
 
 def _same_rows(table: str, missing: list[Row], extra: list[Row], rules: Rules) -> list[dict[str, Any]]:
     """Rows that stand in both lists by their key, as the fields in which they differ. They leave the lists."""
+    twins: dict[bytes, list[int]] = {}
+    for place, row in enumerate(extra):
+        if (key := rules.key_of(table, row)) is not None:
+            twins.setdefault(encode_row([key, row[key]]), []).append(place)
     found = []
-    for row in list(missing):
+    alone, taken = [], set()
+    for row in missing:
         key = rules.key_of(table, row)
-        twin = None if key is None else next((other for other in extra if other.get(key) == row[key]), None)
-        if twin is None or key is None:
+        places = twins.get(encode_row([key, row.get(key or "")]))
+        if key is None or not places:
+            alone.append(row)
             continue
-        missing.remove(row)
-        extra.remove(twin)
+        place = places.pop(0)
+        taken.add(place)
+        twin = extra[place]
         fields = {
             name: {"wanted": row.get(name), "got": twin.get(name)}
             for name in sorted(row.keys() | twin.keys())
             if name not in row or name not in twin or row[name] != twin[name]
         }
         found.append({"key": {key: row[key]}, "fields": fields})
+    missing[:] = alone
+    extra[:] = [row for place, row in enumerate(extra) if place not in taken]
     return found
 
 

@@ -105,7 +105,13 @@ class Panel:
             return Score(_name(scorer), None, f"could not be scored: {type(error).__name__}: {error}")
 
     def _conclude(self, task: Task, scores: Sequence[Score]) -> Verdict:
-        deciding = self._deciding(task, scores)
+        try:
+            deciding = self.chosen(task)
+        except ConfigError as error:
+            return Verdict(tuple(scores), unscored=str(error), is_checkable=True)
+        if deciding is None:
+            deciding = {score.name for score in scores}
+            deciding -= {"actions"} if "state" in deciding else set()
         marked = tuple(msgspec.structs.replace(score, decides=score.name in deciding) for score in scores)
         decisive = [score for score in marked if score.decides]
         if any(score.value is not None and not score.is_pass for score in decisive):
@@ -118,15 +124,19 @@ class Panel:
             return Verdict(marked, solved=True, unscored=None, is_checkable=True)
         return Verdict(marked)
 
-    def _deciding(self, task: Task, scores: Sequence[Score]) -> set[str]:
-        try:
-            chosen = self._decide if self._decide is not None else task_rules(task).decide
-        except ConfigError:
-            chosen = None
-        if chosen is not None:
-            return set(chosen)
-        names = {score.name for score in scores}
-        return names - {"actions"} if "state" in names else names
+    def chosen(self, task: Task) -> set[str] | None:
+        """The scorers that were chosen to decide; None where nobody chose. Raises ConfigError where the task chooses
+        what is not there."""
+        declared = task_rules(task).decide
+        if self._decide is not None or declared is None:
+            return None if self._decide is None else set(self._decide)
+        unknown = sorted(set(declared) - set(self.names))
+        if unknown:
+            raise ConfigError(
+                f"task {task.id}: task_info.scoring.decide: there is no scorer {', '.join(unknown)}; "
+                f"there are: {', '.join(self.names)}"
+            )
+        return set(declared)
 
 
 def _applies(scorer: Scorer, task: Task) -> bool:

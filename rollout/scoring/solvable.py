@@ -57,6 +57,7 @@ class QueryChecker:
         report = QueryReport(task.id, str(task.info.get("kind") or ""), len(task.actions or ()))
         try:
             rules = self._rules.of(task)
+            self._panel.chosen(task)
         except ConfigError as error:
             report.problems.append(str(error))
             return report

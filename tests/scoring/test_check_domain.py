@@ -40,6 +40,7 @@ def test_every_query_of_a_shipped_domain_can_be_solved(name: str, rollout: Comma
         (query("q", [RENEW], milestones=[{"table": "Loan", "removed": {}}]), "does not reach the milestone"),
         (query("q", [RENEW], milestones=[{"tabel": "Loan"}]), "milestones or minefields"),
         (query("q", [RENEW], scoring={"ignored": {}}), "task_info.scoring"),
+        (query("q", [RENEW], scoring={"decide": ["status"]}), "there is no scorer status"),
     ],
 )
 def test_query_that_cannot_be_solved_is_named_with_its_reason(

@@ -88,6 +88,14 @@ async def test_dataset_chooses_who_decides_before_the_task_does() -> None:
     assert (await verdict_of(*scorers, decide=["actions"], scoring={"decide": ["state"]})).solved is False
 
 
+@pytest.mark.parametrize("scoring", [{"decide": ["states"]}, {"decides": ["state"]}, {"decide": "state"}])
+async def test_choice_of_a_task_that_cannot_be_followed_leaves_it_unscored(scoring: dict[str, Any]) -> None:
+    verdict = await verdict_of(Says("state", 1.0), scoring=scoring)
+    assert verdict.solved is None
+    assert "task_info.scoring.decide" in (verdict.unscored or "")
+    assert not verdict.is_success(Status.COMPLETED, ended_properly=True)
+
+
 async def test_scorer_that_breaks_or_hangs_leaves_its_part_unscored() -> None:
     broken = await verdict_of(Says("state", RuntimeError("no")), Says("communicate", 1.0))
     assert broken.solved is None

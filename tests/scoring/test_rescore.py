@@ -134,7 +134,7 @@ def test_task_that_is_gone_and_folder_that_is_no_run_are_said_so(tmp_path: Path,
     base = write_library(tmp_path / "data", QUERIES)
     roll_out(library_config(base, samples=1))
     write_library(base, QUERIES[1:])
-    rollout("score", "run", "--write")
+    assert "warning library: its tasks have changed since the run" in rollout("score", "run", "--write").out
     by_id = {line["id"]: line for line in read_lines(SCORES)}
     assert (by_id["renew"]["scored"], by_id["renew"]["success"]) == (False, False)
     assert "no longer in" in by_id["renew"]["unscored"]
