@@ -120,8 +120,14 @@ def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
     scorers = list(dict.fromkeys(name for table in tables.values() for name in table.scorers))
     if tables:
         console.print(side_by_side("scores", {name: _cells(table, scorers) for name, table in tables.items()}))
+    beside = [name for name in scorers if not any(_decided(table, name) for table in tables.values())]
+    note = "each scorer: mean value / mean partial; changed: verdicts that are not the recorded ones"
+    note += f"; beside, not deciding: {', '.join(beside)}" if beside else ""
+    console.print(note, style="dim", highlight=False, soft_wrap=True)
     show_pass_k(console, {name: table.pass_k() for name, table in tables.items()})
     for name, table in tables.items():
+        if table.cost:
+            console.print(f"{name}  the judge cost ${table.cost:.4f}", highlight=False)
         for reason, number in table.unscored.most_common(SHOWN_REASONS):
             short = reason if len(reason) <= REASON_LENGTH else reason[: REASON_LENGTH - 1] + "…"
             console.print(f"{name}  unscored {number}: {short}", highlight=False, markup=False, soft_wrap=True)
@@ -130,23 +136,23 @@ def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
             console.print(f"{name}  and {rest} other reasons", highlight=False)
 
 
+def _decided(table: ScoreTable, scorer: str) -> int:
+    sums = table.scorers.get(scorer)
+    return 0 if sums is None else sums.decided
+
+
 def _cells(table: ScoreTable, scorers: list[str]) -> dict[str, str]:
     cells = {
-        "trajectories": str(table.trajectories),
-        "scored": str(table.scored),
+        "scored": f"{table.scored} of {table.trajectories}",
         "solved": f"{table.solved} ({table.solved / table.scored:.1%})" if table.scored else "–",
-        "unscored": str(table.trajectories - table.scored),
-        "otherwise than recorded": str(table.changed),
+        "changed": str(table.changed),
     }
     for name in scorers:
         sums = table.scorers.get(name)
         cells[name] = "–"
         if sums is not None and sums.checked:
-            partial = f", partial {sums.partial / sums.partials:.3f}" if sums.partials else ""
-            beside = "" if sums.decided else ", beside"
-            cells[name] = f"{sums.value / sums.checked:.3f} of {sums.checked}{partial}{beside}"
+            partial = f" / {sums.partial / sums.partials:.3f}" if sums.partials else ""
+            cells[name] = f"{sums.value / sums.checked:.3f}{partial}"
         elif sums is not None:
-            cells[name] = f"unchecked {sums.unchecked}"
-    if table.cost:
-        cells["judge cost"] = f"${table.cost:.4f}"
+            cells[name] = "unscored"
     return cells

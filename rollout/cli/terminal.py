@@ -105,12 +105,13 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
 
 
 def show_pass_k(console: Console, tables: dict[str, list[PassK]]) -> None:
-    """pass@k and pass^k of each dataset that has them, a line each."""
+    """pass@k and pass^k of each dataset whose tasks were attempted more than once."""
     for name, table in tables.items():
+        if len(table) < 2:
+            continue
         for word, field in (("pass@k", "at"), ("pass^k", "all")):
             figures = "  ".join(f"{entry.k}: {getattr(entry, field):.1%}" for entry in table)
-            if figures:
-                console.print(f"{name}  {word}  {figures}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{name}  {word}  {figures}", highlight=False, markup=False, soft_wrap=True)
         fewer = [entry for entry in table if entry.tasks < table[0].tasks]
         if fewer:
             text = ", ".join(f"k={entry.k} over {entry.tasks}" for entry in fewer)
