@@ -8,6 +8,7 @@ there on every system and gives errors that say what happened; only the first ho
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import resource
@@ -58,7 +59,9 @@ def give_up_rights(folders: Sequence[str], memory_bytes: int) -> dict[str, bool]
         (resource.RLIMIT_FSIZE, MAX_WRITTEN),
     ):
         _, most = resource.getrlimit(kind)
-        resource.setrlimit(kind, (limit, limit) if most == resource.RLIM_INFINITY else (min(limit, most), most))
+        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+        with contextlib.suppress(ValueError, OSError):  # macOS knows the name of some limits, but not their meaning
+            resource.setrlimit(kind, (limit, limit))
     in_force = {"network": False, "files": False}
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import functools
 import itertools
 import logging
 import socket
@@ -92,9 +93,7 @@ class _Process(asyncio.Protocol):
         except Gone:
             raise WorldError(f"the process for mock servers did not start: {self._last_words()}") from None
         self.is_open = True
-        for means, is_so in in_force.items():
-            if not is_so:
-                log.warning("mock servers: this system offers no way to take the %s from a process", means)
+        _warn_once(tuple(means for means, is_so in in_force.items() if not is_so))
 
     def _spawn(self) -> socket.socket:
         ours, theirs = socket.socketpair()
@@ -217,6 +216,12 @@ class _Process(asyncio.Protocol):
                 if request.world != oldest.world and not request.answer.done():
                     request.answer.set_exception(Gone(None))
         self._tick = self._loop.call_later(min(SLOW / 2, max(0.01, oldest.timeout - age)), self._look)
+
+
+@functools.cache
+def _warn_once(missing: tuple[str, ...]) -> None:
+    for means in missing:
+        log.warning("mock servers: this system has no way to take the %s from a process; only Python refuses it", means)
 
 
 class WorkerPool:
