@@ -96,8 +96,11 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
         for row in rows:
             table.add_row(row, *(cells[row] for cells in columns.values()))
         return table
-    # What is nothing in every dataset needs no column, and names fold before figures do.
-    told = [row for row in rows if any(cells[row] not in NOTHING for cells in columns.values())]
+    # What is the same everywhere needs no column, and names fold before figures do.
+    told = [row for row in rows if len({cells[row] for cells in columns.values()}) > 1]
+    alike = {row: cells[row] for cells in columns.values() for row in rows if row not in told}
+    said = ", ".join(f"{row} {value}" for row, value in alike.items() if value not in NOTHING)
+    table.caption, table.caption_justify = (f"everywhere: {said}" if said else None), "left"
     table.add_column("dataset", overflow="fold", min_width=min(NAME_WIDTH, max(map(len, columns))))
     for row in told:
         table.add_column(row.replace(" ", "\n"), overflow="fold")
