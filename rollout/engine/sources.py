@@ -98,25 +98,30 @@ class Prompts:
     def __init__(self, runs: Sequence[Path] = (), offering: Offering | None = None) -> None:
         self._runs = tuple(runs)
         self._offering = offering
-        self._blobs: dict[tuple[Path | None, Path, str], Prompt] = {}
-        self._made: dict[Path, Prompt] = {}
+        self._found: dict[tuple[Path, str | None], Prompt | NoPrompt] = {}
 
     def of(self, line: SavedLine, source: Source) -> Prompt:
-        """The prompt of a trajectory that has no label yet. Raises NoPrompt."""
-        name = line.prompt_name
+        """The prompt of a trajectory that has no label yet. Raises NoPrompt. Looked for once for each file."""
+        key = (source.path, line.prompt_name)
+        if key not in self._found:
+            try:
+                self._found[key] = self._look_for(line.prompt_name, source)
+            except NoPrompt as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, NoPrompt):
+            raise found
+        return found
+
+    def _look_for(self, name: str | None, source: Source) -> Prompt:
         if name is not None:
-            key = (source.run_dir, source.path.parent, name)
-            if key not in self._blobs:
-                self._blobs[key] = self._read_blob(name, source)
-            return self._blobs[key]
+            return self._read_blob(name, source)
         if self._offering is None:
             raise NoPrompt(
                 "no run of ours recorded what its model was sent; label it first, from policy and tool list: "
                 "rollout label … --policy-root DIR --tools-list DIR"
             )
-        if source.path not in self._made:
-            self._made[source.path] = self._offering.prompt_of(source.path, _called(source))
-        return self._made[source.path]
+        return self._offering.prompt_of(source.path, _called(source))
 
     def _read_blob(self, name: str, source: Source) -> Prompt:
         for run_dir in self._run_dirs(source):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from tests.cli import test_batch
 from tests.cli.test_batch import ORACLE
 from tests.cli.test_run import ROOT, portal_config, rollout
 from tests.conftest import read_lines
-from tests.trajectories.lines import TOOLS, labelled, line, write
+from tests.trajectories.lines import CONVERSATION, TOOLS, labelled, line, write
 
 datasets = test_batch.datasets
 
@@ -235,6 +236,27 @@ def test_failed_trajectories_come_only_when_asked_for() -> None:
     assert "trl.jsonl: 4 records" in good(rollout("export", "run", "-f", "trl"))
     good(rollout("export", "run", "-f", "trl", "--status", "failed"))
     assert len(read_lines(Path("trl.jsonl"))) == 4
+
+
+def test_turns_become_records_and_a_talk_without_answer_is_left_out() -> None:
+    silent = line("b", CONVERSATION[:1])
+    write(Path("in.jsonl"), labelled(line("a", CONVERSATION[:7] + CONVERSATION[:7]), silent))
+    told = good(rollout("export", "in.jsonl", "-f", "sharegpt", "--per-turn"))
+    assert "left out: no answer of the agent" in told
+    assert [record["id"] for record in read_lines(Path("sharegpt.jsonl"))] == ["a#1", "a#2"]
+
+
+def test_every_file_that_cannot_be_labelled_is_named_and_not_every_line() -> None:
+    good(rollout("run", str(portal_config())))
+    whole = Path("out/portal.jsonl").read_bytes()
+    for name in ("x", "y"):
+        write(Path(f"lost/{name}.jsonl"), re.sub(rb'"prompt":"\w+"', b'"prompt":"0123456789abcdef"', whole))
+    write(Path("lost/good.jsonl"), labelled(line("a")))
+    done = rollout("export", "lost", "-f", "trl")
+    assert done.returncode == 1
+    assert "trl.jsonl: 1 records" in done.stdout
+    problems = [row for row in done.stdout.splitlines() if row.startswith("problem")]
+    assert [row.split(":")[0:2] for row in problems] == [["problem lost/x.jsonl", "1"], ["problem lost/y.jsonl", "1"]]
 
 
 def test_reasoning_can_be_dropped_and_fields_added() -> None:
