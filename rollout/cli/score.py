@@ -13,6 +13,7 @@ from rollout.errors import ConfigError, RolloutError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
     from rollout.config.schema import Config
     from rollout.engine.rescore import ScoreTable
@@ -117,42 +118,42 @@ def _write(target: Path, lines: list[bytes]) -> None:
 def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
     from rollout.cli.terminal import show_pass_k, side_by_side
 
-    scorers = list(dict.fromkeys(name for table in tables.values() for name in table.scorers))
-    if tables:
-        console.print(side_by_side("scores", {name: _cells(table, scorers) for name, table in tables.items()}))
-    beside = [name for name in scorers if not any(_decided(table, name) for table in tables.values())]
-    note = "each scorer: mean value / mean partial; changed: verdicts that are not the recorded ones"
-    note += f"; beside, not deciding: {', '.join(beside)}" if beside else ""
-    console.print(note, style="dim", highlight=False, soft_wrap=True)
+    if not tables:
+        return
+    console.print(side_by_side("scored again", {name: _cells(table) for name, table in tables.items()}))
+    console.print(_scorers(tables))
     show_pass_k(console, {name: table.pass_k() for name, table in tables.items()})
     for name, table in tables.items():
         if table.cost:
-            console.print(f"{name}  the judge cost ${table.cost:.4f}", highlight=False)
+            console.print(f"{name}: the judge cost ${table.cost:.4f}", highlight=False)
         for reason, number in table.unscored.most_common(SHOWN_REASONS):
             short = reason if len(reason) <= REASON_LENGTH else reason[: REASON_LENGTH - 1] + "…"
-            console.print(f"{name}  unscored {number}: {short}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"{name}: unscored {number}: {short}", highlight=False, markup=False, soft_wrap=True)
         rest = len(table.unscored) - SHOWN_REASONS
         if rest > 0:
-            console.print(f"{name}  and {rest} other reasons", highlight=False)
+            console.print(f"{name}: and {rest} other reasons", highlight=False)
 
 
-def _decided(table: ScoreTable, scorer: str) -> int:
-    sums = table.scorers.get(scorer)
-    return 0 if sums is None else sums.decided
-
-
-def _cells(table: ScoreTable, scorers: list[str]) -> dict[str, str]:
-    cells = {
-        "scored": f"{table.scored} of {table.trajectories}",
+def _cells(table: ScoreTable) -> dict[str, str]:
+    return {
+        "scored": str(table.scored),
         "solved": f"{table.solved} ({table.solved / table.scored:.1%})" if table.scored else "–",
-        "changed": str(table.changed),
+        "unscored": str(table.trajectories - table.scored),
+        "otherwise than recorded": str(table.changed),
     }
-    for name in scorers:
-        sums = table.scorers.get(name)
-        cells[name] = "–"
-        if sums is not None and sums.checked:
-            partial = f" / {sums.partial / sums.partials:.3f}" if sums.partials else ""
-            cells[name] = f"{sums.value / sums.checked:.3f}{partial}"
-        elif sums is not None:
-            cells[name] = "unscored"
-    return cells
+
+
+def _scorers(tables: dict[str, ScoreTable]) -> Table:
+    """What each scorer found, on the average."""
+    from rich.table import Table
+
+    shown = Table(title="scorers", title_justify="left", title_style="bold")
+    for column in ("dataset", "scorer", "checked", "mean", "partial", "decides"):
+        shown.add_column(column, overflow="fold")
+    for name, table in tables.items():
+        for scorer, sums in table.scorers.items():
+            mean = f"{sums.value / sums.checked:.3f}" if sums.checked else "–"
+            partial = f"{sums.partial / sums.partials:.3f}" if sums.partials else "–"
+            share = f"{sums.checked} of {sums.checked + sums.unchecked}" if sums.unchecked else str(sums.checked)
+            shown.add_row(name, scorer, share, mean, partial, "yes" if sums.decided else "no")
+    return shown

@@ -113,17 +113,26 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
 
 
 def show_pass_k(console: Console, tables: dict[str, list[PassK]]) -> None:
-    """pass@k and pass^k of each dataset whose tasks were attempted more than once."""
-    for name, table in tables.items():
-        if len(table) < 2:
-            continue
-        for word, field in (("pass@k", "at"), ("pass^k", "all")):
-            figures = "  ".join(f"{entry.k}: {getattr(entry, field):.1%}" for entry in table)
-            console.print(f"{name}  {word}  {figures}", highlight=False, markup=False, soft_wrap=True)
-        fewer = [entry for entry in table if entry.tasks < table[0].tasks]
+    """pass@k and pass^k of the datasets whose tasks were attempted more than once: k = 1, 2, 4 and the most."""
+    several = {name: table for name, table in tables.items() if len(table) > 1}
+    if not several:
+        return
+    most = max(len(table) for table in several.values())
+    shown = sorted({k for k in (1, 2, 4, most) if k <= most})
+    table = Table(title="pass@k / pass^k, per cent", title_justify="left", title_style="bold")
+    table.add_column("dataset", overflow="fold")
+    for k in shown:
+        table.add_column(f"k = {k}")
+    for name, entries in several.items():
+        by_k = {entry.k: entry for entry in entries}
+        cells = [f"{by_k[k].at:.1%} / {by_k[k].all:.1%}".replace("%", "") if k in by_k else "–" for k in shown]
+        table.add_row(name, *cells)
+    console.print(table)
+    for name, entries in several.items():
+        fewer = [f"k = {entry.k}: {entry.tasks}" for entry in entries if entry.tasks < entries[0].tasks]
         if fewer:
-            text = ", ".join(f"k={entry.k} over {entry.tasks}" for entry in fewer)
-            console.print(f"{name}  tasks with enough scored attempts: {text} of {table[0].tasks}", highlight=False)
+            text = f"{name}: fewer than {entries[0].tasks} tasks have enough scored attempts: {', '.join(fewer)}"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def _unscored(found: DatasetSummary) -> str:
@@ -139,7 +148,7 @@ def _cells(found: DatasetSummary, *, shows_unscored: bool) -> dict[str, str]:
         "truncated": str(found.statuses.get("truncated", 0)),
         "failed": str(found.failed),
         "unfinished": str(found.unfinished),
-        "solved": "–" if found.solved_rate is None else f"{found.solved} of {found.scored} ({found.solved_rate:.0%})",
+        "solved": "–" if found.solved_rate is None else f"{found.solved} ({found.solved_rate:.0%})",
         **({"unscored": _unscored(found)} if shows_unscored else {}),
         "turns": str(found.turns),
         "tool calls": str(found.tool_calls),
