@@ -15,6 +15,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
+    "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
+    "check-domain": (
+        "rollout.cli.check_domain:check_domain",
+        "Play every query's reference actions and report what cannot be solved.",
+    ),
     "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
     "export": (
         "rollout.cli.export:export",

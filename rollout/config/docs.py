@@ -24,6 +24,7 @@ from rollout.config.schema import (
     ModelEntry,
     Retries,
     SamplingKeys,
+    Scoring,
     Timeouts,
     User,
 )
@@ -41,6 +42,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`datasets.<name>.mcpServers.<name>`", McpServer),
     ("`datasets.<name>.agent`", Agent),
     ("`datasets.<name>.user`", User),
+    ("`datasets.<name>.scoring`", Scoring),
     ("Sampling, in `agent` and `user` alike", SamplingKeys),
     ("`models.<name>`, here or in `models_config_file`", ModelEntry),
     ("`timeouts`", Timeouts),

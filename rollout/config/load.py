@@ -38,7 +38,7 @@ class RegistryFile(Section):
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     """Read a configuration and the registry file it names, and remember every key in it as a secret."""
-    config = _parse(path, Config, environment)
+    config = parse_file(path, Config, environment)
     if config.models_config_file is not None:
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})
@@ -49,7 +49,7 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
 
 def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> dict[str, ModelEntry]:
     """Read a registry of models: `models: {name: {provider, api_base, api_key, …}}`."""
-    registry = _parse(path, RegistryFile, environment)
+    registry = parse_file(path, RegistryFile, environment)
     for secret in _secrets(registry):
         secrets.register(secret)
     return registry.models
@@ -85,7 +85,8 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
     return value
 
 
-def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) -> M:
+def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None = None) -> M:
+    """Read a YAML or JSON file as a section. Raises ConfigError that names the file and every key that is wrong."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:

@@ -32,6 +32,8 @@ class Timeouts(Section):
     """One tool call. A call that takes longer becomes an error observation."""
     episode: float = Field(3600.0, gt=0)
     """One whole conversation. One that takes longer is truncated."""
+    scoring: float = Field(600.0, gt=0)
+    """Scoring one conversation, a judge's answers included. What takes longer is unscored."""
     grace: float = Field(10.0, ge=0)
     """How long live work may go on after Ctrl-C or SIGTERM."""
 
@@ -264,6 +266,23 @@ class McpServer(Section):
         return self
 
 
+class Scoring(Section):
+    """How finished conversations are scored."""
+
+    decide: list[str] | None = None
+    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions, or a
+    custom one's name. By default everything that the task declares, and actions only where there is no state to
+    compare."""
+    judge: str | None = None
+    """The model that judges `task_info.nl_assertions`. Without it they stay unjudged."""
+    judge_attempts: int = Field(3, ge=1)
+    """Tries until the judge's answer is one that can be used."""
+    judge_max_tokens: int | None = Field(None, ge=1)
+    """Cut the judge's answers at so many tokens; by default the registry's limit."""
+    custom: list[str] = []
+    """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
+
+
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
@@ -298,6 +317,8 @@ class Dataset(Section):
     """Only the first so many tasks."""
     seed: int | None = None
     """Instead of the run's."""
+    scoring: Scoring = Scoring()
+    """What counts as solved, and who judges."""
 
 
 class AutoDiscover(Section):

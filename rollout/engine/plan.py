@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +23,14 @@ from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
 from rollout.agents.view import ReasoningRule
-from rollout.config.schema import Config, Dataset, SamplingKeys
+from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.scorers import make_panel
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Model, Sampling
 from rollout.models.registry import Registry
-from rollout.scoring.abstention import AbstentionScorer
-from rollout.scoring.scorer import Scorer
-from rollout.scoring.state import StateScorer
+from rollout.scoring.panel import Panel
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.discovery import find_queries, known_servers
@@ -73,7 +72,7 @@ class Plan:
     judge: Model | None
     strategy: Strategy
     samples: int
-    scorers: Sequence[Scorer]
+    panel: Panel
     max_turns: int
     max_steps: int
     mode: str
@@ -104,14 +103,7 @@ class Plan:
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
-        task = self.tasks.read(index)
-        if task.actions is None or self.offered is None:
-            return task
-        offered = self.offered
-        actions = tuple(
-            msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
-        )
-        return msgspec.structs.replace(task, actions=actions)
+        return with_offered_names(self.tasks.read(index), self.offered)
 
     def world_seed(self, task: Task) -> int:
         """The seed of the worlds of a task."""
@@ -156,11 +148,16 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
             return EmptyWorld(Toolset(task.tools or ()))
         return tools.make_world(timeout) if dataset.mode == "positive" else EmptyWorld(NO_TOOLS)
 
-    scorers: list[Scorer] = []
-    if dataset.mode != "positive":
-        scorers.append(AbstentionScorer())
-    elif tools.domain is not None:
-        scorers.append(StateScorer(lambda: tools.make_world(timeout), lambda task: world_seed(seed, name, task.id)))
+    panel = make_panel(
+        name,
+        dataset,
+        config,
+        registry,
+        toolset=tools.toolset,
+        domain=tools.domain,
+        make_world=lambda: tools.make_world(timeout),
+        seed_of=lambda task: world_seed(seed, name, task.id),
+    )
     judge = None
     if config.enable_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
         judge = registry.model(config.monitor_judge_model)
@@ -189,7 +186,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         judge=judge,
         strategy=Chain(dataset.samples),
         samples=dataset.samples,
-        scorers=scorers,
+        panel=panel,
         max_turns=dataset.max_turns,
         max_steps=dataset.max_steps_per_turn,
         mode=dataset.mode,
@@ -206,7 +203,10 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
 def _identity(plan: Plan, dataset: Dataset) -> dict[str, Any]:
     """What shapes the data of a dataset, by names that an error can show."""
     agent = dataset.agent
+    # Left out where it is the default, so that runs begun before there was a choice can go on.
+    scoring = {} if dataset.scoring == Scoring() else {"scoring": dataset.scoring.model_dump(mode="json")}
     return {
+        **scoring,
         "agent.model": agent.model,
         "agent.params": dict(agent.params),
         "agent.sampling": msgspec.to_builtins(plan.sampling),
@@ -230,6 +230,16 @@ def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
         config.monitor_max_empty_replies,
         config.monitor_rule_detection,
     )
+
+
+def with_offered_names(task: Task, offered: Callable[[str], str | None] | None) -> Task:
+    """A task with its reference actions under the names that the agent is offered."""
+    if task.actions is None or offered is None:
+        return task
+    actions = tuple(
+        msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
+    )
+    return msgspec.structs.replace(task, actions=actions)
 
 
 def world_seed(seed: int, dataset: str, task_id: str) -> int:
