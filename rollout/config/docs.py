@@ -5,6 +5,7 @@ A test keeps the file equal to what this prints, so a key cannot change without 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import Any, Literal, Union, get_args, get_origin
@@ -19,6 +20,7 @@ from rollout.config.schema import (
     Config,
     Dataset,
     LocalModel,
+    McpServer,
     ModelEntry,
     Retries,
     SamplingKeys,
@@ -37,6 +39,7 @@ Paths are relative to the working directory. This page is made from the schema b
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", Config),
     ("`datasets.<name>`", Dataset),
+    ("`datasets.<name>.mcpServers.<name>`", McpServer),
     ("`datasets.<name>.agent`", Agent),
     ("`datasets.<name>.user`", User),
     ("`datasets.<name>.scoring`", Scoring),
@@ -58,7 +61,7 @@ def describe() -> str:
         lines = [
             f"## {title}",
             "",
-            section.__doc__ or "",
+            inspect.getdoc(section) or "",
             "",
             "| key | type | default | meaning |",
             "|---|---|---|---|",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -145,7 +146,9 @@ def _is_machinery(part: str | int) -> bool:
 
 
 def _looks_secret(location: Iterable[str | int]) -> bool:
-    return any(part == "models" or _SOUNDS_SECRET.search(str(part)) or "header" in str(part) for part in location)
+    return any(
+        part in ("models", "env") or _SOUNDS_SECRET.search(str(part)) or "header" in str(part) for part in location
+    )
 
 
 def _known_keys(model: type[BaseModel], location: list[str | int]) -> list[str]:
@@ -175,10 +178,13 @@ def _is_section(annotation: Any) -> bool:
 
 def _secrets(value: Any, name: str = "") -> Iterable[str]:
     """Every key in a configuration: what is typed as one, texts in free fields whose name sounds like one, and what
-    stands before the @ of an address."""
+    stands before the @ of an address or in its query under such a name."""
     if isinstance(value, str):
         if _SOUNDS_SECRET.search(name):
             yield value
+        if "://" in value and "?" in value:
+            query = parse_qsl(value.partition("?")[2])
+            yield from (inner for key, inner in query if _SOUNDS_SECRET.search(key))
         yield from (found for match in _USER_INFO.findall(value) for found in (match, *match.split(":", 1)))
     elif isinstance(value, list):
         for inner in value:

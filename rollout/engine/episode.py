@@ -12,6 +12,7 @@ Before any model is asked again, the agent's or the user's, the episode waits un
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -24,7 +25,7 @@ from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
 from rollout.agents.view import ContextView
-from rollout.engine.blobs import write_blob
+from rollout.engine.blobs import image_url, write_blob, write_image
 from rollout.engine.control import Control
 from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
@@ -90,7 +91,8 @@ class Episode:
         self._monitor = Monitor(plan.monitor, plan.judge) if plan.monitor is not None else None
         self._tools = plan.tools_of(task)
         self._reader = plan.reader if self._tools is plan.toolset else CallReader(self._tools)
-        self._view = ContextView(plan.system, plan.reasoning)
+        show = functools.partial(image_url, journal.path.parent) if plan.shows_images else None
+        self._view = ContextView(plan.system, plan.reasoning, show)
         self._dialogue: list[Message] = []
         self._place = 0
         self._batch: Batch | None = None
@@ -196,6 +198,9 @@ class Episode:
         self._append_results(await self._answer(calls))
 
     def _append_results(self, results: list[ToolResult]) -> None:
+        for result in results:
+            for image in result.images:
+                write_image(self._journal.path.parent, image)
         if results:
             self._append(
                 [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in results]

@@ -7,8 +7,9 @@ together; nothing in it changes while the run goes on.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,8 @@ class Plan:
     agent_name: str
     sampling: Sampling
     reasoning: ReasoningRule
+    shows_images: bool
+    """Whether the agent's model is sent the images of tool results."""
     make_user: MakeUser | None
     user_name: str | None
     monitor: MonitorRules | None
@@ -80,6 +83,8 @@ class Plan:
     """The offered name of a reference action's tool, where a domain knows it."""
     identity: dict[str, Any]
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
+    close_tools: Callable[[], Awaitable[None]]
+    """Lets go of what the worlds share. Called once, when the run is left."""
 
     @property
     def total(self) -> int:
@@ -174,6 +179,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         agent_name=agent_config.model,
         sampling=sampling,
         reasoning=rule,
+        shows_images=entry.images,
         make_user=make_user,
         user_name=user_name,
         monitor=_monitor_rules(config, has_tools=len(toolset) > 0),
@@ -187,8 +193,9 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         seed=seed,
         episode_timeout=config.timeouts.episode,
         reader=CallReader(toolset),
-        offered=tools.domain.offered if tools.domain is not None else None,
+        offered=tools.offered,
         identity={},
+        close_tools=tools.close,
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset))
 
@@ -240,6 +247,10 @@ def world_seed(seed: int, dataset: str, task_id: str) -> int:
     return seeds.derive(seed, dataset, task_id, "world")
 
 
+async def _nothing_to_close() -> None:
+    """For tools that hold nothing beyond a world."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class DatasetTools:
     """Where a dataset's tools come from."""
@@ -247,18 +258,31 @@ class DatasetTools:
     toolset: Toolset
     domain: Domain | None
     make_world: Callable[[float], World]
+    offered: Callable[[str], str | None] | None = None
+    """The offered name of a reference action's tool, where somebody knows it."""
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
+    """Lets go of what all worlds share, at the end of the run."""
 
 
 def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
-    """The tools that a dataset names: a domain's (which runs in `pool`, or here without one), functions, or none."""
+    """The tools that a dataset names: a domain's (which runs in `pool`, or here without one), those of MCP servers,
+    functions, or none."""
+    if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
+        raise ConfigError(
+            f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
+            "`rollout serve-domain` makes an MCP server of a domain"
+        )
     if dataset.mcp_domain is not None:
         base = dataset.base_path or _shipped(dataset.mcp_domain)
         domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
         if pool is not None:
             number = pool.add(domain)
-            return DatasetTools(domain.toolset, domain, lambda timeout: WorkerWorld(pool, domain, number, timeout))
+            make_world = functools.partial(WorkerWorld, pool, domain, number)
+            return DatasetTools(domain.toolset, domain, make_world, domain.offered)
         servers = MockServers(domain)
-        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout))
+        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout), domain.offered)
+    if dataset.mcpServers:
+        return _load_mcp_servers(name, dataset)
     for reference in dataset.tools:
         if ":" not in reference:
             raise ConfigError(
@@ -273,6 +297,20 @@ def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> D
     if not functions:
         return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))
     return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
+
+
+def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:
+    try:
+        from rollout.worlds.mcp.servers import load_servers
+        from rollout.worlds.mcp.world import McpWorld
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigError(f"datasets.{name}.mcpServers: needs the extra: pip install 'rollout[mcp]'") from error
+    servers = load_servers(name, dataset.mcpServers)
+    return DatasetTools(
+        servers.toolset, None, lambda timeout: McpWorld(servers, timeout), servers.offered, servers.close
+    )
 
 
 def task_paths(name: str, dataset: Dataset) -> list[Path]:

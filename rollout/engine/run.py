@@ -36,7 +36,7 @@ from rollout.models.registry import Registry
 from rollout.secrets import redact
 from rollout.worlds.tools.workers import WorkerPool
 
-PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "xllamacpp")
+PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp")
 
 
 class Opened(msgspec.Struct):
@@ -81,8 +81,12 @@ async def open_run(
             log_dir=run_dir / "logs",
         ) as registry,
         worker_pool(config) as pool,
+        contextlib.AsyncExitStack() as held,
     ):
-        plans = [make_plan(name, config.datasets[name], config, registry, pool) for name in names]
+        plans = []
+        for name in names:
+            plans.append(make_plan(name, config.datasets[name], config, registry, pool))
+            held.push_async_callback(plans[-1].close_tools)
         if pool is not None and (problems := await pool.problems()):
             raise ConfigError("\n".join(problem for _, problem in problems))
         files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
