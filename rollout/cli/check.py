@@ -123,6 +123,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
             registry,
             toolset=tools.toolset,
             domain=tools.domain,
+            offered=tools.offered,
             make_world=lambda: tools.make_world(config.timeouts.tool),
             seed_of=lambda task: 0,
         )

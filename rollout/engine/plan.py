@@ -155,6 +155,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         registry,
         toolset=tools.toolset,
         domain=tools.domain,
+        offered=tools.offered,
         make_world=lambda: tools.make_world(timeout),
         seed_of=lambda task: world_seed(seed, name, task.id),
     )

@@ -167,10 +167,16 @@ async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[li
         Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry,
         worker_pool(config) as pool,
     ):
-        scorings = [DatasetScoring(name, config.datasets[name], config, registry, pool) for name in names]
-        if pool is not None and (problems := await pool.problems()):
-            raise ConfigError("\n".join(problem for _, problem in problems))
-        yield scorings
+        scorings: list[DatasetScoring] = []
+        try:
+            for name in names:
+                scorings.append(DatasetScoring(name, config.datasets[name], config, registry, pool))
+            if pool is not None and (problems := await pool.problems()):
+                raise ConfigError("\n".join(problem for _, problem in problems))
+            yield scorings
+        finally:
+            for scoring in scorings:
+                await scoring.tools.close()
 
 
 class DatasetScoring:
@@ -193,6 +199,7 @@ class DatasetScoring:
             registry,
             toolset=self.tools.toolset,
             domain=self.tools.domain,
+            offered=self.tools.offered,
             make_world=self.make_world,
             seed_of=self.seed_of,
         )
@@ -207,8 +214,7 @@ class DatasetScoring:
 
     def read_task(self, place: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
-        domain = self.tools.domain
-        return with_offered_names(self.tasks.read(place), domain.offered if domain is not None else None)
+        return with_offered_names(self.tasks.read(place), self.tools.offered)
 
     async def score(self, recorded: Recorded) -> Rescored:
         """Score a trajectory that is on record."""

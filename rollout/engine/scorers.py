@@ -17,7 +17,7 @@ from rollout.scoring.communicate import CommunicateScorer
 from rollout.scoring.milestones import MilestoneScorer, MinefieldScorer
 from rollout.scoring.panel import Panel
 from rollout.scoring.reference import References
-from rollout.scoring.rules import RuleBook, load_rules
+from rollout.scoring.rules import NO_RULES, RuleBook, load_rules
 from rollout.scoring.scorer import Scorer
 from rollout.scoring.state import StateScorer
 from rollout.tasks.task import Task
@@ -33,6 +33,7 @@ def make_panel(
     *,
     toolset: Toolset,
     domain: Domain | None,
+    offered: Callable[[str], str | None] | None,
     make_world: WorldFactory,
     seed_of: Callable[[Task], int],
 ) -> Panel:
@@ -48,7 +49,7 @@ def make_panel(
             judge = registry.model(settings.judge)
             judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
         references = References(make_world, seed_of)
-        rules = domain_rules(domain)
+        rules = make_rules(domain, offered)
         scorers += [
             StateScorer(references, rules),
             ActionScorer(toolset, references, rules),
@@ -69,9 +70,9 @@ def make_panel(
     return panel
 
 
-def domain_rules(domain: Domain | None) -> RuleBook:
-    """What may differ in a domain."""
-    return RuleBook() if domain is None else RuleBook(load_rules(domain.base_path, domain.servers), domain.offered)
+def make_rules(domain: Domain | None, offered: Callable[[str], str | None] | None) -> RuleBook:
+    """What may differ in a dataset's tasks. `offered`: a tool's offered name, by the one that reference actions use."""
+    return RuleBook(NO_RULES if domain is None else load_rules(domain.base_path, domain.servers), offered)
 
 
 def load_scorer(reference: str) -> Scorer:

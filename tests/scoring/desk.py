@@ -208,8 +208,8 @@ class Desk:
         config = Config()
         dataset = Dataset(mcp_domain=domain, base_path=base, scoring=scoring)
         self.tools = load_tools("library", dataset)
-        assert self.tools.domain is not None
-        self.offered: Callable[[str], str | None] = self.tools.domain.offered
+        assert self.tools.offered is not None
+        self.offered: Callable[[str], str | None] = self.tools.offered
         self.panel: Panel = make_panel(
             "library",
             dataset,
@@ -217,6 +217,7 @@ class Desk:
             Registry({}),
             toolset=self.tools.toolset,
             domain=self.tools.domain,
+            offered=self.tools.offered,
             make_world=lambda: self.tools.make_world(10.0),
             seed_of=lambda task: 7,
         )
