@@ -120,7 +120,7 @@ def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
 
     if not tables:
         return
-    console.print(side_by_side("scored again", {name: _cells(table) for name, table in tables.items()}))
+    console.print(side_by_side(console, "scored again", {name: _cells(table) for name, table in tables.items()}))
     console.print(_scorers(tables))
     show_pass_k(console, {name: table.pass_k() for name, table in tables.items()})
     for name, table in tables.items():

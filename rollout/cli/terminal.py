@@ -68,7 +68,7 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     columns = {name: _cells(sums, shows_unscored=shows_unscored) for name, sums in summary.datasets.items()}
     if len(columns) > 1:
         columns["all"] = _cells(summary.total, shows_unscored=shows_unscored)
-    console.print(side_by_side("paused" if paused else "done", columns))
+    console.print(side_by_side(console, "paused" if paused else "done", columns))
     show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
@@ -88,8 +88,9 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     sys.stdout.flush()
 
 
-def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
-    """The same rows for several datasets: few stand side by side, many one below the other; either fits a terminal."""
+def side_by_side(console: Console, title: str, columns: dict[str, dict[str, str]]) -> Table:
+    """The same rows for several datasets, so that they fit the terminal: few datasets stand side by side; many stand
+    one below the other, each in a line of its own or, where that is too wide, in a block."""
     table = Table(title=title, title_justify="left", title_style="bold")
     rows = list(next(iter(columns.values())))
     if len(columns) <= SIDE_BY_SIDE:
@@ -99,16 +100,24 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
         for row in rows:
             table.add_row(row, *(cells[row] for cells in columns.values()))
         return table
-    # What is the same everywhere needs no column, and names fold before figures do.
+    # What is the same everywhere is told once.
     told = [row for row in rows if len({cells[row] for cells in columns.values()}) > 1]
     alike = {row: cells[row] for cells in columns.values() for row in rows if row not in told}
     said = ", ".join(f"{row} {value}" for row, value in alike.items() if value not in NOTHING)
     table.caption, table.caption_justify = (f"everywhere: {said}" if said else None), "left"
     table.add_column("dataset", overflow="fold", min_width=min(NAME_WIDTH, max(map(len, columns))))
-    for row in told:
-        table.add_column(row.replace(" ", "\n"), overflow="fold")
+    widths = [max(len(part) for part in (*row.split(), *(cells[row] for cells in columns.values()))) for row in told]
+    if sum(widths) + 3 * len(told) + NAME_WIDTH + 4 <= console.width:
+        for row in told:
+            table.add_column(row.replace(" ", "\n"), overflow="fold")
+        for name, cells in columns.items():
+            table.add_row(name, *(cells[row] for row in told))
+        return table
+    table.add_column("")
+    table.add_column("")
     for name, cells in columns.items():
-        table.add_row(name, *(cells[row] for row in told))
+        for place, row in enumerate(told):
+            table.add_row("" if place else name, row, cells[row], end_section=row == told[-1])
     return table
 
 
