@@ -38,6 +38,8 @@ class DatasetCheck(msgspec.Struct):
     agent: str = ""
     user: str = "–"
     output: str = ""
+    offers: list[str] = msgspec.field(default_factory=list)
+    """The tools that MCP servers were found to offer: nobody can read them in a file."""
     problems: list[str] = msgspec.field(default_factory=list)
     broken: list[str] = msgspec.field(default_factory=list)
     """Those problems that keep it from being run at all: its servers or its tools."""
@@ -72,6 +74,9 @@ def show_check(console: Console, reports: list[DatasetCheck]) -> int:
     console.print(side_by_side(console, "would run", {report.name: _cells(report) for report in reports}))
     for report in reports:
         console.print(f"{report.name} → {report.output}", highlight=False, markup=False, soft_wrap=True)
+        if report.offers:
+            text = f"{report.name} offers {', '.join(report.offers)}"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
     count = 0
     for report in reports:
         for warning in report.warnings:
@@ -106,6 +111,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
         tools = load_tools(name, dataset, pool)
         report.domain = tools.domain
         report.tools = len(tools.toolset)
+        report.offers = list(tools.toolset.by_name) if dataset.mcpServers else []
         if dataset.agent.system_prompt_file is not None:
             report.policy = str(dataset.agent.system_prompt_file)
             if not dataset.agent.system_prompt_file.is_file():
