@@ -22,7 +22,7 @@ from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
 from rollout.errors import ConfigError, JournalError, ReplayMismatch
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.jsonl import trajectory_id
+from rollout.tasks.source import trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Node, RolloutTree

@@ -106,8 +106,7 @@ class _Played(msgspec.Struct):
 
 def _played(task: Task, messages: Sequence[Message]) -> _Played:
     actions = task.actions or ()
-    opening = sum(1 for message in task.messages if message.role == "user")
-    turn = sum(1 for message in messages if message.role == "user") - max(opening, 1)
+    turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
