@@ -24,6 +24,8 @@ class ToolFault(Exception):
 
     def __init__(self, original: BaseException) -> None:
         super().__init__(f"{type(original).__name__}: {original}")
+        self.text = str(original)
+        """What it said, without its kind."""
 
 
 class ToolThreads:
