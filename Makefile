@@ -28,6 +28,7 @@ test-faults: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
+	$(BIN)/python -m benchmarks.worlds
 
 $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,7 +37,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,export]'
 	touch $@ $(VENV)/.core
 
 clean:

@@ -142,6 +142,46 @@ def _as_text(arguments: Any) -> str:
     return arguments if isinstance(arguments, str) else _encoder.encode(arguments).decode()
 
 
+_read_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_values = msgspec.json.Decoder(dict[str, Any]).decode
+_UNREADABLE = (msgspec.MsgspecError, UnicodeEncodeError, RecursionError)
+
+
+def with_readable_calls(message: Message) -> Message:
+    """The message with every call's arguments a JSON object.
+
+    Servers parse the calls of earlier answers again and refuse the whole conversation over a broken one. So that is
+    sent as `{"malformed_arguments": "<what the model wrote>"}`; the tree keeps the model's own text.
+    """
+    if all(map(_is_object, message.tool_calls)):
+        return message
+    calls = tuple(
+        call if _is_object(call) else ToolCall(call.id, call.name, _encoder.encode(_malformed(call)).decode())
+        for call in message.tool_calls
+    )
+    return msgspec.structs.replace(message, tool_calls=calls)
+
+
+def read_arguments(call: ToolCall) -> JSON:
+    """A call's arguments as an object, by the same rule for a text that is none."""
+    try:
+        return _read_values(call.arguments)
+    except _UNREADABLE:
+        return _malformed(call)
+
+
+def _is_object(call: ToolCall) -> bool:
+    try:
+        _read_object(call.arguments)
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _malformed(call: ToolCall) -> JSON:
+    return {"malformed_arguments": call.arguments}
+
+
 class Toolset:
     """The tools that one agent is offered, with the bytes that say so to a server."""
 

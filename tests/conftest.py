@@ -51,7 +51,7 @@ def write_yaml(path: Path, document: Any) -> Path:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """The trajectories of an output file."""
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 class PauseWhen:

@@ -10,13 +10,9 @@ from __future__ import annotations
 
 import enum
 
-import msgspec
-
-from rollout.messages import Message, ToolCall, encode_message
+from rollout.messages import Message, encode_message, with_readable_calls
 
 LOOSE_PIECES = 64
-_read_arguments = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_encode = msgspec.json.Encoder().encode
 
 
 class ReasoningRule(enum.StrEnum):
@@ -57,7 +53,7 @@ class ContextView:
         elif message.role == "assistant":
             if message.tool_calls:
                 self._called = True
-                message = _with_readable_calls(message)
+                message = with_readable_calls(message)
             if message.reasoning is not None:
                 if self._rule is ReasoningRule.DROP:
                     message = message.without_reasoning()
@@ -83,28 +79,3 @@ class ContextView:
             self.wire[self._first_loose :] = [b",".join(self.wire[self._first_loose :])]
             self._first_loose += 1
             self._offset += loose - 1
-
-
-def _with_readable_calls(message: Message) -> Message:
-    """The message with every call's arguments a JSON object.
-
-    Servers parse the calls of earlier answers again and refuse the whole conversation over a broken one. So that is
-    sent as `{"malformed_arguments": "<what the model wrote>"}`; the tree keeps the model's own text.
-    """
-    if all(map(_is_object, message.tool_calls)):
-        return message
-    calls = tuple(
-        call
-        if _is_object(call)
-        else ToolCall(call.id, call.name, _encode({"malformed_arguments": call.arguments}).decode())
-        for call in message.tool_calls
-    )
-    return msgspec.structs.replace(message, tool_calls=calls)
-
-
-def _is_object(call: ToolCall) -> bool:
-    try:
-        _read_arguments(call.arguments)
-    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
-        return False
-    return True

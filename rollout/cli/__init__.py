@@ -15,6 +15,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
+    "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
+    "export": (
+        "rollout.cli.export:export",
+        "Write trajectories as trainers read them: TRL, ShareGPT, OpenAI, Parquet.",
+    ),
     "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }
 """Each sub-command with where it lives and what `rollout --help` says of it."""

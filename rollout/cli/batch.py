@@ -6,6 +6,7 @@ and hand it to the same engine as `rollout run`, so `--max-workers` is live conv
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +19,25 @@ from rich.table import Table
 from rollout.config import Config, load_registry
 from rollout.engine.blobs import write_atomic
 from rollout.errors import ConfigError, RolloutError
-from rollout.tasks.discovery import Combination, Kind, choose_combinations, list_combinations, resolve_base
+from rollout.tasks.discovery import (
+    Combination,
+    Kind,
+    choose_combinations,
+    find_file,
+    list_combinations,
+    resolve_base,
+)
 from rollout.tasks.jsonl import TaskFile
+from rollout.worlds.tools.domain import read_tool_list
 
 AGENT_MODEL = "openai/deepseek-v3.2-fc"
 USER_MODEL = "openai/gpt-5"
 MODELS_CONFIG = Path("configs/models.yml")
+PREAMBLE = (
+    "Use only arguments that the user gave you or that a tool returned; never make one up. Where one is missing or "
+    "unclear, ask the user, and have them confirm what you understood before you call the tool."
+)
+"""What `rollout single` says before every policy, as the seed's script does in words of its own."""
 
 All = Annotated[bool, typer.Option("--all", help="Everything that is found.")]
 List = Annotated[bool, typer.Option("--list", help="Show what is found, and what is missing for it.")]
@@ -82,10 +96,6 @@ class Batch:
         settings = self.settings
         datasets = {}
         for one in chosen:
-            if not one.servers:
-                raise ConfigError(
-                    f"{one.queries[0]}: its name is made of no known servers in {self.base_path / 'mcp_servers'}"
-                )
             dataset: dict[str, Any] = {
                 "path": [str(path) for path in one.queries],
                 "output_path": str(self.output_dir / f"{one.name}.jsonl"),
@@ -101,6 +111,8 @@ class Batch:
                 "max_steps_per_turn": settings["max_steps_per_turn"],
                 "samples": settings["samples"],
             }
+            if settings.get("preamble"):
+                dataset["agent"]["preamble"] = PREAMBLE
             if one.policy is not None:
                 dataset["policy"] = str(one.policy)
             datasets[one.name.replace("-", "_")] = dataset
@@ -115,43 +127,92 @@ class Batch:
             document["models_config_file"] = str(settings["models_config"])
         return document
 
-    def run(self, chosen: Sequence[Combination], *, resume: bool, quiet: bool, verbose: bool, dry_run: bool) -> int:
-        """Roll these out; returns the exit code."""
-        from rollout.cli.run import run_checked
+    def run(
+        self, chosen: Sequence[Combination], *, is_all: bool, resume: bool, quiet: bool, verbose: bool, dry_run: bool
+    ) -> int:
+        """Roll these out; returns the exit code. Where all are wanted, those that cannot run are left out and told."""
+        from rollout.cli.run import EXIT_FAILED, run_checked
 
+        chosen = self._with_servers(chosen, is_all=is_all)
         document = self.config(chosen)
         registry = document.pop("models_config_file", None)
         config = Config.model_validate(document)
         if registry is not None:
             config = config.model_copy(update={"models": load_registry(Path(registry))})
-        again = " ".join(["rollout", *sys.argv[1:]]) if sys.argv[0].endswith("rollout") else " ".join(sys.argv)
-        names = list(config.datasets)
         config = config.model_copy(update={"verbose": verbose and not quiet})
-        return run_checked(config, names, resume=resume, again=again, no_colors=quiet, dry_run=dry_run)
+        names = list(config.datasets)
+        broken = self._broken(config, names) if is_all and not dry_run else set[str]()
+        again = " ".join(["rollout", *sys.argv[1:]]) if sys.argv[0].endswith("rollout") else " ".join(sys.argv)
+        names = [name for name in names if name not in broken] or names
+        code = run_checked(config, names, resume=resume, again=again, no_colors=quiet, dry_run=dry_run)
+        return code or (EXIT_FAILED if broken else 0)
+
+    def _with_servers(self, chosen: Sequence[Combination], *, is_all: bool) -> list[Combination]:
+        """Those whose names are made of servers that exist. The others are told, or refused where they were named."""
+        from rollout.cli.terminal import show_warning
+
+        for one in chosen:
+            if not one.servers:
+                text = f"{one.queries[0]}: its name is made of no known servers in {self.base_path / 'mcp_servers'}"
+                if not is_all:
+                    raise ConfigError(text)
+                show_warning(f"{one.name} is left out: {text}")
+        return [one for one in chosen if one.servers]
+
+    def _broken(self, config: Config, names: list[str]) -> set[str]:
+        """The domains whose servers or tools cannot be loaded, each said with its reason."""
+        from rollout.cli.check import check_config
+        from rollout.cli.terminal import show_warning
+
+        found = {report.name: report.broken for report in check_config(config, names) if report.broken}
+        for name, reasons in found.items():
+            show_warning(f"{name} is left out: {'; '.join(reasons)}")
+        return set(found)
 
     def write_config(self, chosen: Sequence[Combination], folder: Path) -> Path:
         """Write the configuration down, for review by hand."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"all_{self.kind}_domain.yml"
         text = f"# Made by rollout {self.kind} --generate-configs. Review it, then: rollout run {path}\n"
+        chosen = self._with_servers(chosen, is_all=True)
         path.write_text(text + yaml.safe_dump(self.config(chosen), sort_keys=False, allow_unicode=True))
         return path
 
     def table(self, found: Sequence[Combination], *, verbose: bool) -> Table:
         """What there is, and what is missing."""
         table = Table(title=str(self.base_path), title_justify="left", title_style="bold")
-        columns = ("domain", "servers", "queries", "policy", "missing") + (("files",) if verbose else ())
-        for column in columns:
-            table.add_column(column, overflow="fold", justify="right" if column == "queries" else "left")
-        for one in found:
-            tasks = TaskFile(*one.queries)
-            missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
-            files = ["\n".join(path.name for path in one.queries)] if verbose else []
-            policy = one.policy.name if one.policy is not None else "–"
-            table.add_row(
-                one.name, "\n".join(one.servers) or "?", str(len(tasks)), policy, ", ".join(missing) or "–", *files
-            )
+        rows = [self._row(one, verbose=verbose) for one in found]
+        for column in rows[0] if rows else ("domain",):
+            is_number = column in ("tools", "queries")
+            table.add_column(column, overflow="fold", justify="right" if is_number else "left")
+        for row in rows:
+            table.add_row(*row.values())
         return table
+
+    def _row(self, one: Combination, *, verbose: bool) -> dict[str, str]:
+        tasks = TaskFile(*one.queries)
+        missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
+        row = {"domain": one.name}
+        if self.kind == "cross":
+            row["servers"] = "\n".join(one.servers) or "?"
+        row |= {
+            "tools": str(self._tools(one)),
+            "queries": str(len(tasks)),
+            "policy": "–" if one.policy is None else one.policy.name if verbose else "yes",
+            "database": "–" if not one.servers or "database" in one.missing else "yes",
+            "missing": ", ".join(missing) or "–",
+        }
+        if verbose:
+            row["files"] = "\n".join(path.name for path in one.queries)
+        return row
+
+    def _tools(self, one: Combination) -> int:
+        """How many tools the servers of a combination offer, as far as their lists can be read."""
+        count = 0
+        for server in one.servers:
+            with contextlib.suppress(ConfigError):
+                count += len(read_tool_list(find_file(self.base_path, "tool_lists", f"{server}.json")))
+        return count
 
 
 class Merge:
@@ -230,7 +291,7 @@ def perform(
         if generate_configs:
             console.print(f"wrote {batch.write_config(chosen, config_output_dir)}", highlight=False, soft_wrap=True)
             return 0
-        return batch.run(chosen, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run)
+        return batch.run(chosen, is_all=all_, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run)
     except RolloutError as error:
         show_error(console, error)
         return 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
 from rollout.engine.plan import load_tools, open_tasks
+from rollout.engine.run import worker_pool
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
@@ -20,6 +22,8 @@ from rollout.secrets import redact
 from rollout.suites.find import settle_dataset
 from rollout.suites.suite import Suite
 from rollout.tasks.source import refuse_clashes
+from rollout.worlds.tools.domain import Domain
+from rollout.worlds.tools.workers import WorkerPool
 
 
 class DatasetCheck(msgspec.Struct):
@@ -30,22 +34,37 @@ class DatasetCheck(msgspec.Struct):
     task_paths: list[Path] = msgspec.field(default_factory=list)
     samples: int = 1
     tools: int = 0
+    domain: Domain | None = None
     policy: str = "–"
     agent: str = ""
     user: str = "–"
     output: str = ""
     problems: list[str] = msgspec.field(default_factory=list)
+    broken: list[str] = msgspec.field(default_factory=list)
+    """Those problems that keep it from being run at all: its servers or its tools."""
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
 def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     """Look at everything that a run of these datasets would use. Asks no model and writes nothing."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
-    found = [_check(name, config.datasets[name], config, registry) for name in names]
+    found = asyncio.run(_check_all(config, names, registry))
     by_name = {report.name: report for report in found}
     files = {report.name: (Path(report.output), report.task_paths) for report in found}
     for name, problem in output_problems(files):
         by_name[name].problems.append(f"output_path: {problem}")
+    return found
+
+
+async def _check_all(config: Config, names: list[str], registry: Registry) -> list[DatasetCheck]:
+    async with worker_pool(config) as pool:
+        found = [_check(name, config.datasets[name], config, registry, pool) for name in names]
+        if pool is not None:
+            for domain, problem in await pool.problems():
+                for report in found:
+                    if report.domain is domain:
+                        report.problems.append(problem)
+                        report.broken.append(problem)
     return found
 
 
@@ -79,13 +98,14 @@ def _cells(report: DatasetCheck) -> dict[str, str]:
     }
 
 
-def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> DatasetCheck:
+def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None) -> DatasetCheck:
     report = DatasetCheck(name, agent=dataset.agent.model)
     report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
     suite: Suite | None = None
     has_actions = True
     try:
-        tools = load_tools(name, dataset)
+        tools = load_tools(name, dataset, pool)
+        report.domain = tools.domain
         suite = tools.suite
         dataset = settle_dataset(name, dataset, suite)
         report.tools = len(tools.toolset)
@@ -101,6 +121,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry) -> D
             report.warnings.append("no tools: the agent can only talk (mode positive)")
     except ConfigError as error:
         report.problems.append(str(error))
+        report.broken.append(str(error))
     if suite is not None or dataset.suite is None:
         has_actions = _check_tasks(report, name, dataset, suite)
     _check_models(report, dataset, config, registry)

@@ -32,6 +32,9 @@ def single(
     agent_temperature: b.AgentTemperature = 0.7,
     user_temperature: b.UserTemperature = 1.0,
     no_thinking: b.NoThinking = False,
+    preamble: Annotated[
+        bool, typer.Option("--preamble/--no-preamble", help="Tell the agent first not to make up arguments.")
+    ] = True,
     max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all domains.")] = 8,
     samples: b.Samples = 1,
     seed: b.Seed = 0,

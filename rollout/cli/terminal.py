@@ -27,6 +27,11 @@ def make_console(no_colors: bool = False) -> Console:
     return Console(no_color=True, force_terminal=False) if no_colors else Console()
 
 
+def show_warning(text: str) -> None:
+    """Something that a person should know and that stops nothing, on standard error."""
+    Console(stderr=True).print(Text.assemble(("warning ", "yellow"), redact(text)), soft_wrap=True, highlight=False)
+
+
 def show_error(console: Console, error: RolloutError) -> None:
     """One error, in words, on standard error."""
     stderr = Console(stderr=True, no_color=console.no_color)

@@ -105,6 +105,17 @@ class LocalModel(Section):
     """Tokens that one conversation may have."""
 
 
+class MockServers(Section):
+    """Where the Python classes of mock domains run."""
+
+    isolation: Literal["process", "none"] = "process"
+    """process: in worker processes, without our environment, network and files. none: in this one, for trusted code."""
+    processes: int = Field(1, ge=1)
+    """Worker processes, each for many conversations. More are started while calls are slow."""
+    memory_mb: int = Field(2048, ge=128)
+    """What one worker process may use; a call that wants more is an error observation."""
+
+
 class SamplingKeys(Section):
     """Sampling parameters that agent and user share. None leaves a parameter to the server."""
 
@@ -145,6 +156,8 @@ class Agent(SamplingKeys):
     """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Class`."""
     system_prompt_file: Path | None = None
     """Instead of the domain's policy."""
+    preamble: str | None = None
+    """Put before the policy or the prompt file, with an empty line between them."""
     tool_choice: str | None = None
     """Sent as it is: auto, required, none."""
     parallel_tool_calls: bool | None = None
@@ -311,6 +324,8 @@ class Config(Section):
     """A file with more of the registry, under `models:`."""
     local: LocalModel = LocalModel()
     """How the server of `local/…` models is started."""
+    mock_servers: MockServers = MockServers()
+    """Where the Python classes of mock domains run."""
     datasets: dict[str, Dataset] = {}
     """What to roll out, by name."""
     auto_discover: AutoDiscover | None = None

@@ -16,9 +16,14 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 def write_blob(run_dir: Path, data: bytes) -> str:
     """Keep a large text under its hash, once. Returns the name."""
-    name = hashlib.sha256(data).hexdigest()[:16]
+    name = name_of(data)
     path = run_dir / "blobs" / f"{name}.json"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
     return name
+
+
+def name_of(data: bytes) -> str:
+    """The name under which a blob is kept."""
+    return hashlib.sha256(data).hexdigest()[:16]

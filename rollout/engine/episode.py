@@ -420,7 +420,7 @@ class Episode:
             "exact": count.generations > 0 and count.is_exact,
             "group": self._task.id,
             "branch": {"number": self._number, "reason": "init"},
-            "prompt": self._prompt_name(self._offers[0][1]),
+            "prompt": self._prompt_name(self._tools),
             "timings": {
                 "seconds": round(time.perf_counter() - self._started, 3),
                 "model_seconds": round(count.model_seconds, 3),

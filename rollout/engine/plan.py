@@ -35,7 +35,9 @@ from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import load_suite, settle_dataset
 from rollout.suites.suite import Suite
+from rollout.tasks.discovery import find_queries, known_servers
 from rollout.tasks.jsonl import TaskFile
+from rollout.tasks.naming import split_fused
 from rollout.tasks.source import Tasks, refuse_clashes, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
@@ -43,6 +45,7 @@ from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
 from rollout.worlds.tools.mock import MockServers, MockWorld
+from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
 from rollout.worlds.world import World
 
 MakeUser = Callable[[Task, int, World], User]
@@ -124,9 +127,12 @@ class Plan:
         return self.toolset if self.offer is None else self.offer(task, turn)
 
 
-def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry) -> Plan:
-    """Wire one dataset together. Raises ConfigError with file and key where something is wrong."""
-    tools = load_tools(name, dataset)
+def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None = None) -> Plan:
+    """Wire one dataset together. Raises ConfigError with file and key where something is wrong.
+
+    Mock servers run in `pool`; without one, in this process.
+    """
+    tools = load_tools(name, dataset, pool)
     suite = tools.suite
     dataset = settle_dataset(name, dataset, suite)
     tasks = open_tasks(name, dataset, suite)
@@ -261,14 +267,18 @@ class DatasetTools:
     suite: Suite | None = None
 
 
-def load_tools(name: str, dataset: Dataset) -> DatasetTools:
-    """The tools that a dataset names: a suite's, a domain's, Python functions, or none."""
+def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
+    """The tools that a dataset names: a suite's, a domain's (which runs in `pool`, or here without one), functions, or
+    none."""
     if dataset.suite is not None:
         suite = load_suite(name, dataset)
         return DatasetTools(suite.toolset, None, suite.make_world, suite)
     if dataset.mcp_domain is not None:
-        base = dataset.base_path or SHIPPED / "single_domain"
+        base = dataset.base_path or _shipped(dataset.mcp_domain)
         domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
+        if pool is not None:
+            number = pool.add(domain)
+            return DatasetTools(domain.toolset, domain, lambda timeout: WorkerWorld(pool, domain, number, timeout))
         servers = MockServers(domain)
         return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout))
     for reference in dataset.tools:
@@ -298,7 +308,15 @@ def task_paths(name: str, dataset: Dataset) -> list[Path]:
         return dataset.path
     if dataset.mcp_domain is None:
         raise ConfigError(f"datasets.{name}.path: missing; expected a JSONL file of tasks")
-    return [(dataset.base_path or SHIPPED / "single_domain") / "queries" / f"{dataset.mcp_domain}.jsonl"]
+    base = dataset.base_path or _shipped(dataset.mcp_domain)
+    servers = split_fused(dataset.mcp_domain, known_servers(base)) or []
+    return [find_queries(base, servers) or base / "queries" / f"{dataset.mcp_domain}.jsonl"]
+
+
+def _shipped(domain: str) -> Path:
+    """The folder of the shipped examples that has a domain, single or fused."""
+    servers = split_fused(domain, known_servers(SHIPPED / "single_domain")) or []
+    return SHIPPED / ("cross_domain" if len(servers) > 1 else "single_domain")
 
 
 def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:
@@ -362,13 +380,16 @@ def _bare_user_maker(
 
 def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | None:
     path = dataset.agent.system_prompt_file
-    if path is None:
-        source = tools.suite or tools.domain
-        return source.policy if source is not None else None
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
+    source = tools.suite or tools.domain
+    text = source.policy if source is not None else None
+    if path is not None:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
+    if dataset.agent.preamble is None:
+        return text
+    return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"
 
 
 def _secret(value: Any) -> str | None:

@@ -34,6 +34,7 @@ from rollout.engine.summary import Summary, summarize
 from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry
 from rollout.secrets import redact
+from rollout.worlds.tools.workers import WorkerPool
 
 PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "xllamacpp")
 
@@ -71,14 +72,19 @@ async def open_run(
     """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after."""
     names = list(config.datasets) if datasets is None else list(datasets)
     moved: list[tuple[Path, Path]] = []
-    async with Registry(
-        config.models,
-        timeouts=config.timeouts,
-        retries=config.retries,
-        local=config.local,
-        log_dir=run_dir / "logs",
-    ) as registry:
-        plans = [make_plan(name, config.datasets[name], config, registry) for name in names]
+    async with (
+        Registry(
+            config.models,
+            timeouts=config.timeouts,
+            retries=config.retries,
+            local=config.local,
+            log_dir=run_dir / "logs",
+        ) as registry,
+        worker_pool(config) as pool,
+    ):
+        plans = [make_plan(name, config.datasets[name], config, registry, pool) for name in names]
+        if pool is not None and (problems := await pool.problems()):
+            raise ConfigError("\n".join(problem for _, problem in problems))
         files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
         for name, problem in output_problems(files):
             raise ConfigError(f"datasets.{name}.output_path: {problem}")
@@ -108,6 +114,19 @@ async def open_run(
             opened.summary = finish_files(journal, plans, run_dir)
         finally:
             await journal.close()
+
+
+@contextlib.asynccontextmanager
+async def worker_pool(config: Config) -> AsyncIterator[WorkerPool | None]:
+    """The processes for mock servers, as the configuration has it; None where they run in this one."""
+    if config.mock_servers.isolation == "none":
+        yield None
+        return
+    pool = WorkerPool(processes=config.mock_servers.processes, memory_mb=config.mock_servers.memory_mb)
+    try:
+        yield pool
+    finally:
+        await pool.close()
 
 
 def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:

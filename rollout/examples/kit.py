@@ -2,20 +2,22 @@
 
 A server file brings the domain: a subclass of `Tools` whose methods are the tools, an explicit table of them made by
 `tool_table`, and a subclass of `Server` that names its tables and passes its own `__file__`, because the database is
-found from there. The tables are JSON files, read once for a server. Every session sees them through its own
-`SessionTables`, which lends the server's rows for reading and copies a table only when somebody may write to it, so
-that opening a session is cheap and no session sees another's changes. A tool either answers, or raises `Refusal`,
+found from there. The tables are JSON files, read once for a server; every session has a deep copy of them, which the
+engine's tables make cheap: rows are copied when somebody may write to them. A tool either answers, or raises `Refusal`,
 which `invoke` turns into `{"error": …}`; a tool that writes first checks everything, then returns a `preview` unless
 `confirm` is true, and only then writes. This module makes no ids and reads no clock: the engine puts seeded ones into
 the globals of the server file, so they must be asked there.
 """
 
+import copy
 import inspect
-import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
+
+from rollout.worlds.tools.reading import load_json
+from rollout.worlds.tools.tables import SharedTable
 
 Row = dict[str, Any]
 
@@ -25,54 +27,6 @@ _KINDS = {str: "a string", int: "an integer", float: "a number", bool: "true or 
 
 class Refusal(Exception):
     """Why a call is not carried out. The text goes to the caller."""
-
-
-class SessionTables(dict[str, list[Row]]):
-    """One session's tables. Whatever hands out rows that could be changed copies that table first.
-
-    Rows are flat, so copying them one level deep is enough. An encoder that reads a dict directly sees every table as
-    well: those not copied yet are the server's own.
-    """
-
-    def __init__(self, shared: dict[str, list[Row]]) -> None:
-        super().__init__(shared)
-        self._own: set[str] = set()
-
-    def peek(self, table: str) -> list[Row]:
-        """The rows for reading only; nothing is copied."""
-        return super().__getitem__(table)
-
-    def __getitem__(self, table: str) -> list[Row]:
-        if table not in self._own:
-            super().__setitem__(table, [dict(row) for row in self.peek(table)])
-            self._own.add(table)
-        return self.peek(table)
-
-    def __iter__(self) -> Iterator[str]:
-        return super().__iter__()  # overridden because `dict(tables)` otherwise goes around `__getitem__`
-
-    def get(self, table: str, default: Any = None) -> Any:
-        return self[table] if table in self.keys() else default
-
-    def items(self) -> Any:
-        return {table: self[table] for table in self}.items()
-
-    def values(self) -> Any:
-        return {table: self[table] for table in self}.values()
-
-    def copy(self) -> "SessionTables":
-        """An independent twin, which shares only what neither has touched."""
-        twin = SessionTables({table: self.peek(table) for table in self})
-        for table in self._own:
-            twin[table] = [dict(row) for row in self.peek(table)]
-        return twin
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "SessionTables":
-        return self.copy()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled as a plain dict, which a session takes as well: what was saved outlives this class."""
-        return dict, ({table: self.peek(table) for table in self},)
 
 
 @dataclass
@@ -157,9 +111,9 @@ class Tools:
     # Reading the records. Rows that come from here may be shared between sessions: never change them.
 
     def _rows(self, table: str) -> list[Row]:
-        """All rows of a table. A session that was restored from a pickle owns a plain dict."""
-        tables = self.session.databases
-        return tables.peek(table) if isinstance(tables, SessionTables) else tables[table]
+        """All rows of a table, for reading only."""
+        rows = self.session.databases[table]
+        return [*rows.peek()] if isinstance(rows, SharedTable) else rows
 
     def _find(self, table: str, row_id: str) -> Row:
         key = f"{table.lower()}_id"
@@ -232,7 +186,7 @@ class Server:
     def _get_session(self, session_id: str) -> SessionContext:
         session = self._sessions.get(session_id)
         if session is None:
-            session = self._sessions[session_id] = SessionContext(session_id, SessionTables(self._tables))
+            session = self._sessions[session_id] = SessionContext(session_id, copy.deepcopy(self._tables))
         return session
 
     def close_session(self, session_id: str) -> None:
@@ -260,4 +214,8 @@ def load_tables(server_file: Path, domain_name: str, names: TableNames) -> dict[
     fused = root / "entities" / domain_name
     folders = dict.fromkeys(names.entities, fused if fused.is_dir() else root / "entities")
     folders |= dict.fromkeys(names.relationships, root / "relationships" / domain_name)
-    return {name: json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name, folder in folders.items()}
+    tables = {}
+    for name, folder in folders.items():
+        with (folder / f"{name}.json").open(encoding="utf-8") as file:
+            tables[name] = load_json(file)
+    return tables

@@ -79,8 +79,17 @@ def fused_database(base_path: Path, servers: Sequence[str]) -> str | None:
 
 def find_policy(base_path: Path, servers: Sequence[str], policy_dir: Path | None = None) -> Path | None:
     """The policy of a set of servers: `A_B.md` is also found as `B_A.md`."""
+    return _in_any_order(policy_dir or base_path / "policies", servers, ".md")
+
+
+def find_queries(base_path: Path, servers: Sequence[str]) -> Path | None:
+    """The queries of a set of servers, under its name in any order."""
+    return _in_any_order(base_path / "queries", servers, ".jsonl")
+
+
+def _in_any_order(folder: Path, servers: Sequence[str], suffix: str) -> Path | None:
     for order in itertools.permutations(servers):
-        path = (policy_dir or base_path / "policies") / f"{'_'.join(order)}.md"
+        path = folder / f"{'_'.join(order)}{suffix}"
         if path.is_file():
             return path
     return None

@@ -14,7 +14,7 @@ encode_row = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 
 def table_change(before: Iterable[Row], after: Iterable[Row]) -> TableChange:
-    """The rows that are on one side only; a row that is there twice counts twice."""
+    """The rows that are on one side only, sorted by value; a row that is there twice counts twice."""
     old, new = Counter(map(encode_row, before)), Counter(map(encode_row, after))
     return TableChange(_rows(new - old), _rows(old - new))
 
@@ -39,4 +39,4 @@ def changes_between(one: Changes, other: Changes) -> Changes:
 
 
 def _rows(counted: Counter[bytes]) -> tuple[Row, ...]:
-    return tuple(msgspec.json.decode(row) for row in counted.elements())
+    return tuple(msgspec.json.decode(row) for row in sorted(counted.elements()))

@@ -24,8 +24,7 @@ class ToolFault(Exception):
 
     def __init__(self, original: BaseException) -> None:
         super().__init__(f"{type(original).__name__}: {original}")
-        self.text = str(original)
-        """What it said, without its kind."""
+        self.original = original
 
 
 class ToolThreads:

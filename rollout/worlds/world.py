@@ -60,7 +60,7 @@ class World(Protocol):
         """Become the state of a snapshot made by a world of the same kind and task."""
         ...
 
-    def state_key(self) -> str:
+    async def state_key(self) -> str:
         """A stable hash of the state: equal states, equal keys, in every process."""
         ...
 

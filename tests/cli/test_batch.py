@@ -76,13 +76,19 @@ def datasets(tmp_path: Path) -> Path:
     return root
 
 
+def sent(line: dict[str, Any]) -> Any:
+    """System prompt and tools as they were sent."""
+    return json.loads((Path("out/run/blobs") / f"{line['metadata']['prompt']}.json").read_text())
+
+
 def test_single_list_shows_domains_and_what_is_missing(datasets: Path) -> None:
     done = rollout("single", "--list", "--base-path", str(datasets))
     assert done.returncode == 0, done.stderr
     rows = {line.split("│")[1].strip(): line for line in done.stdout.splitlines() if line.startswith("│")}
     assert set(rows) == {"LibraryDesk", "LeaseDepot", "HRPortal"}
-    assert "policy" in rows["HRPortal"].split("│")[5]
-    assert rows["LibraryDesk"].split("│")[3].strip() == "2"
+    cells = {name: [cell.strip() for cell in row.split("│")[1:-1]] for name, row in rows.items()}
+    assert cells["HRPortal"][3:] == ["–", "yes", "policy"]
+    assert cells["LibraryDesk"][1:] == ["2", "2", "yes", "yes", "–"], "tools, queries, policy, database, missing"
 
 
 def test_all_single_domains_run_in_one_run(datasets: Path) -> None:
@@ -93,8 +99,33 @@ def test_all_single_domains_run_in_one_run(datasets: Path) -> None:
     for server in ("LibraryDesk", "LeaseDepot", "HRPortal"):
         lines = read_lines(Path("out") / f"{server}.jsonl")
         assert [line["success"] for line in lines] == [True, True]
+        assert "never make one up" in sent(lines[0])["system"], "the preamble is in what the model saw"
     again = rollout("single", "--all", *ORACLE, "--base-path", str(datasets), "--output-dir", "out")
     assert "6 of 6 trajectories are finished" in again.stdout
+
+
+@pytest.mark.parametrize(
+    ("code", "told", "failed"),
+    [
+        ("raise OSError('bad day')", "HRPortal is left out: ", 0),
+        (SERVER.format(name="HRPortal").replace("):\n", "):\n        raise OSError('bad day')\n", 1), "", 2),
+    ],
+)
+def test_broken_server_costs_its_own_domain_only(datasets: Path, code: str, told: str, failed: int) -> None:
+    (datasets / "single_domain" / "mcp_servers" / "HRPortal.py").write_text(code)
+    queries = datasets / "single_domain" / "queries"
+    with (queries / "LeaseDepot.jsonl").open("a") as file:
+        file.write("{not json\n")
+    (queries / "Nobody.jsonl").write_text(query("x", "add"))
+    done = rollout("single", "--all", *ORACLE, "--base-path", str(datasets), "--output-dir", "out")
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Nobody is left out" in done.stderr
+    for server in ("LibraryDesk", "LeaseDepot"):
+        assert [line["success"] for line in read_lines(Path("out") / f"{server}.jsonl")] == [True, True]
+    lines = Path("out/run/failed.jsonl").read_text().splitlines()
+    assert len(lines) == failed
+    assert all("bad day" in line for line in lines)
 
 
 def test_cross_combination_is_a_set_and_its_parts_may_stand_in_any_order(datasets: Path) -> None:
@@ -106,9 +137,8 @@ def test_cross_combination_is_a_set_and_its_parts_may_stand_in_any_order(dataset
     results = [json.loads(message["content"]) for message in line["messages"] if message["role"] == "tool"]
     assert {result["server"] for result in results} == {"LibraryDesk", "LeaseDepot"}
     assert {result["domain"] for result in results} == {"LeaseDepot_LibraryDesk"}, "the database's own order"
-    blob = json.loads((Path("out/run/blobs") / f"{line['metadata']['prompt']}.json").read_text())
-    assert blob["system"] == "Policy of both."
-    names = {entry["function"]["name"] for entry in blob["tools"]}
+    assert sent(line)["system"] == "Policy of both."
+    names = {entry["function"]["name"] for entry in sent(line)["tools"]}
     called = {call["function"]["name"] for message in line["messages"] for call in message.get("tool_calls", [])}
     assert len(names) == 4, "shared initials, and no tool lost"
     assert called <= names

@@ -17,6 +17,7 @@ from rollout.config.docs import SECTIONS, describe
 from rollout.config.schema import Agent, Config
 from rollout.models.builtin import ERRORS
 from rollout.models.stub import FAULT_KINDS, load_script
+from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.stop import StopReason, status_of
 
 ROOT = Path(__file__).parents[2]
@@ -33,30 +34,33 @@ def blocks(language: str) -> list[tuple[str, str]]:
     ]
 
 
-def commands() -> list[tuple[str, str]]:
-    return [(page, line) for page, body in blocks("bash") for line in body.splitlines() if line and line[0] != "#"]
+def command_blocks() -> list[tuple[str, list[str]]]:
+    """Commands that stand together are run together, one after the other in the same folder."""
+    split = [(page, [line for line in body.splitlines() if line and line[0] != "#"]) for page, body in blocks("bash")]
+    return [(page, lines) for page, lines in split if lines]
 
 
-@pytest.mark.parametrize(("page", "command"), commands())
-def test_every_command_of_the_docs_runs(page: str, command: str, tmp_path: Path) -> None:
-    program, *arguments = command.split()
-    if program == "make":
-        makefile = (ROOT / "Makefile").read_text()
-        assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in arguments), command
-        return
-    assert program == "rollout", f"{page}: {command}: only rollout and make are run by this test"
+@pytest.mark.parametrize(("page", "commands"), command_blocks())
+def test_every_command_of_the_docs_runs(page: str, commands: list[str], tmp_path: Path) -> None:
     shutil.copytree(ROOT / "configs", tmp_path / "configs")
     (tmp_path / "rollout").symlink_to(ROOT / "rollout")
-    done = subprocess.run(
-        [sys.executable, "-c", "from rollout.cli import main; main()", *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"
+    for command in commands:
+        program, *arguments = command.split()
+        if program == "make":
+            makefile = (ROOT / "Makefile").read_text()
+            assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in arguments), command
+            continue
+        assert program == "rollout", f"{page}: {command}: only rollout and make are run by this test"
+        done = subprocess.run(
+            [sys.executable, "-c", "from rollout.cli import main; main()", *arguments],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "120"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"
 
 
 def test_configuration_page_is_what_the_schema_says() -> None:
@@ -100,6 +104,11 @@ def test_names_of_faults_errors_and_marks_are_all_documented() -> None:
     assert all(f"`{error}`" in models for error in ERRORS)
     marks = [faults.CONFIRMED_AND_LEFT, faults.TOLD_UNKNOWN, faults.SPOKE_AS_ASSISTANT, faults.REPEATED]
     assert all(f"`{mark}`" in users for mark in marks)
+
+
+def test_every_format_of_an_export_is_documented() -> None:
+    page = (ROOT / "docs" / "labels-and-exports.md").read_text()
+    assert all(f"\n### `{name}`\n" in page for name in BUILT_IN)
 
 
 def test_links_between_pages_lead_somewhere() -> None:

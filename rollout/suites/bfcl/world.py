@@ -106,7 +106,7 @@ class BfclWorld:
         except TimeoutError:
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
         except ToolFault as error:
-            return _result(call, f"Error during execution: {error.text}", "crash")
+            return _result(call, f"Error during execution: {error.original}", "crash")
         text, is_refusal = value
         return _result(call, text, "tool" if is_refusal else None)
 

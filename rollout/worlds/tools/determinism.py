@@ -1,4 +1,4 @@
-"""Clock, uuids and randomness of mock servers, from the episode's seed.
+"""Clock, uuids, randomness and tables of mock servers: from the episode's seed, and shared until written to.
 
 A mock server is a plain Python module that calls `uuid.uuid4()` or `datetime.now()` as it likes. When we load it, we
 put stand-ins into *its* globals (nobody else's): they ask the world whose call is running, by a context variable. So
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import contextvars
 import datetime as real_datetime
+import json as real_json
 import random as real_random
+import sys
 import time as real_time
 import types
 import uuid as real_uuid
 from typing import Any
+
+from rollout.worlds.tools.reading import load_json, loads_json
 
 EASTERN = real_datetime.timezone(real_datetime.timedelta(hours=-5))
 NOW = real_datetime.datetime(2025, 1, 23, 15, 0, 0, tzinfo=EASTERN)
@@ -90,6 +94,9 @@ _STAND_INS: list[tuple[Any, Any]] = [
     (real_random, _RandomModule("random")),
     (real_time, _Module(real_time, time=_timestamp)),
     (real_time.time, _timestamp),
+    (real_json, _Module(real_json, load=load_json, loads=loads_json)),
+    (real_json.load, load_json),
+    (real_json.loads, loads_json),
     (real_datetime, _Module(real_datetime, datetime=_FixedDatetime, date=_FixedDate)),
     (real_datetime.datetime, _FixedDatetime),
     (real_datetime.date, _FixedDate),
@@ -117,3 +124,10 @@ def make_deterministic(module: types.ModuleType) -> None:
             if value is real or (callable(value) and callable(real) and value == real):
                 names[name] = stand_in
                 break
+
+
+def install_stand_ins() -> None:
+    """Replace them for every module that is imported from now on: for a process in which only mock servers run."""
+    for real, stand_in in _STAND_INS:
+        if isinstance(real, types.ModuleType):
+            sys.modules[real.__name__] = stand_in

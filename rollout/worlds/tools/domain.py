@@ -1,16 +1,14 @@
 """A tool domain on disk, in the seed's layout: servers, tool lists, policy, database.
 
-A `Domain` is what all episodes of a dataset share and none of them changes: the server classes, the tools as they are
-offered, the policy. It is loaded once; everything that can be wrong with it is found then, with the file's name.
+A `Domain` is what all episodes of a dataset share and none of them changes: where the servers are, the tools as they
+are offered, the policy. It is loaded once; what can be wrong with it is found then, with the file's name. None of the
+servers' code runs here: that is for `rollout.worlds.tools.host`, in a process of its own or in this one.
 """
 
 from __future__ import annotations
 
-import sys
-import types
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -18,7 +16,7 @@ from rollout.errors import ConfigError
 from rollout.messages import Toolset, ToolSpec
 from rollout.tasks.discovery import find_file, find_policy, fused_database, known_servers
 from rollout.tasks.naming import match_server, offered_name, prefixes, split_fused
-from rollout.worlds.tools.determinism import make_deterministic
+from rollout.worlds.tools.host import ServerFile
 
 SHIPPED = Path(__file__).parents[2] / "examples" / "datasets"
 
@@ -39,22 +37,9 @@ class Domain:
         self.servers = tuple(servers)
         self.policy = policy
         fused = fused_database(base_path, self.servers)
-        self.database_names = {server: fused or server for server in self.servers}
-        """What each server's class is given: the folder of its tables."""
-        self._paths = {server: find_file(base_path, "mcp_servers", f"{server}.py") for server in self.servers}
-        # A server finds its tables from where it lies; tables of the whole combination lie below `base_path`.
-        self._places = {
-            server: base_path / "mcp_servers" / f"{server}.py" if fused else path
-            for server, path in self._paths.items()
-        }
-        self._code = {server: _compile(path) for server, path in self._paths.items()}
-        self.classes = {server: self.load_afresh(server) for server in self.servers}
+        self.files = tuple(_server_file(base_path, server, fused) for server in self.servers)
         self.routes: dict[str, Route] = {}
         self.toolset = self._offer()
-
-    def load_afresh(self, server: str) -> type[Any]:
-        """The server's class, from a module that nobody else has."""
-        return _load_class(self._places[server], server, self._code[server])
 
     def _offer(self) -> Toolset:
         short = prefixes(self.servers) if len(self.servers) > 1 else {}
@@ -108,7 +93,7 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
         servers = found
     name = mcp_domain or "_".join(servers)
     policy_file = policy or find_policy(base_path, servers)
-    text = _read_text(policy_file) if policy_file is not None else None
+    text = read_policy(policy_file) if policy_file is not None else None
     return Domain(name, base_path, list(dict.fromkeys(servers)), text)
 
 
@@ -123,7 +108,8 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
         raise ConfigError(f"{path}: not a list of tools ({error}); expected [{{'type': 'function', …}}]") from error
 
 
-def _read_text(path: Path) -> str:
+def read_policy(path: Path) -> str:
+    """The text of a policy."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -132,29 +118,15 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path}: the policy is not UTF-8 text: {error.reason}") from error
 
 
-def _load_class(path: Path, server: str, code: types.CodeType) -> type[Any]:
-    """The server's class out of a module of its own. Nothing is written beside the file, and nothing is shared."""
-    module = types.ModuleType(f"mcp_servers.{server}")
-    module.__file__ = str(path)
-    # dataclasses look their module up by name while the class body runs.
-    sys.modules[module.__name__] = module
+def _server_file(base_path: Path, server: str, fused: str | None) -> ServerFile:
+    """Where a server is. What can be said about its code without running it is said here."""
+    path = find_file(base_path, "mcp_servers", f"{server}.py")
     try:
-        exec(code, module.__dict__)
-    except (Exception, SystemExit) as error:
-        raise ConfigError(f"{path}: failed while loading: {type(error).__name__}: {error}") from error
-    make_deterministic(module)
-    found = getattr(module, f"{server}Server", None)
-    if not isinstance(found, type):
-        raise ConfigError(f"{path}: has no class {server}Server")
-    if not callable(getattr(found, "invoke", None)):
-        raise ConfigError(f"{path}: {server}Server has no method invoke(session_id, tool_name, **arguments)")
-    return found
-
-
-def _compile(path: Path) -> types.CodeType:
-    try:
-        return compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
+        compile(path.read_bytes(), str(path), "exec", dont_inherit=True)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (SyntaxError, ValueError) as error:
         raise ConfigError(f"{path}: is not valid Python: {error}") from error
+    # A server finds its tables from where it lies, and those of a whole combination lie below `base_path`.
+    place = base_path / "mcp_servers" / f"{server}.py" if fused else path
+    return ServerFile(server, str(path), str(place.resolve()), fused or server)

@@ -23,12 +23,12 @@ class EmptyWorld:
         return [failed_result(call.call_id, "tool", f"{call.name} is not available") for call in calls]
 
     async def snapshot(self) -> Snapshot | None:
-        return Snapshot(b"", self.state_key())
+        return Snapshot(b"", await self.state_key())
 
     async def restore(self, snapshot: Snapshot) -> None:
         """There is no state."""
 
-    def state_key(self) -> str:
+    async def state_key(self) -> str:
         return "empty"
 
     async def close(self) -> None:

@@ -89,7 +89,7 @@ class FunctionWorld:
     async def restore(self, snapshot: Snapshot) -> None:
         raise WorldError("a world of functions has no snapshots to restore")
 
-    def state_key(self) -> str:
+    async def state_key(self) -> str:
         return self._history.hexdigest()
 
     async def close(self) -> None:

@@ -1,0 +1,247 @@
+"""`rollout export`, and the seed's `add_key.py`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollout.cli.label import Runs
+
+if TYPE_CHECKING:
+    from rollout.trajectories.selection import Selection
+
+RESULT_FILES = (
+    Path("./mt_single_domain_tool_call_thinking.jsonl"),
+    Path("./mt_cross_domain_tool_call_thinking.jsonl"),
+)
+
+Statuses = Annotated[
+    list[str] | None,
+    typer.Option("--status", metavar="STATUS", help="Only these. Default: completed and truncated. May be repeated."),
+]
+Success = Annotated[
+    bool | None, typer.Option("--success/--failed", help="Only those that succeeded, or only those that did not.")
+]
+StopReasons = Annotated[
+    list[str] | None, typer.Option("--stop-reason", metavar="REASON", help="Only these. May be repeated.")
+]
+MinScores = Annotated[
+    list[str] | None,
+    typer.Option("--min-score", metavar="NAME=VALUE", help="Only with at least this score. May be repeated."),
+]
+WithMarks = Annotated[
+    list[str] | None, typer.Option("--with-mark", metavar="MARK", help="Only with this mark. May be repeated.")
+]
+WithoutMarks = Annotated[
+    list[str] | None, typer.Option("--without-mark", metavar="MARK", help="Only without it. May be repeated.")
+]
+PerTurn = Annotated[
+    bool, typer.Option("--per-turn", help="One record for each turn, its context as the model was sent it.")
+]
+DropReasoning = Annotated[bool, typer.Option("--drop-reasoning", help="Write no reasoning.")]
+Split = Annotated[
+    str | None, typer.Option(metavar="NAME=SHARE,…", help="Several files, by task: train=0.9,validation=0.1.")
+]
+SplitSeed = Annotated[int, typer.Option(min=0, help="Another seed, another split.")]
+Fields = Annotated[
+    list[str] | None,
+    typer.Option("--field", metavar="KEY=VALUE", help="Put this into every record (JSON, else text). May be repeated."),
+]
+
+
+def export(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
+    ],
+    format_: Annotated[
+        str,
+        typer.Option("--format", "-f", help="add_key, openai, sharegpt, trl, parquet, or your own as module:Name."),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="OUT", help="What is written. Default: named as the format."),
+    ] = None,
+    status: Statuses = None,
+    success: Success = None,
+    stop_reason: StopReasons = None,
+    min_score: MinScores = None,
+    with_mark: WithMarks = None,
+    without_mark: WithoutMarks = None,
+    split: Split = None,
+    split_seed: SplitSeed = 0,
+    per_turn: PerTurn = False,
+    drop_reasoning: DropReasoning = False,
+    field: Fields = None,
+    run: Runs = None,
+) -> None:
+    """Write trajectories as trainers read them, with system prompt and tools exactly as sent.
+
+    What was solved, for TRL, in two files:
+
+        rollout export runs/default --format trl --success --split train=0.9,validation=0.1 -o data/portal
+
+    Several runs together, without those in which the simulated user erred:
+
+        rollout export runs/a runs/b --format sharegpt --without-mark user_fault:told_unknown_fact
+
+    A format of your own:
+
+        rollout export outputs_single --format my_formats:Prompts -o prompts.jsonl
+    """
+    sys.exit(perform(**locals()))
+
+
+def add_key(
+    paths: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="PATH", help="Default: what add_label_single.py and add_label_cross.py wrote."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="What is written.")] = Path(
+        "./add_key.jsonl"
+    ),
+    data_source: Annotated[str, typer.Option(help="The field of this name.")] = "agent",
+    use_cot: Annotated[bool, typer.Option(help="The field of this name.")] = True,
+    status: Statuses = None,
+    success: Success = None,
+    stop_reason: StopReasons = None,
+    min_score: MinScores = None,
+    with_mark: WithMarks = None,
+    without_mark: WithoutMarks = None,
+    split: Split = None,
+    split_seed: SplitSeed = 0,
+    per_turn: PerTurn = False,
+    drop_reasoning: DropReasoning = False,
+    field: Fields = None,
+    run: Runs = None,
+) -> None:
+    """Write records that are ready to be tokenised: `rollout export --format add_key` in the seed's spelling.
+
+    Each message has role, content, reasoning_content, tool_calls and tool_call_id; each record messages, id,
+    data_source, use_cot and tools.
+    """
+    given = locals()
+    fields = [f"data_source={_as_json(data_source)}", f"use_cot={_as_json(use_cot)}", *(field or ())]
+    given |= {
+        "paths": paths or [path for path in RESULT_FILES if path.is_file()],
+        "field": fields,
+        "format_": "add_key",
+    }
+    for name in ("data_source", "use_cot"):
+        del given[name]
+    sys.exit(perform(**given))
+
+
+def perform(
+    *,
+    paths: Sequence[Path],
+    format_: str,
+    output: Path | None,
+    split: str | None,
+    split_seed: int,
+    per_turn: bool,
+    drop_reasoning: bool,
+    field: Sequence[str] | None,
+    run: Sequence[Path] | None,
+    **wanted: Any,
+) -> int:
+    """Export what these paths mean; returns the exit code. The rest of the options choose trajectories."""
+    from rollout.cli.tally import show_tally
+    from rollout.cli.terminal import make_console, show_error
+    from rollout.engine.exporting import Wish, export_sources
+    from rollout.engine.sources import Prompts, find_sources
+    from rollout.errors import ConfigError, RolloutError
+    from rollout.trajectories.exports.exporter import find_exporter
+    from rollout.trajectories.merging import parse_splits
+
+    console = make_console()
+    try:
+        if not paths:
+            names = " and ".join(map(str, RESULT_FILES))
+            raise ConfigError(f"nothing to read: {names} are not there; name what is to be exported")
+        exporter = find_exporter(format_)
+        selection = make_selection(**wanted)
+        fields = dict(map(_read_field, field or ()))
+        if fields and exporter.suffix == ".parquet":
+            raise ConfigError("--field: Parquet has fixed columns; choose a format that is written as JSON lines")
+        splits = None if split is None else parse_splits(split, split_seed)
+        wish = Wish(exporter, selection, splits, per_turn, drop_reasoning, fields)
+        name = f"{format_.rpartition(':')[2].lower()}{exporter.suffix}"
+        out = Path(name) if output is None else output / name if output.is_dir() else output
+        files = list(wish.files(out).values())
+        sources = find_sources(paths, with_failed="failed" in selection.statuses, leave_out=files)
+        tally = export_sources(sources, Prompts(run or ()), wish, out)
+    except RolloutError as error:
+        show_error(console, error)
+        return 2
+    return show_tally(console, f"exported as {format_}", tally)
+
+
+def make_selection(
+    *,
+    status: Sequence[str] | None,
+    success: bool | None,
+    stop_reason: Sequence[str] | None,
+    min_score: Sequence[str] | None,
+    with_mark: Sequence[str] | None,
+    without_mark: Sequence[str] | None,
+) -> Selection:
+    """The selection that the options ask for. Raises ConfigError on values that mean nothing."""
+    from rollout.trajectories.selection import FINISHED, Selection
+    from rollout.trajectories.stop import Status, StopReason
+
+    return Selection(
+        statuses=_words("--status", status, list(Status)) or FINISHED,
+        success=success,
+        stop_reasons=_words("--stop-reason", stop_reason, list(StopReason)),
+        min_scores=tuple(map(_read_score, min_score or ())),
+        with_marks=_words("--with-mark", with_mark),
+        without_marks=_words("--without-mark", without_mark),
+    )
+
+
+def _words(option: str, given: Sequence[str] | None, known: Sequence[str] | None = None) -> frozenset[str]:
+    from rollout.errors import ConfigError
+
+    words = frozenset(word.strip() for text in given or () for word in text.split(",") if word.strip())
+    unknown = sorted(words.difference(known)) if known is not None else []
+    if unknown:
+        raise ConfigError(f"{option}: there is no {', '.join(unknown)}; there are {', '.join(known or ())}")
+    return words
+
+
+def _read_score(text: str) -> tuple[str, float]:
+    from rollout.errors import ConfigError
+
+    name, _, value = text.rpartition("=")
+    try:
+        least = float(value)
+    except ValueError:
+        name = ""
+    if not name:
+        raise ConfigError(f"--min-score: {text!r} is not NAME=VALUE; expected such as state=1")
+    return name, least
+
+
+def _read_field(text: str) -> tuple[str, Any]:
+    import msgspec
+
+    from rollout.errors import ConfigError
+
+    name, given, value = text.partition("=")
+    if not name or not given:
+        raise ConfigError(f"--field: {text!r} is not KEY=VALUE; expected such as data_source=agent")
+    try:
+        return name, msgspec.json.decode(value)
+    except msgspec.MsgspecError:
+        return name, value
+
+
+def _as_json(value: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value).decode()

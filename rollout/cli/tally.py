@@ -1,0 +1,34 @@
+"""The table at the end of `rollout label` and `rollout export`."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rollout.engine.exporting import Tally
+
+SHOWN_PROBLEMS = 20
+
+
+def show_tally(console: Console, title: str, tally: Tally) -> int:
+    """Print what was read, kept and left out, and where it is; returns the exit code: 1 where something is to mend."""
+    console.print(Text(title, "bold"))
+    table = Table(show_header=False)
+    table.add_column(overflow="fold")
+    table.add_column(justify="right")
+    table.add_row("read", str(tally.read))
+    table.add_row("kept", str(tally.kept))
+    for reason, number in sorted(tally.dropped.items()):
+        table.add_row(f"left out: {reason}", str(number))
+    for note, number in sorted(tally.notes.items()):
+        table.add_row(note, str(number))
+    console.print(table)
+    for path, number in tally.files.items():
+        text = f"{path}: {number} records" + ("" if number else " (no task fell into this split)")
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+    for problem, where in list(tally.problems.items())[:SHOWN_PROBLEMS]:
+        console.print(Text.assemble(("problem ", "bold red"), f"{where}: {problem}"), soft_wrap=True, highlight=False)
+    if len(tally.problems) > SHOWN_PROBLEMS:
+        console.print(f"and {len(tally.problems) - SHOWN_PROBLEMS} more problems", highlight=False)
+    return 1 if tally.problems else 0

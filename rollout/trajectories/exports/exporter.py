@@ -1,0 +1,99 @@
+"""The contract of an exporter, and where exporters are found.
+
+An exporter turns one labelled trajectory into one record and knows how records are written. The built-in ones are
+listed below; further ones come by the entry-point group `rollout.exporters` or as `module:Name`. Subclass
+`JsonLinesExporter` and write `convert`, and you have a format:
+
+    class Prompts(JsonLinesExporter):
+        def convert(self, example):
+            return {"id": example.id, "prompt": example.messages[-1].content}
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from rollout.errors import ConfigError
+from rollout.messages import JSON
+from rollout.plugins import find_plugin
+from rollout.trajectories.exports.writing import JsonLines, Writer
+from rollout.trajectories.labels import Example
+
+BUILT_IN = {
+    "add_key": "rollout.trajectories.exports.add_key:AddKey",
+    "openai": "rollout.trajectories.exports.openai:OpenAI",
+    "sharegpt": "rollout.trajectories.exports.sharegpt:ShareGPT",
+    "trl": "rollout.trajectories.exports.conversational:Conversational",
+    "parquet": "rollout.trajectories.exports.parquet:Parquet",
+}
+
+
+class Unfit(Exception):
+    """A format cannot hold a trajectory. The text says why, in words that can be counted: it names no trajectory."""
+
+
+class Exporter(Protocol):
+    """How trajectories are written for one kind of reader."""
+
+    suffix: str
+    """How the names of its files end."""
+    holds_reasoning: bool
+    """Whether reasoning is in its records; where not, the export says how many trajectories lost theirs."""
+
+    def convert(self, example: Example) -> JSON:
+        """The record. Raises Unfit."""
+        ...
+
+    def open(self, path: Path) -> Writer:
+        """Begin a file of such records."""
+        ...
+
+
+class JsonLinesExporter:
+    """An exporter that writes one JSON object a line."""
+
+    suffix = ".jsonl"
+    holds_reasoning = True
+
+    def convert(self, example: Example) -> JSON:
+        raise NotImplementedError
+
+    def open(self, path: Path) -> Writer:
+        return JsonLines(path)
+
+
+def find_exporter(name: str) -> Exporter:
+    """The exporter of a name: built in, an entry point, or `module:Name`."""
+    found = find_plugin("rollout.exporters", BUILT_IN.get(name, name))
+    if found is None:
+        known = [*BUILT_IN, *(point.name for point in entry_points(group="rollout.exporters"))]
+        raise ConfigError(f"--format: there is no {name!r}; there are {', '.join(known)}, or your own as module:Name")
+    try:
+        made = found()
+    except TypeError as error:
+        raise ConfigError(f"--format: {name}: expected a class that is made without arguments: {error}") from error
+    missing = [part for part in ("convert", "open", "suffix", "holds_reasoning") if not hasattr(made, part)]
+    if missing:
+        raise ConfigError(f"--format: {name}: has no {', '.join(missing)}; subclass {__name__}:JsonLinesExporter")
+    exporter: Exporter = made
+    return exporter
+
+
+def refuse_images(example: Example) -> None:
+    """No format below says where images go, and a record without them would teach something else."""
+    if any(message.images for message in example.messages):
+        raise Unfit("has images")
+
+
+def up_to_last_answer(example: Example) -> Example:
+    """The example without what follows the agent's last answer: nothing is learnt from it, and readers refuse it."""
+    end = max((place for place, message in enumerate(example.messages, 1) if message.role == "assistant"), default=0)
+    if end == 0:
+        raise Unfit("no answer of the agent")
+    if end == len(example.messages):
+        return example
+    return msgspec.structs.replace(example, messages=example.messages[:end])

@@ -1,0 +1,105 @@
+"""Labels: what the model was sent besides the messages, put to the trajectory.
+
+A trajectory holds no system prompt and no tools; they are the same for a whole dataset and lie once in the run's blob.
+A label is the line with the system prompt as first message and the tools under `tools`, both with the very bytes of the
+blob, which are the bytes of the requests. Everything else in the line stays as it is.
+
+An `Example` is a labelled trajectory as exporters see it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError
+from rollout.messages import JSON, Message, encode_message
+from rollout.trajectories.saved import BadLine, SavedLine
+
+_encode = msgspec.json.Encoder().encode
+_read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
+
+
+class NoPrompt(ConfigError):
+    """Nobody knows what the model of a trajectory was sent. The text says what would help."""
+
+
+class Prompt(msgspec.Struct, frozen=True):
+    """System prompt and tools of a dataset's agent."""
+
+    system: str | None
+    wire: bytes
+    """The tools as they are sent: a JSON list."""
+    tools: list[JSON]
+
+
+class _Blob(msgspec.Struct):
+    system: str | None
+    tools: msgspec.Raw
+
+
+def read_prompt(blob: bytes) -> Prompt:
+    """Read what `Plan.prompt` wrote. Raises msgspec's errors on anything else."""
+    found = msgspec.json.decode(blob, type=_Blob)
+    return Prompt(found.system, bytes(found.tools), msgspec.json.decode(found.tools, type=list[JSON]))
+
+
+def add_label(line: SavedLine, prompt: Prompt) -> bytes:
+    """The labelled line, with its newline."""
+    messages = [bytes(raw) for raw in _read_list(line.fields["messages"])]
+    if prompt.system is not None:
+        messages.insert(0, encode_message(Message(role="system", content=prompt.system)))
+    labelled: dict[str, msgspec.Raw] = {}
+    for key, raw in line.fields.items():
+        labelled[key] = raw
+        if key == "messages":
+            labelled[key] = msgspec.Raw(b"[" + b",".join(messages) + b"]")
+            labelled["tools"] = msgspec.Raw(prompt.wire)
+    return _encode(labelled) + b"\n"
+
+
+class Example(msgspec.Struct, frozen=True):
+    """One record of an export in the making."""
+
+    id: str
+    task_id: str
+    success: bool
+    messages: tuple[Message, ...]
+    """The system prompt first, where there is one."""
+    tools: list[JSON]
+    metadata: JSON
+    context: int | None = None
+    """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
+
+    @property
+    def has_reasoning(self) -> bool:
+        return any(message.reasoning is not None for message in self.messages)
+
+
+def make_example(line: SavedLine, prompt: Prompt | None) -> Example:
+    """A trajectory with its prompt; None for a line that is labelled. Raises BadLine."""
+    messages = line.read_messages()
+    if prompt is None:
+        tools = _read_tools(line.fields["tools"])
+    else:
+        tools = prompt.tools
+        if prompt.system is not None:
+            messages = (Message(role="system", content=prompt.system), *messages)
+    return Example(line.id, line.task_id, line.success, messages, tools, line.metadata)
+
+
+def _read_tools(raw: msgspec.Raw) -> list[JSON]:
+    """The tools of a labelled line. The seed's labels hold the whole or the parameters as JSON within a string."""
+    try:
+        tools = _unwrap(msgspec.json.decode(raw)) or []
+        for tool in tools:
+            function = tool.get("function", tool)
+            function["parameters"] = _unwrap(function.get("parameters")) or {"type": "object", "properties": {}}
+    except (msgspec.MsgspecError, AttributeError, TypeError) as error:
+        raise BadLine(f"tools cannot be read: {error}") from error
+    return list(tools)
+
+
+def _unwrap(value: Any) -> Any:
+    return msgspec.json.decode(value) if isinstance(value, str) and value else value

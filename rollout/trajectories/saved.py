@@ -1,0 +1,129 @@
+"""Reading saved trajectories: lines of our runs, lines that have their label, and the flat records of the seed's tool.
+
+A line is taken apart only as far as asked: its fields stay the bytes they are until somebody reads them, so a label can
+be added without touching the rest, and a filter need not read the messages. All three kinds look the same afterwards:
+the seed's flags (`stopped`, `reached_max_turns`, `error`, …) are read as our status and stop reason.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError
+from rollout.messages import JSON, Message, message_from_json
+from rollout.trajectories.stop import StopReason, status_of
+
+_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_read_entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
+_UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
+_FLAGS = (
+    ("reached_max_turns", StopReason.MAX_TURNS),
+    ("out_of_scope", StopReason.USER_OUT_OF_SCOPE),
+    ("transferred", StopReason.USER_TRANSFER),
+    ("stopped", StopReason.USER_STOP),
+)
+
+
+class BadLine(ValueError):
+    """A line that holds no trajectory. The text says why."""
+
+
+class SavedLine(msgspec.Struct, frozen=True):
+    """One saved trajectory."""
+
+    fields: dict[str, msgspec.Raw]
+    """Everything that stands in the line, in its order."""
+    id: str
+    task_id: str
+    success: bool
+    metadata: JSON
+
+    @property
+    def status(self) -> str:
+        return str(self.metadata["status"])
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether system prompt and tools stand in it already."""
+        return "tools" in self.fields
+
+    @property
+    def prompt_name(self) -> str | None:
+        """The blob of what its model was sent; None where no run of ours made it."""
+        name = self.metadata.get("prompt")
+        return None if name is None else str(name)
+
+    def read_messages(self) -> tuple[Message, ...]:
+        """The messages. Raises BadLine."""
+        try:
+            return tuple(message_from_json(entry) for entry in _read_entries(self.fields["messages"]))
+        except _UNREADABLE as error:
+            raise BadLine(f"messages cannot be read: {_describe(error)}") from error
+
+
+def read_saved(line: bytes) -> SavedLine:
+    """Read one line. Raises BadLine."""
+    try:
+        fields = _read_fields(line)
+        raw = fields["messages"]
+        identifier = _value(fields, "id")
+        error = _value(fields, "error")
+        success = bool(_value(fields, "success", error is None))
+        metadata = _value(fields, "metadata")
+        if not isinstance(metadata, dict):
+            metadata = {}
+        if "status" not in metadata:
+            metadata = {**_outcome(fields, metadata, error, success), **metadata}
+    except _UNREADABLE as error:
+        raise BadLine(f"not a trajectory: {_describe(error)}") from error
+    name = str(identifier) if identifier not in (None, "") else hashlib.sha256(bytes(raw)).hexdigest()[:16]
+    task = _value(fields, "task_id")
+    return SavedLine(fields, name, name if task is None else str(task), success, metadata)
+
+
+def read_saved_file(path: Path) -> Iterator[tuple[str, SavedLine | BadLine]]:
+    """The trajectories of a file, each with its place (`file:line`); a bad line comes as what is wrong with it."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                if not line.strip():
+                    continue
+                where = f"{path}:{number}"
+                try:
+                    yield where, read_saved(line)
+                except BadLine as error:
+                    yield where, error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the trajectories: {error.strerror or error}") from error
+
+
+def _value(fields: dict[str, msgspec.Raw], key: str, default: Any = None) -> Any:
+    raw = fields.get(key)
+    return default if raw is None else msgspec.json.decode(raw)
+
+
+def _outcome(fields: dict[str, msgspec.Raw], metadata: JSON, error: Any, success: bool) -> JSON:
+    """Status and stop reason of a line that does not say them in our words."""
+    flagged = [reason for flag, reason in _FLAGS if _value(fields, flag)]
+    said = metadata.get("stop_reason") or _value(fields, "stop_reason")
+    known = [StopReason(said)] if said in StopReason.__members__.values() else []
+    # Without a flag the seed's tool says only whether it worked: one turn, or something that broke.
+    default = StopReason.AGENT_DONE if success else StopReason.ERROR
+    reason = StopReason.ERROR if error is not None else (*flagged, *known, default)[0]
+    return {
+        "status": str(status_of(reason)),
+        "stop_reason": str(reason),
+        "error": None if error is None else {"kind": "infra", "text": str(error), "notes": []},
+    }
+
+
+def _describe(error: Exception) -> str:
+    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)

@@ -1,0 +1,285 @@
+"""The mock servers of a domain where they run: in this process for trusted code, otherwise in a worker process.
+
+A `Host` keeps the server objects and, for each world, a session on each of them. The session object is the state: its
+tables, and whatever else it keeps there. A server whose class says `isolates_sessions = True` is built once and shared;
+of any other, the module is loaded and the class built anew for each world, so that what it keeps outside its sessions,
+on the class or in globals, cannot leak either. Tables that several servers of one world read from the same file are one
+table: what one server writes there, the others see.
+
+Nothing here waits or knows about processes, and every method may raise whatever a server raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import random
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError, WorldError
+from rollout.worlds.changes import compare_tables
+from rollout.worlds.tools.determinism import current_random, make_deterministic
+from rollout.worlds.tools.tables import BaseTable, SharedTable, load
+from rollout.worlds.world import Changes, Row
+
+
+class ServerFile(msgspec.Struct, frozen=True):
+    """A server of a domain: where its code is, and what its class is told."""
+
+    name: str
+    path: str
+    place: str
+    """The path that the module sees as its own: its tables are found from there."""
+    database: str
+    """The folder of its tables: its own name, or that of the whole combination."""
+
+
+class Host:
+    """The servers of one domain and the sessions of its worlds."""
+
+    def __init__(self, files: tuple[ServerFile, ...]) -> None:
+        self._files = files
+        self._classes = {file.name: load_class(file) for file in files}
+        self.is_quick = all(getattr(kind, "is_quick", False) for kind in self._classes.values())
+        """Whether every server says that a call takes microseconds and waits for nothing."""
+        self._shared: dict[str, Any] = {}
+        self._worlds: dict[int, Sessions] = {}
+
+    def open(self, world: int, seed: int) -> None:
+        """Give a world its sessions."""
+        servers = {file.name: self._borrow(file) for file in self._files}
+        self._worlds[world] = Sessions(servers, f"session-{world}", seed)
+
+    def _borrow(self, file: ServerFile) -> Any:
+        kind = self._classes[file.name]
+        if not getattr(kind, "isolates_sessions", False):
+            return _build(file, load_class(file))
+        if file.name not in self._shared:
+            self._shared[file.name] = _build(file, kind)
+        return self._shared[file.name]
+
+    def sessions(self, world: int) -> Sessions:
+        """The sessions of a world that is open."""
+        return self._worlds[world]
+
+    def close(self, world: int) -> None:
+        """Forget a world, also one that is not there."""
+        sessions = self._worlds.pop(world, None)
+        if sessions is not None:
+            sessions.close()
+
+
+class Sessions:
+    """One world's sessions on the servers of its domain."""
+
+    def __init__(self, servers: dict[str, Any], session: str, seed: int) -> None:
+        self._servers = servers
+        self._session = session
+        self._random = random.Random(seed)
+        self._tables: dict[str, dict[str, Any]] = {}
+        """The tables that each server was last seen with."""
+        self._meet()
+
+    def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+        """Run one tool. Raises whatever it raises."""
+        token = current_random.set(self._random)
+        try:
+            return self._servers[server].invoke(self._session, tool, **arguments)
+        finally:
+            current_random.reset(token)
+            self._meet()
+
+    # ---- the tables ---------------------------------------------------------------------------------------------
+
+    def _meet(self) -> None:
+        """Keep the tables of one file one table, also after a server has put another list in its place."""
+        for name in self._servers:
+            databases = self._databases(name)
+            if databases is None:
+                continue
+            known = self._tables.setdefault(name, {})
+            for table, rows in databases.items():
+                if known.get(table) is not rows:
+                    self._adopt(name, databases, table, rows)
+
+    def _adopt(self, server: str, databases: dict[str, Any], table: str, rows: Any) -> None:
+        before = self._tables[server].get(table)
+        if before is None:
+            before = next((rows_ for _, rows_ in self._same(server, table, rows)), None)
+            rows = rows if before is None else before
+        elif type(rows) is list and isinstance(before, SharedTable):
+            rows = SharedTable(before.base, rows)
+        databases[table] = self._tables[server][table] = rows
+        for other, _ in self._same(server, table, rows):
+            theirs = self._databases(other)
+            if theirs is not None:
+                theirs[table] = self._tables[other][table] = rows
+
+    def _same(self, server: str, table: str, rows: Any) -> list[tuple[str, SharedTable]]:
+        """The same table as other servers have it."""
+        found = [(other, tables.get(table)) for other, tables in self._tables.items() if other != server]
+        if not isinstance(rows, SharedTable):
+            return []
+        return [(other, has) for other, has in found if isinstance(has, SharedTable) and has.base is rows.base]
+
+    def _databases(self, server: str) -> dict[str, Any] | None:
+        found = _fields(self._session_of(server, self._session)).get("databases")
+        return found if isinstance(found, dict) else None
+
+    def _session_of(self, server: str, session: str) -> Any:
+        get_session = getattr(self._servers[server], "_get_session", None)
+        return None if get_session is None else get_session(session)
+
+    # ---- the state ----------------------------------------------------------------------------------------------
+
+    def changes(self) -> Changes:
+        """What differs from sessions that nobody has used. A table that two servers hold apart is told of both."""
+        plain_before: dict[str, list[Row]] = {}
+        plain_after: dict[str, list[Row]] = {}
+        changes: Changes = {}
+        seen: set[int] = set()
+        for server in self._servers:
+            for table, rows in self._readable(server).items():
+                if id(rows) in seen:
+                    continue
+                seen.add(id(rows))
+                name = table if table not in changes and table not in plain_after else f"{server}.{table}"
+                if isinstance(rows, SharedTable):
+                    changes[name] = rows.change()
+                else:
+                    plain_before[name] = self._untouched(server).get(table, [])
+                    plain_after[name] = rows
+        changes |= compare_tables(plain_before, plain_after)
+        return {name: change for name, change in changes.items() if change.added or change.removed}
+
+    def _readable(self, server: str) -> dict[str, Any]:
+        if not hasattr(self._servers[server], "_get_session"):
+            raise WorldError(f"{server}: has no _get_session(session_id), so its state cannot be read")
+        return self._databases(server) or {}
+
+    def _untouched(self, server: str) -> dict[str, list[Row]]:
+        fresh = f"{self._session}-untouched"
+        try:
+            untouched: dict[str, list[Row]] = _fields(self._session_of(server, fresh))["databases"]
+            return untouched
+        finally:
+            self._forget(server, fresh)
+
+    def state_key(self) -> str:
+        """The state by its value."""
+        digest = hashlib.blake2b(digest_size=16)
+        for server in sorted(self._servers):
+            tables = self._readable(server)
+            fields = self._own_fields(server)
+            fields.pop("databases", None)
+            digest.update(server.encode())
+            for table, rows in sorted(tables.items()):
+                digest.update(table.encode())
+                digest.update(rows.digest() if isinstance(rows, SharedTable) else _canonical(rows))
+            digest.update(_canonical(fields))
+        return digest.hexdigest()
+
+    def snapshot(self) -> bytes | None:
+        """The state as bytes; None where it cannot be written down."""
+        try:
+            state = {server: (self._own_fields(server), self._saved_tables(server)) for server in self._servers}
+            for fields, _ in state.values():
+                fields.pop("databases", None)
+            return pickle.dumps((state, self._random.getstate()), protocol=pickle.HIGHEST_PROTOCOL)
+        except (WorldError, pickle.PicklingError, TypeError, AttributeError):
+            return None
+
+    def _saved_tables(self, server: str) -> dict[str, Any]:
+        return {
+            table: (rows.base.name, rows.base.digest, rows.save()) if isinstance(rows, SharedTable) else rows
+            for table, rows in self._readable(server).items()
+        }
+
+    def _own_fields(self, server: str) -> dict[str, Any]:
+        self._readable(server)
+        fields = _fields(self._session_of(server, self._session))
+        return {name: value for name, value in fields.items() if name != "session_id"}
+
+    def restore(self, data: bytes) -> None:
+        """Become the state of a snapshot."""
+        bases = {
+            rows.base.name: rows.base
+            for tables in self._tables.values()
+            for rows in tables.values()
+            if isinstance(rows, SharedTable)
+        }
+        # Snapshots come from `snapshot`, in this run's own journal: never from outside.
+        state, randomness = pickle.loads(data)
+        self._random.setstate(randomness)
+        for server, (fields, tables) in state.items():
+            _fields(self._session_of(server, self._session)).update(fields)
+            databases = self._databases(server)
+            if databases is not None:
+                databases.clear()
+                databases |= {name: _load_table(saved, bases) for name, saved in tables.items()}
+        self._tables = {}
+        self._meet()
+
+    def close(self) -> None:
+        """Forget the sessions."""
+        for server in self._servers:
+            self._forget(server, self._session)
+
+    def _forget(self, server: str, session: str) -> None:
+        forget = getattr(self._servers[server], "close_session", None)
+        if callable(forget):
+            forget(session)
+
+
+def _load_table(saved: Any, bases: dict[str, BaseTable]) -> Any:
+    if not isinstance(saved, tuple):
+        return saved
+    name, digest, rows = saved
+    if name not in bases or bases[name].digest != digest:
+        raise WorldError(f"{name}: is not the table that this state was saved with")
+    return load(bases[name], rows)
+
+
+def _fields(session: Any) -> dict[str, Any]:
+    """What a session holds, by name; the dict itself, so that what is written to it is in the session."""
+    return session if isinstance(session, dict) else getattr(session, "__dict__", {})
+
+
+def _build(file: ServerFile, kind: type[Any]) -> Any:
+    try:
+        return kind(file.database)
+    except Exception as error:
+        raise WorldError(f"{file.name}: the server could not start: {type(error).__name__}: {error}") from error
+
+
+def load_class(file: ServerFile) -> type[Any]:
+    """The server's class out of a module of its own. Nothing is written beside the file, and nothing is shared."""
+    module = types.ModuleType(f"mcp_servers.{file.name}")
+    module.__file__ = file.place
+    # dataclasses look their module up by name while the class body runs.
+    sys.modules[module.__name__] = module
+    try:
+        code = compile(Path(file.path).read_bytes(), file.path, "exec", dont_inherit=True)
+        exec(code, module.__dict__)
+    except (Exception, SystemExit) as error:
+        raise ConfigError(f"{file.path}: failed while loading: {type(error).__name__}: {error}") from error
+    make_deterministic(module)
+    found = getattr(module, f"{file.name}Server", None)
+    if not isinstance(found, type):
+        raise ConfigError(f"{file.path}: has no class {file.name}Server")
+    if not callable(getattr(found, "invoke", None)):
+        raise ConfigError(f"{file.path}: {file.name}Server has no method invoke(session_id, tool_name, **arguments)")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """What msgspec does not encode by itself: a server's own classes, by their fields."""
+    return dict(value) if isinstance(value, dict) else vars(value) if hasattr(value, "__dict__") else repr(value)
+
+
+_canonical = msgspec.json.Encoder(enc_hook=_plain, order="sorted").encode

@@ -1,0 +1,149 @@
+"""Saved trajectories for tests: real ones in small, and any that hypothesis can think of."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from rollout.messages import JSON, Message, ToolCall
+from rollout.trajectories.labels import Prompt
+from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.stop import StopReason, status_of
+
+SYSTEM = "Be careful. Ask before you write."
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "find_loans",
+            "description": "The loans of a member.",
+            "parameters": {
+                "type": "object",
+                "properties": {"member": {"type": "string"}, "filters": {"type": "object"}},
+                "required": ["member"],
+            },
+        },
+    },
+    {
+        "type": "function",
+        "function": {
+            "name": "renew_loan",
+            "description": "",
+            "parameters": {"type": "object", "properties": {"loans": {"type": "array", "items": {"type": "integer"}}}},
+        },
+    },
+]
+PROMPT = Prompt(SYSTEM, msgspec.json.encode(TOOLS), TOOLS)
+
+CONVERSATION = (
+    Message(role="user", content="Renew my loans – all of them, bitte: 漢字 🎈"),
+    Message(
+        role="assistant",
+        reasoning="First I look.",
+        tool_calls=(
+            ToolCall(
+                "c1",
+                "find_loans",
+                '{"member": "m1", "filters": {"due": [1, null, {"deep": 2.5}], "<tool_call>": true}}',
+            ),
+            ToolCall("c2", "find_loans", "{}"),
+        ),
+    ),
+    Message(role="tool", content='{"loans": [7]}', tool_call_id="c1"),
+    Message(role="tool", content='{"error": "member is missing"}', tool_call_id="c2"),
+    Message(role="assistant", content="Just a moment.", tool_calls=(ToolCall("c3", "renew_loan", '{"loans": [7]}'),)),
+    Message(role="tool", content="ok", tool_call_id="c3"),
+    Message(role="assistant", content="Renewed.", reasoning="Done."),
+    Message(role="user", content="Thank you."),
+)
+
+
+def line(
+    identifier: str = "a",
+    messages: tuple[Message, ...] = CONVERSATION,
+    *,
+    task: str | None = None,
+    success: bool = True,
+    reason: StopReason = StopReason.USER_STOP,
+    **metadata: Any,
+) -> bytes:
+    """A line as a run writes it."""
+    head: JSON = {"status": str(status_of(reason)), "stop_reason": str(reason), "marks": [], "tool_errors": {}}
+    return encode_line(Head(identifier, task or identifier, success, {**head, **metadata}), messages)
+
+
+def labelled(*lines: bytes) -> bytes:
+    """Lines with their label."""
+    made = []
+    for entry in map(json.loads, lines):
+        entry["messages"].insert(0, {"role": "system", "content": SYSTEM})
+        made.append(json.dumps({**entry, "tools": TOOLS}).encode() + b"\n")
+    return b"".join(made)
+
+
+def write(path: Path, *lines: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+# ---- any trajectory --------------------------------------------------------------------------------------------------
+
+texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+names = st.from_regex(r"[a-zA-Z0-9_-]{1,12}", fullmatch=True)
+values: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=8,
+)
+arguments = st.dictionaries(texts, values, max_size=3).map(json.dumps) | texts
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> tuple[Message, ...]:
+    """A user's message, steps with calls and their answers, an answer."""
+    messages = [Message(role="user", content=draw(texts))]
+    for _ in range(draw(st.integers(0, 2))):
+        reasoning, content = draw(st.none() | texts.filter(bool)), draw(st.none() | texts)
+        calls = tuple(
+            ToolCall(f"call_{draw(st.uuids())}", draw(names), draw(arguments)) for _ in range(draw(st.integers(1, 3)))
+        )
+        messages.append(Message(role="assistant", content=content, reasoning=reasoning, tool_calls=calls))
+        messages += [Message(role="tool", content=draw(texts), tool_call_id=call.id) for call in calls]
+    messages.append(
+        Message(role="assistant", content=draw(st.none() | texts), reasoning=draw(st.none() | texts.filter(bool)))
+    )
+    return tuple(messages)
+
+
+conversations = st.tuples(st.lists(turns(), min_size=1, max_size=3), st.booleans()).map(
+    lambda drawn: (
+        *(message for turn in drawn[0] for message in turn),
+        *([Message(role="user", content="Thank you.")] if drawn[1] else []),
+    )
+)
+prompts = st.builds(
+    lambda system, tools: Prompt(system, msgspec.json.encode(tools), tools),
+    st.none() | texts,
+    st.lists(
+        st.builds(
+            lambda name, description, schema: {
+                "type": "function",
+                "function": {
+                    "name": name,
+                    "description": description,
+                    "parameters": {"type": "object", "properties": {}, "x": schema},
+                },
+            },
+            names,
+            texts,
+            values,
+        ),
+        max_size=3,
+        unique_by=lambda tool: tool["function"]["name"],
+    ),
+)

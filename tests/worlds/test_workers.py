@@ -1,0 +1,393 @@
+"""Mock servers in a worker process: what they cannot reach, and that what they do costs nobody but themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rollout.errors import WorldError
+from rollout.messages import ToolResult
+from rollout.tasks.task import Task
+from rollout.worlds.tools import workers
+from rollout.worlds.tools.domain import Domain, load_domain
+from rollout.worlds.tools.mock import MockServers, MockWorld
+from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
+from rollout.worlds.world import Invocation, World
+
+SERVER = """
+import copy, json, os, time
+from pathlib import Path
+
+print("loaded")
+ROOT = Path(__file__).parent.parent / "database" / "outputs"
+
+
+class Session:
+    def __init__(self, tables):
+        self.databases = tables
+        self.seen = 0
+
+
+class %(name)sServer:
+    def __init__(self, domain_name):
+        with open(ROOT / "entities" / "Member.json") as file:
+            self.tables = {"Member": json.load(file)}
+        with open(ROOT / "relationships" / domain_name / "Loan.json") as file:
+            self.tables["Loan"] = json.load(file)
+        self.sessions = {}
+
+    def _get_session(self, session_id):
+        if session_id not in self.sessions:
+            self.sessions[session_id] = Session(copy.deepcopy(self.tables))
+        return self.sessions[session_id]
+
+    def invoke(self, session_id, tool_name, **arguments):
+        session = self._get_session(session_id)
+        session.seen += 1
+        return getattr(self, tool_name)(session, **arguments)
+
+    def rename(self, session, name):
+        for member in session.databases["Member"]:
+            member["name"] = name
+        return session.databases["Member"]
+
+    def expel(self, session):
+        session.databases["Member"] = [row for row in session.databases["Member"] if row["member_id"] != 1]
+        return {"left": len(session.databases["Member"])}
+
+    def members(self, session):
+        return session.databases["Member"]
+
+    def roll(self, session):
+        import random, uuid
+        return [random.random(), str(uuid.uuid4()), session.seen, [*{"a", "b", "c", "d"}]]
+
+    def run(self, session, code):
+        session.databases["Loan"].append({"ran": code})
+        return {"value": eval(code)}
+"""
+TOOLS = {"rename": {"name": {"type": "string"}}, "expel": {}, "members": {}, "roll": {}, "run": {"code": {}}}
+SECRET = "sk-this-is-ours"
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    """Two servers in the seed's layout that read the same members, each with loans of its own."""
+    base = tmp_path / "data"
+    for folder in ("mcp_servers", "tool_lists", "database/outputs/entities"):
+        (base / folder).mkdir(parents=True)
+    for name in ("Desk", "Room"):
+        (base / "mcp_servers" / f"{name}.py").write_text(SERVER % {"name": name})
+        tools = [
+            {"type": "function", "function": {"name": tool, "parameters": {"type": "object", "properties": properties}}}
+            for tool, properties in TOOLS.items()
+        ]
+        (base / "tool_lists" / f"{name}.json").write_text(json.dumps(tools))
+        (base / "database" / "outputs" / "relationships" / name).mkdir(parents=True)
+        (base / "database" / "outputs" / "relationships" / name / "Loan.json").write_text('[{"loan_id": 1}]')
+    members = [{"member_id": 1, "name": "Ada"}, {"member_id": 2, "name": "Ben"}]
+    (base / "database" / "outputs" / "entities" / "Member.json").write_text(json.dumps(members))
+    (tmp_path / "ours.txt").write_text(SECRET)
+    return base
+
+
+MakeWorld = Callable[..., World]
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[WorkerPool]:
+    pool = WorkerPool(memory_mb=512)
+    yield pool
+    await pool.close()
+
+
+@pytest.fixture
+def make_world(base: Path, pool: WorkerPool) -> MakeWorld:
+    domains: dict[str, tuple[Domain, int]] = {}
+
+    def make(name: str = "Desk", timeout: float = 30.0) -> World:
+        if name not in domains:
+            domain = load_domain(base, name, [])
+            domains[name] = (domain, pool.add(domain))
+        return WorkerWorld(pool, *domains[name], timeout)
+
+    return make
+
+
+async def call(world: World, tool: str, /, **arguments: Any) -> ToolResult:
+    (result,) = await world.call([Invocation("c", tool, arguments)])
+    return result
+
+
+async def opened(make: MakeWorld, *args: Any, seed: int = 1, **options: Any) -> World:
+    world = make(*args, **options)
+    await world.open(Task("t"), seed)
+    return world
+
+
+# ---- what a server cannot reach -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("open(ROOT.parents[2] / 'ours.txt').read()", "may read only its own folder"),
+        ("open('/etc/passwd').read()", "may read only its own folder"),
+        ("os.listdir('/root')", "may read only its own folder"),
+        ("open(ROOT / 'entities' / 'Member.json', 'w')", "may not write files"),
+        ("os.remove(ROOT / 'entities' / 'Member.json')", "may not do this: os.remove"),
+        ("__import__('socket').create_connection(('127.0.0.1', 9))", "may not do this: socket."),
+        ("__import__('subprocess').run(['true'])", "may not do this: subprocess.Popen"),
+        ("os.system('true')", "may not do this: os.system"),
+        ("os.fork()", "may not do this: os.fork"),
+        ("os.kill(os.getppid(), 9)", "may not do this: os.kill"),
+        ("__import__('ctypes').CDLL(None)", "may not do this: ctypes.dlopen"),
+        ("__import__('sqlite3').connect('x.db')", "no database but :memory:"),
+    ],
+)
+async def test_a_server_is_kept_from_what_is_ours(make_world: MakeWorld, code: str, told: str) -> None:
+    result = await call(await opened(make_world), "run", code=code)
+    assert result.error_kind == "crash"
+    assert told in result.content
+    assert SECRET not in result.content
+
+
+async def test_a_server_has_no_environment_of_ours(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    world = await opened(make_world)
+    assert SECRET not in (await call(world, "run", code="str(dict(os.environ))")).content
+    parents = await call(world, "run", code="open(f'/proc/{os.getppid()}/environ', 'rb').read().hex()")
+    assert parents.is_error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own means are Linux's")
+async def test_the_kernel_refuses_too_when_python_does_not_ask(base: Path) -> None:
+    """Landlock and the empty network hold without the audit hook: the sandbox is tried with the hook left out."""
+    program = (
+        "import sys\n"
+        "sys.addaudithook = lambda hook: None\n"
+        "import socket\n"
+        "from rollout.worlds.tools.sandbox import give_up_rights\n"
+        "print(give_up_rights(sys.argv[1:2], 1 << 30))\n"
+        "for act in (lambda: open(sys.argv[2]).read(), lambda: open(sys.argv[1] + '/new', 'w'),\n"
+        "            lambda: socket.create_connection(('127.0.0.1', int(sys.argv[3])), 2)):\n"
+        "    try:\n"
+        "        print('did it', act())\n"
+        "    except OSError as error:\n"
+        "        print(type(error).__name__)\n"
+        "print(len(open(sys.argv[1] + '/tool_lists/Desk.json').read()) > 0)\n"
+    )
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        arguments = [sys.executable, "-c", program, str(base), str(base.parent / "ours.txt"), str(port)]
+        child = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
+        said = (await child.communicate())[0].decode().splitlines()
+    if "'files': True" not in said[0] or "'network': True" not in said[0]:
+        pytest.skip(f"this kernel does not offer all of it: {said[0]}")
+    assert said[1:3] == ["PermissionError", "PermissionError"]
+    assert not said[3].startswith("did it")
+    assert said[4] == "True", "its own folder can be read"
+
+
+async def test_what_a_server_prints_goes_nowhere(make_world: MakeWorld, capfd: pytest.CaptureFixture[str]) -> None:
+    world = await opened(make_world)
+    assert not (await call(world, "run", code="print('hello') or os.write(1, b'hello')")).is_error
+    assert capfd.readouterr() == ("", "")
+
+
+# ---- what a bad call costs ------------------------------------------------------------------------------------------
+
+
+async def test_a_call_that_hangs_is_undone_and_costs_nobody_else(
+    make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "SLOW", 0.2)
+    bad, good = await opened(make_world, timeout=1.0), await opened(make_world)
+    await call(bad, "rename", name="before")
+    await call(good, "rename", name="good")
+    key = await bad.state_key()
+    hanging = asyncio.create_task(call(bad, "run", code="[None for _ in iter(int, 1)]"))
+    await asyncio.sleep(0)
+    result = await call(good, "members")
+    assert not hanging.done(), "the other world did not wait for the call that hangs"
+    assert json.loads(result.content)[0]["name"] == "good", "it came with its state"
+    late = await hanging
+    assert (late.error_kind, "within 1 s" in late.content) == ("timeout", True)
+    assert await bad.state_key() == key
+    assert json.loads((await call(bad, "members")).content)[0]["name"] == "before"
+
+
+async def test_a_slow_call_still_gets_its_answer(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "SLOW", 0.1)
+    slow, other = await opened(make_world), await opened(make_world)
+    answer = asyncio.create_task(call(slow, "run", code="time.sleep(0.6) or os.getpid()"))
+    await asyncio.sleep(0)
+    moved = json.loads((await call(other, "run", code="os.getpid()")).content)["value"]
+    assert json.loads((await answer).content)["value"] != moved
+    assert json.loads((await call(slow, "run", code="1")).content) == {"value": 1}
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("os._exit(0)", "ended the process"),
+        ("__import__('signal').raise_signal(9)", "ended the process"),
+        ("__import__('faulthandler')._sigsegv()", "ended the process"),
+        ("bytearray(1 << 30)", "used up the memory"),
+        ("[bytearray(1 << 20) for _ in iter(int, 1)]", "used up the memory"),
+    ],
+)
+async def test_a_call_that_takes_the_process_down_is_undone(make_world: MakeWorld, code: str, told: str) -> None:
+    bad, good = await opened(make_world), await opened(make_world)
+    await call(good, "rename", name="good")
+    key = await bad.state_key()
+    result = await call(bad, "run", code=code)
+    assert result.error_kind == "crash"
+    assert told in result.content
+    assert await bad.state_key() == key
+    assert json.loads((await call(good, "members")).content)[0]["name"] == "good"
+
+
+async def test_a_process_that_is_killed_between_calls_is_replaced(make_world: MakeWorld) -> None:
+    world = await opened(make_world)
+    before = (await call(world, "roll")).content
+    pid = json.loads((await call(world, "run", code="os.getpid()")).content)["value"]
+    # A pid that the record holds would differ when the call is made again: that is found, not passed over.
+    psutil.Process(pid).kill()
+    with pytest.raises(WorldError, match="run answered otherwise when its call was made again"):
+        await call(world, "members")
+    fresh = await opened(make_world)
+    assert (await call(fresh, "roll")).content == before
+
+
+async def test_killing_the_process_loses_no_state(make_world: MakeWorld) -> None:
+    world, other = await opened(make_world), await opened(make_world)
+    for number in range(5):
+        await call(world, "rename", name=f"name {number}")
+    rolled = (await call(world, "roll")).content
+    key, changes = await world.state_key(), await world.changes()
+    pid = json.loads((await call(other, "run", code="os.getpid()")).content)["value"]
+    psutil.Process(pid).kill()
+    assert await world.state_key() == key
+    assert await world.changes() == changes
+    assert (await call(world, "roll")).content != rolled, "the dice go on where they were"
+
+
+async def test_eight_worlds_calling_alike_at_once_get_their_own_answers(make_world: MakeWorld) -> None:
+    worlds = [await opened(make_world) for _ in range(8)]
+    await asyncio.gather(*(call(world, "rename", name=f"n{place}") for place, world in enumerate(worlds)))
+    answers = await asyncio.gather(*(call(world, "members") for world in worlds))
+    assert [json.loads(answer.content)[0]["name"] for answer in answers] == [f"n{place}" for place in range(8)]
+
+
+def test_the_process_ends_with_the_engine(base: Path) -> None:
+    """Also after kill -9, also while a server hangs."""
+    program = (
+        "import asyncio, sys\n"
+        "from pathlib import Path\n"
+        "from rollout.tasks.task import Task\n"
+        "from rollout.worlds.tools.domain import load_domain\n"
+        "from rollout.worlds.tools.workers import WorkerPool, WorkerWorld\n"
+        "from rollout.worlds.world import Invocation\n"
+        "async def main():\n"
+        "    pool = WorkerPool()\n"
+        "    domain = load_domain(Path(sys.argv[1]), 'Desk', [])\n"
+        "    world = WorkerWorld(pool, domain, pool.add(domain))\n"
+        "    await world.open(Task('t'), 1)\n"
+        "    print('open', flush=True)\n"
+        "    await world.call([Invocation('c', 'run', {'code': '[None for _ in iter(int, 1)]'})])\n"
+        "asyncio.run(main())\n"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program, str(base)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    (worker,) = psutil.Process(child.pid).children()
+    child.kill()
+    child.wait()
+    child.stdout.close()
+    worker.wait(timeout=30)
+
+
+# ---- the same world as in process -----------------------------------------------------------------------------------
+
+
+async def test_a_worker_answers_as_this_process_does(base: Path, make_world: MakeWorld) -> None:
+    here: World = MockWorld(MockServers(load_domain(base, "Desk", [])))
+    there = make_world()
+    for world in (here, there):
+        await world.open(Task("t"), 7)
+    for name, arguments in (("members", {}), ("rename", {"name": "é"}), ("expel", {}), ("run", {"code": "1/0"})):
+        assert await call(here, name, **arguments) == await call(there, name, **arguments)
+    assert await here.state_key() == await there.state_key()
+    assert await here.changes() == await there.changes()  # type: ignore[attr-defined]
+
+
+async def test_randomness_is_seeded_also_where_it_is_imported_in_a_function(make_world: MakeWorld) -> None:
+    one, two, other = [await opened(make_world, seed=seed) for seed in (1, 1, 2)]
+    assert (await call(one, "roll")).content == (await call(two, "roll")).content
+    assert json.loads((await call(other, "roll")).content)[:2] != json.loads((await call(one, "roll")).content)[:2]
+
+
+async def test_a_snapshot_is_restored_in_another_process(make_world: MakeWorld) -> None:
+    world = await opened(make_world)
+    await call(world, "expel")
+    snapshot = await world.snapshot()
+    assert snapshot is not None
+    await call(world, "rename", name="later")
+    fork = await opened(make_world)
+    await fork.restore(snapshot)
+    assert await fork.state_key() == snapshot.state_key
+    assert json.loads((await call(fork, "members")).content) == [{"member_id": 2, "name": "Ben"}]
+    pid = json.loads((await call(world, "run", code="os.getpid()")).content)["value"]
+    psutil.Process(pid).kill()
+    assert json.loads((await call(fork, "members")).content) == [{"member_id": 2, "name": "Ben"}], "from the snapshot"
+
+
+# ---- several servers ------------------------------------------------------------------------------------------------
+
+
+async def test_servers_of_one_episode_share_the_tables_of_one_file(make_world: MakeWorld) -> None:
+    world, other = await opened(make_world, "Desk_Room"), await opened(make_world, "Desk_Room")
+    await call(world, "d_rename", name="Cy")
+    assert {row["name"] for row in json.loads((await call(world, "r_members")).content)} == {"Cy"}
+    await call(world, "r_expel")  # puts another list in the table's place
+    assert len(json.loads((await call(world, "d_members")).content)) == 1
+    await call(world, "d_rename", name="Di")
+    assert [row["name"] for row in json.loads((await call(world, "r_members")).content)] == ["Di"]
+    changes = await world.changes()  # type: ignore[attr-defined]
+    assert [row["name"] for row in changes["Member"].removed] == ["Ada", "Ben"]
+    assert [row["name"] for row in changes["Member"].added] == ["Di"]
+    await call(world, "r_run", code="1")
+    changes = await world.changes()  # type: ignore[attr-defined]
+    assert [len(change.added) for name, change in changes.items() if "Loan" in name] == [1], "their loans are apart"
+    assert len(json.loads((await call(other, "d_members")).content)) == 2
+    snapshot = await world.snapshot()
+    assert snapshot is not None
+    await other.restore(snapshot)
+    await call(other, "d_rename", name="Ed")
+    assert [row["name"] for row in json.loads((await call(other, "r_members")).content)] == ["Ed"], "still one table"
+
+
+async def test_a_server_that_cannot_be_loaded_is_told_before_the_run(base: Path, pool: WorkerPool) -> None:
+    (base / "mcp_servers" / "Room.py").write_text("raise OSError('bad day')")
+    pool.add(load_domain(base, "Desk", []))
+    pool.add(load_domain(base, "Room", []))
+    ((domain, problem),) = await pool.problems()
+    assert domain.name == "Room"
+    assert "Room.py: failed while loading: OSError: bad day" in problem
+
+
+async def test_a_server_whose_tables_are_missing_fails_its_own_worlds(base: Path, make_world: MakeWorld) -> None:
+    (base / "database" / "outputs" / "relationships" / "Room" / "Loan.json").unlink()
+    with pytest.raises(WorldError, match=r"Room: the server could not start: FileNotFoundError: .*Loan\.json"):
+        await opened(make_world, "Room")
+    assert not (await call(await opened(make_world, "Desk"), "members")).is_error
