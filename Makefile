@@ -37,7 +37,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,export]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,export,bfcl]'
 	touch $@ $(VENV)/.core
 
 clean:

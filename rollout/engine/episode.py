@@ -31,17 +31,18 @@ from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
-from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError, UserError
-from rollout.messages import NO_TOOLS, Message, ToolCall, ToolResult, Toolset
+from rollout.engine.user_side import UserSide
+from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
+from rollout.messages import Message, ToolCall, ToolResult, Toolset
 from rollout.models.model import Request
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
 from rollout.trajectories.stop import Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
-from rollout.worlds.calls import CallReader
+from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.results import failed_result
-from rollout.worlds.world import Invocation, Opening, World
+from rollout.worlds.world import Opening, World
 
 log = logging.getLogger(__name__)
 UNJUDGED = "unjudged"
@@ -91,7 +92,6 @@ class Episode:
         self._tools = plan.tools_of(task, 0)
         self._offers = [(0, self._tools)]
         self._reader = plan.reader
-        self._user_reader = CallReader(NO_TOOLS)
         self._view = ContextView(plan.system, plan.reasoning)
         self._dialogue: list[Message] = []
         self._place = 0
@@ -100,9 +100,7 @@ class Episode:
         self._is_judged = False
         self._said_something = False
         self._pending: tuple[ToolCall, ...] = ()
-        self._user_pending: tuple[ToolCall, ...] = ()
-        self._user_calls: list[dict[str, Any]] = []
-        self._user_steps = 0
+        self._user_side = UserSide(self._user)
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
         self._count = Counts()
@@ -162,17 +160,14 @@ class Episode:
         opening = await self._world.open(self._task, seed)
         if opening.tools is not self._plan.toolset:
             self._reader = CallReader(opening.tools)
-        if self._user is not None and self._user.world is not None:
-            self._user.tools = (await self._user.world.open(self._task, seed)).tools
-            self._user_reader = CallReader(self._user.tools)
+        await self._user_side.open(self._task, seed)
         return opening
 
     async def _close_worlds(self) -> None:
         try:
             await self._world.close()
         finally:
-            if self._user is not None and self._user.world is not None:
-                await self._user.world.close()
+            await self._user_side.close()
 
     def _answer_late(self) -> None:
         """Calls whose answers come too late are answered as such: no record ends in open calls."""
@@ -183,9 +178,9 @@ class Episode:
 
     async def _step(self) -> None:
         if self._pending:
-            self._append_results(await self._answer(self._pending, self._reader, self._world))
-        elif self._user_pending:
-            self._append_results(await self._answer_user(), "user_tool")
+            self._append_results(await answer_calls(self._pending, self._reader, self._world))
+        elif self._user_side.pending:
+            self._append_results(await self._user_side.answer(), "user_tool")
         elif self._last is not None and self._last.role != "assistant":
             if self._count.steps >= self._plan.max_steps:
                 self._stop = StopReason.MAX_STEPS
@@ -215,18 +210,6 @@ class Episode:
                 [NodeBody(kind, message=result.to_message(), error_kind=result.error_kind) for result in results]
             )
 
-    async def _answer(self, calls: tuple[ToolCall, ...], reader: CallReader, world: World) -> list[ToolResult]:
-        """One result for each call, in the order asked. What cannot be called is answered without the world."""
-        read = [reader.read(call) for call in calls]
-        wanted = [entry for entry in read if isinstance(entry, Invocation)]
-        answers = iter(await world.call(wanted)) if wanted else iter(())
-        return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
-
-    async def _answer_user(self) -> list[ToolResult]:
-        if self._user is None or self._user.world is None:
-            raise UserError(f"the user called {self._user_pending[0].name} and has no tools")
-        return await self._answer(self._user_pending, self._user_reader, self._user.world)
-
     async def _ask_user(self) -> None:
         if self._user is None:
             if self._count.generations == 0:
@@ -241,7 +224,7 @@ class Episode:
         if reply.generation is not None:
             self._control.charge(reply.generation.cost)
         if reply.calls:
-            if self._user_steps >= self._plan.max_steps:
+            if self._user_side.steps >= self._plan.max_steps:
                 self._append([NodeBody("user", generation=reply.generation, end="silent")])
                 return
             asked = Message(role="user", tool_calls=reply.calls)
@@ -285,7 +268,9 @@ class Episode:
             count.saw(body)
         count.marks.extend(body.marks)
         if body.is_private:
-            self._absorb_private(body)
+            assert body.message is not None
+            self._dialogue.append(body.message)
+            self._user_side.absorb(body, self._task.turn_after(count.turns + 1))
             return
         self._is_judged = body.kind == "judge"
         message = body.said
@@ -302,7 +287,7 @@ class Episode:
                 count.tool_errors[body.error_kind] = count.tool_errors.get(body.error_kind, 0) + 1
         elif message.role == "user":
             self._dialogue.append(message)
-            count.steps = self._user_steps = 0
+            count.steps = self._user_side.steps = 0
             count.turns += body.end is None
             self._offer_tools(self._task.turn_after(count.turns))
         elif message.role == "assistant":
@@ -313,22 +298,6 @@ class Episode:
                 self._dialogue.append(Message(role="assistant", content=message.content))
             if self._monitor is not None and body.kind == "generation":
                 self._stop = self._monitor.saw_generation(message)
-
-    def _absorb_private(self, body: NodeBody) -> None:
-        """What the user does with its own tools goes into its dialogue, and into nothing that the agent sees."""
-        assert body.message is not None
-        self._dialogue.append(body.message)
-        if body.kind == "user_call":
-            self._user_steps += 1
-            self._user_pending = body.message.tool_calls
-            turn = self._task.turn_after(self._count.turns + 1)
-            self._user_calls += [
-                {"turn": turn, "name": call.name, "arguments": call.arguments} for call in self._user_pending
-            ]
-        else:
-            answered = len(self._user_calls) - len(self._user_pending)
-            self._user_calls[answered]["result"] = body.message.content
-            self._user_pending = self._user_pending[1:]
 
     def _offer_tools(self, turn: int) -> None:
         """The tools of a turn, which a suite may hand out one after the other."""
@@ -344,7 +313,7 @@ class Episode:
             body = saved[place]
             self._grow(body)
             place += 1
-            calls = self._pending or self._user_pending
+            calls = self._pending or self._user_side.pending
             if body.kind not in ("generation", "user_call") or not calls:
                 continue
             recorded = saved[place : place + len(calls)]
@@ -353,9 +322,9 @@ class Episode:
             if len(recorded) < len(calls):
                 raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
             if body.kind == "user_call":
-                results = await self._answer_user()
+                results = await self._user_side.answer()
             else:
-                results = await self._answer(calls, self._reader, self._world)
+                results = await answer_calls(calls, self._reader, self._world)
             for call, answer, result in zip(calls, recorded, results, strict=True):
                 if answer.message != result.to_message():
                     raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
@@ -430,8 +399,8 @@ class Episode:
         }
         if len(self._offers) > 1:
             metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
-        if self._user_calls:
-            metadata["user_calls"] = self._user_calls
+        if self._user_side.calls:
+            metadata["user_calls"] = self._user_side.calls
         # What cannot be scored counts as a success where it ended properly, and an empty last word is not that.
         is_proper = bool(checked) or bool(self._dialogue and self._said_something)
         return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved and is_proper, metadata)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -11,12 +11,17 @@ from rollout.config.load import describe_problem
 from rollout.config.schema import Dataset, Section
 from rollout.errors import ConfigError
 from rollout.plugins import find_plugin
-from rollout.suites.suite import Suite
+from rollout.suites.suite import MakeSuite, Suite
 
 SHIPPED = {
     "bfcl_multi_turn": "rollout.suites.bfcl.suite:BfclMultiTurn",
     "tau2": "rollout.suites.tau2.suite:Tau2",
 }
+if TYPE_CHECKING:
+    from rollout.suites.bfcl.suite import BfclMultiTurn
+    from rollout.suites.tau2.suite import Tau2
+
+    _KEEP_THE_CONTRACT: tuple[MakeSuite, ...] = (BfclMultiTurn, Tau2)
 _OWN = ("path", "mcp_domain", "tools", "base_path", "policy", "mode")
 """What a suite brings itself."""
 P = TypeVar("P", bound=Section)

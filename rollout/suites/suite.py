@@ -27,22 +27,50 @@ class Suite(Protocol):
     that. Worlds hold an episode's state; a suite holds none.
     """
 
-    identity: JSON
-    """What must be the same for a run to be resumed: its version and parameters."""
-    tasks: Tasks
-    toolset: Toolset
-    """All its tools."""
-    tools_of: Callable[[Task, int], Toolset] | None
-    """The tools that a task's agent is offered in a turn, as a function of nothing else; None: always `toolset`."""
-    policy: str | None
-    """The agent's system prompt, unless the dataset names a file."""
-    user: User | None
-    """The user that its tasks ask for; None where the dataset names one."""
-    user_guidelines: str | None
-    """What a model user is told beside the task's own brief, unless the dataset says otherwise."""
-    max_turns: int
-    max_steps_per_turn: int
-    """The suite's own limits, unless the dataset sets others."""
+    @property
+    def identity(self) -> JSON:
+        """What must be the same for a run to be resumed: its version and parameters."""
+        ...
+
+    @property
+    def tasks(self) -> Tasks:
+        """Its tasks."""
+        ...
+
+    @property
+    def toolset(self) -> Toolset:
+        """All its tools."""
+        ...
+
+    @property
+    def tools_of(self) -> Callable[[Task, int], Toolset] | None:
+        """The tools that a task's agent is offered in a turn, as a function of nothing else; None: always `toolset`."""
+        ...
+
+    @property
+    def policy(self) -> str | None:
+        """The agent's system prompt, unless the dataset names a file."""
+        ...
+
+    @property
+    def user(self) -> User | None:
+        """The user that its tasks ask for; None where the dataset names one."""
+        ...
+
+    @property
+    def user_guidelines(self) -> str | None:
+        """What a model user is told beside the task's own brief, unless the dataset says otherwise."""
+        ...
+
+    @property
+    def max_turns(self) -> int:
+        """The suite's own limit, unless the dataset sets another."""
+        ...
+
+    @property
+    def max_steps_per_turn(self) -> int:
+        """The suite's own limit, unless the dataset sets another."""
+        ...
 
     def make_world(self, timeout: float) -> World:
         """A world for one episode. `timeout`: seconds for one call."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from jsonschema_rs import ValidationError, validator_for
 
 from rollout.messages import ToolCall, ToolResult, Toolset
 from rollout.worlds.results import failed_result
-from rollout.worlds.world import Invocation
+from rollout.worlds.world import Invocation, World
 
 log = logging.getLogger(__name__)
 MAX_PROBLEMS = 3
@@ -61,6 +62,14 @@ class CallReader:
         near = difflib.get_close_matches(name, self._specs, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return f"There is no tool {name!r}.{hint} Tools: {', '.join(self._specs)}."
+
+
+async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: World) -> list[ToolResult]:
+    """One result for each call, in the order asked. What cannot be called is answered without the world."""
+    read = [reader.read(call) for call in calls]
+    wanted = [entry for entry in read if isinstance(entry, Invocation)]
+    answers = iter(await world.call(wanted)) if wanted else iter(())
+    return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
 
 
 def _compile(name: str, schema: dict[str, Any]) -> Any:

@@ -21,7 +21,7 @@ from rollout.scoring.scorer import Score, Trajectory
 from rollout.suites.bfcl.world import BfclWorld, tables_of
 from rollout.suites.evidence import show_differences
 from rollout.tasks.task import Task
-from rollout.worlds.calls import CallReader
+from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.changes import compare_tables
 from rollout.worlds.world import Invocation, World
 
@@ -61,11 +61,7 @@ async def _compare_turns(
         steps, recorded = turns[turn]
         has_called = False
         for calls in steps:
-            read = [reader.read(call) for call in calls]
-            played = [entry for entry in read if isinstance(entry, Invocation)]
-            answers = iter(await agent.call(played))
-            for entry in read:
-                result = next(answers) if isinstance(entry, Invocation) else entry
+            for result in await answer_calls(calls, reader, agent):
                 # What cannot be read is no call, as in BFCL; a call of what is not there is one.
                 has_called = has_called or result.error_kind != "bad_arguments"
                 if recorded.get(result.call_id, result.content) != result.content:

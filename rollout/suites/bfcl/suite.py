@@ -97,7 +97,7 @@ class BfclMultiTurn:
         return found
 
     def make_world(self, timeout: float) -> BfclWorld:
-        return BfclWorld(self._back_ends, timeout)
+        return BfclWorld(self._back_ends)
 
     def user_world(self, task: Task, world: World) -> World | None:
         return None

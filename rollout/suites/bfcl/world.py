@@ -2,8 +2,8 @@
 
 Everything that an instance holds is its own: after loading it is copied, because some of the long-context data would
 else be shared with every other instance in the process. Calls run one after the other, as BFCL runs them, and answer
-with BFCL's own spelling. The objects do no I/O and take microseconds, so they run on the event loop; only the
-stateless ones (mathematics of any size) may take long, and run in a thread with a time limit.
+with BFCL's own spelling. They do no I/O and take microseconds, so they run on the event loop, which also keeps apart
+what the back ends keep in module globals for the length of a call. Mathematics that would not end is refused.
 
 As in BFCL, a call may name any function of the task's classes, also one that the agent is not offered yet, and its
 arguments are not checked against the schema: some of the reference calls need the one, some the other.
@@ -12,6 +12,7 @@ arguments are not checked against the schema: some of the reference calls need t
 from __future__ import annotations
 
 import copy
+import decimal
 import functools
 import hashlib
 import json
@@ -28,10 +29,12 @@ from rollout.messages import JSON, ToolResult, Toolset, ToolSpec
 from rollout.tasks.task import Task
 from rollout.worlds.changes import compare_tables
 from rollout.worlds.results import failed_result, to_result
-from rollout.worlds.threads import ToolFault, run_guarded, tool_threads
+from rollout.worlds.threads import ToolFault, run_guarded
 from rollout.worlds.world import Changes, Invocation, Opening, Row, Snapshot
 
 ANYTHING: JSON = {"type": "object"}
+MOST_DIGITS = 1000
+"""The largest precision, number of places and exponent that is computed with."""
 
 
 class Scenario(msgspec.Struct, frozen=True):
@@ -72,9 +75,8 @@ class BackEnds(msgspec.Struct, frozen=True):
 class BfclWorld:
     """One episode's instances."""
 
-    def __init__(self, back_ends: BackEnds, timeout: float = 60.0) -> None:
+    def __init__(self, back_ends: BackEnds) -> None:
         self._back_ends = back_ends
-        self._timeout = timeout
         self._scenario: Scenario | None = None
         self._owner: dict[str, str] = {}
         self.instances: dict[str, Any] = {}
@@ -90,23 +92,15 @@ class BfclWorld:
         return Opening(Toolset(tuple(ToolSpec(function, parameters=ANYTHING) for function in self._owner)))
 
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
-        return [await self._call(call) for call in calls]
+        return [self._call(call) for call in calls]
 
-    async def _call(self, call: Invocation) -> ToolResult:
-        owner = self._owner[call.name]
-        method: Callable[..., Any] = getattr(self.instances[owner], call.name)
-        invoke = functools.partial(_invoke, method, call.arguments)
-        try:
-            if owner not in self._back_ends.stateless:
-                value = run_guarded(invoke)
-                if isinstance(value, ToolFault):
-                    raise value
-            else:
-                value = await tool_threads().run(invoke, self._timeout)
-        except TimeoutError:
-            return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
-        except ToolFault as error:
-            return _result(call, f"Error during execution: {error.original}", "crash")
+    def _call(self, call: Invocation) -> ToolResult:
+        if _never_ends(call.arguments):
+            return failed_result(call.call_id, "tool", f"{call.name}: such a precision or exponent is too large")
+        method: Callable[..., Any] = getattr(self.instances[self._owner[call.name]], call.name)
+        value = run_guarded(functools.partial(_invoke, method, call.arguments))
+        if isinstance(value, ToolFault):
+            return _result(call, f"Error during execution: {value.original}", "crash")
         text, is_refusal = value
         return _result(call, text, "tool" if is_refusal else None)
 
@@ -116,15 +110,15 @@ class BfclWorld:
         return compare_tables(tables_of(self._back_ends.make(self._scenario)), tables_of(self.instances))
 
     async def snapshot(self) -> Snapshot | None:
-        return Snapshot(pickle.dumps(self.instances, protocol=pickle.HIGHEST_PROTOCOL), self.state_key())
+        return Snapshot(pickle.dumps(self.instances, protocol=pickle.HIGHEST_PROTOCOL), await self.state_key())
 
     async def restore(self, snapshot: Snapshot) -> None:
         # Snapshots come from this world's own `snapshot`, in this run's own journal: never from outside.
         self.instances = pickle.loads(snapshot.data)
-        if self.state_key() != snapshot.state_key:
+        if await self.state_key() != snapshot.state_key:
             raise WorldError("the restored state is not the one that was saved")
 
-    def state_key(self) -> str:
+    async def state_key(self) -> str:
         digest = hashlib.blake2b(digest_size=16)
         for name in sorted(self.instances):
             plain = _plain(self.instances[name], ())
@@ -140,6 +134,12 @@ def read_scenario(task: Task) -> Scenario:
     return msgspec.convert(task.info["bfcl"], Scenario, strict=False)
 
 
+def _never_ends(arguments: JSON) -> bool:
+    """Whether a call asks for mathematics of a size that would hold up the whole process, in whatever thread."""
+    asked = [arguments.get(name) for name in ("precision", "exponent", "decimal_places")]
+    return any(isinstance(value, int | float) and abs(value) > MOST_DIGITS for value in asked)
+
+
 def _result(call: Invocation, text: str, error_kind: str | None) -> ToolResult:
     result = to_result(call.call_id, text)
     return msgspec.structs.replace(result, is_error=error_kind is not None, error_kind=error_kind)
@@ -150,7 +150,9 @@ def _invoke(method: Callable[..., Any], arguments: JSON) -> tuple[str, bool]:
 
     It is spelt here, at once: what a function returns may be part of its state.
     """
-    value = method(**arguments)
+    # BFCL's mathematics sets the precision of whatever context it finds.
+    with decimal.localcontext(decimal.Context()):
+        value = method(**arguments)
     if isinstance(value, str):
         return value, False
     is_refusal = isinstance(value, dict) and bool(value.get("error"))

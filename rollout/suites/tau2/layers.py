@@ -66,6 +66,8 @@ class Layer(dict[str, Any]):
         return row
 
     def popitem(self) -> tuple[str, Any]:
+        if not self:
+            raise KeyError("popitem(): the table is empty")
         key = next(reversed(self))
         return key, self.pop(key)
 
@@ -122,7 +124,7 @@ def bring_back(frozen: Any, saved: Saved) -> Any:
         for key, row in value.items():
             if row is not None:
                 table[key] = row
-            else:
+            elif key in table:
                 del table[key]
     return database
 

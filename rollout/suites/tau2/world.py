@@ -151,9 +151,6 @@ class Tau2World:
 
     async def changes(self) -> Changes:
         """What both sides have changed since the task's beginning; the user's tables as `user.<table>`."""
-        return self._changes()
-
-    def _changes(self) -> Changes:
         database, user_database = self._databases()
         found = database_changes(self._beginning[0], database)
         if user_database is not None and user_database is not database:
@@ -167,7 +164,7 @@ class Tau2World:
     async def snapshot(self) -> Snapshot | None:
         databases = [None if database is None else save_database(database) for database in self._databases()]
         state = (databases, self._attributes(), self.calls, self._random.getstate())
-        return Snapshot(pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL), self.state_key())
+        return Snapshot(pickle.dumps(state, protocol=pickle.HIGHEST_PROTOCOL), await self.state_key())
 
     async def restore(self, snapshot: Snapshot) -> None:
         # Snapshots come from this world's own `snapshot`, in this run's own journal: never from outside.
@@ -181,12 +178,12 @@ class Tau2World:
         for kit, fields in zip((tools, user_tools), attributes, strict=True):
             if kit is not None:
                 kit.__dict__ = {"db": kit.db, **fields}
-        if self.state_key() != snapshot.state_key:
+        if await self.state_key() != snapshot.state_key:
             raise WorldError("the restored state is not the one that was saved")
 
-    def state_key(self) -> str:
+    async def state_key(self) -> str:
         digest = hashlib.blake2b(repr(self._random.getstate()).encode(), digest_size=16)
-        for name, change in sorted(self._changes().items()):
+        for name, change in sorted((await self.changes()).items()):
             digest.update(name.encode())
             for rows in (change.added, change.removed):
                 digest.update(b"".join(sorted(map(encode_row, rows))))
@@ -224,8 +221,8 @@ class Tau2UserWorld:
     async def restore(self, snapshot: Snapshot) -> None:
         await self._world.restore(snapshot)
 
-    def state_key(self) -> str:
-        return self._world.state_key()
+    async def state_key(self) -> str:
+        return await self._world.state_key()
 
     async def close(self) -> None:
         """The agent's world is closed by who opened it."""
