@@ -9,6 +9,7 @@ export PYTHONDONTWRITEBYTECODE :=
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
 	@echo "Next: look at a trajectory with    head -1 outputs/StudentAcademicPortal.jsonl | $(BIN)/python -m json.tool | less"
+	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o outputs/training.jsonl"
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
 	@echo "      and read README.md for your own models and domains."
 

@@ -192,10 +192,10 @@ class Batch:
     def _row(self, one: Combination, *, verbose: bool) -> dict[str, str]:
         tasks = TaskFile(*one.queries)
         missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
-        row = {"domain": one.name}
-        if self.kind == "cross":
-            row["servers"] = "\n".join(one.servers) or "?"
-        row |= {
+        # A long fused name breaks where its servers meet.
+        is_fused = len(one.servers) > 1 and one.name == "_".join(one.servers)
+        row = {
+            "domain": "_\n".join(one.servers) if is_fused else one.name,
             "tools": str(self._tools(one)),
             "queries": str(len(tasks)),
             "policy": "–" if one.policy is None else one.policy.name if verbose else "yes",

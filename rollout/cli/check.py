@@ -71,6 +71,8 @@ async def _check_all(config: Config, names: list[str], registry: Registry) -> li
 def show_check(console: Console, reports: list[DatasetCheck]) -> int:
     """Print what would run and what is wrong; returns the exit code: 0 where nothing is."""
     console.print(side_by_side("would run", {report.name: _cells(report) for report in reports}))
+    for report in reports:
+        console.print(f"{report.name} → {report.output}", highlight=False, markup=False, soft_wrap=True)
     count = 0
     for report in reports:
         for warning in report.warnings:
@@ -94,7 +96,6 @@ def _cells(report: DatasetCheck) -> dict[str, str]:
         "policy": report.policy,
         "agent": report.agent,
         "user": report.user,
-        "output": report.output,
     }
 
 

@@ -21,6 +21,9 @@ PolicyRoot = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Policies, for trajectories that no run of ours made.")
 ]
 ToolsList = Annotated[Path | None, typer.Option(metavar="DIR", help="Tool lists, for the same.")]
+PreambleFile = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="What was said before the policies, for the same.")
+]
 
 
 def label(
@@ -34,6 +37,7 @@ def label(
     run: Runs = None,
     policy_root: PolicyRoot = None,
     tools_list: ToolsList = None,
+    preamble_file: PreambleFile = None,
 ) -> None:
     """Add system prompt and tools to trajectories, exactly as they were sent.
 
@@ -48,7 +52,7 @@ def label(
         rollout label outputs_cross/*.jsonl --policy-root datasets/cross_domain/policies
         --tools-list datasets/cross_domain/tool_lists
     """
-    sys.exit(perform(paths, output, run or (), policy_root, tools_list))
+    sys.exit(perform(paths, output, run or (), policy_root, tools_list, preamble_file))
 
 
 def label_single(
@@ -58,6 +62,7 @@ def label_single(
     result_file: Annotated[Path, typer.Option(help="RESULT_FILE: what is written.")] = Path(
         "./mt_single_domain_tool_call_thinking.jsonl"
     ),
+    preamble_file: PreambleFile = None,
     run: Runs = None,
 ) -> None:
     """Add system prompt and tools to the trajectories of single domains: `rollout label` with the seed's settings.
@@ -65,7 +70,7 @@ def label_single(
     Where the run directory is there, they are exactly those that were sent. Policies and tool lists are read only for
     trajectories that no run of ours made.
     """
-    sys.exit(_label_kind("single", policy_root, tools_list, output_dir, result_file, run or ()))
+    sys.exit(_label_kind("single", policy_root, tools_list, output_dir, result_file, run or (), preamble_file))
 
 
 def label_cross(
@@ -75,13 +80,14 @@ def label_cross(
     result_file: Annotated[Path, typer.Option(help="RESULT_FILE: what is written.")] = Path(
         "./mt_cross_domain_tool_call_thinking.jsonl"
     ),
+    preamble_file: PreambleFile = None,
     run: Runs = None,
 ) -> None:
     """Add system prompt and tools to the trajectories of cross domains: `rollout label` with the seed's settings.
 
     A combination is a set: `A_B_C.jsonl` (also `A_B_C_output.jsonl`) finds the policy `C_B_A.md`.
     """
-    sys.exit(_label_kind("cross", policy_root, tools_list, output_dir, result_file, run or ()))
+    sys.exit(_label_kind("cross", policy_root, tools_list, output_dir, result_file, run or (), preamble_file))
 
 
 def _label_kind(
@@ -91,6 +97,7 @@ def _label_kind(
     output_dir: Path,
     result_file: Path,
     runs: Sequence[Path],
+    preamble_file: Path | None,
 ) -> int:
     from rollout.worlds.tools.domain import SHIPPED
 
@@ -100,7 +107,8 @@ def _label_kind(
     # Cross domains have the tool lists of their single domains.
     lists = [base / "tool_lists", base.parent / "single_domain" / "tool_lists"]
     tools = tools_list or next((folder for folder in lists if folder.is_dir()), lists[0])
-    return perform([output_dir], result_file, runs, policies, tools, is_needed=bool(policy_root or tools_list))
+    is_needed = bool(policy_root or tools_list or preamble_file)
+    return perform([output_dir], result_file, runs, policies, tools, preamble_file, is_needed=is_needed)
 
 
 def perform(
@@ -109,6 +117,7 @@ def perform(
     runs: Sequence[Path],
     policy_root: Path | None,
     tools_list: Path | None,
+    preamble_file: Path | None = None,
     *,
     is_needed: bool = True,
 ) -> int:
@@ -118,6 +127,7 @@ def perform(
     from rollout.engine.exporting import label_sources
     from rollout.engine.sources import Prompts, find_sources
     from rollout.errors import ConfigError, RolloutError
+    from rollout.worlds.tools.domain import read_policy
     from rollout.worlds.tools.offering import Offering
 
     console = make_console()
@@ -127,7 +137,10 @@ def perform(
             raise ConfigError("--policy-root and --tools-list belong together; give both")
         if policy_root is not None and tools_list is not None:
             is_there = policy_root.is_dir() and tools_list.is_dir()
-            offering = Offering(policy_root, tools_list) if is_needed or is_there else None
+            preamble = None if preamble_file is None else read_policy(preamble_file).strip("\n")
+            offering = Offering(policy_root, tools_list, preamble) if is_needed or is_there else None
+        elif preamble_file is not None:
+            raise ConfigError("--preamble-file goes before the policies; give --policy-root and --tools-list, too")
         tally = label_sources(find_sources(paths, leave_out=[output]), Prompts(runs, offering), output)
     except RolloutError as error:
         show_error(console, error)

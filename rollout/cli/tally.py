@@ -8,8 +8,6 @@ from rich.text import Text
 
 from rollout.engine.exporting import Tally
 
-SHOWN_PROBLEMS = 20
-
 
 def show_tally(console: Console, title: str, tally: Tally) -> int:
     """Print what was read, kept and left out, and where it is; returns the exit code: 1 where something is to mend."""
@@ -27,8 +25,6 @@ def show_tally(console: Console, title: str, tally: Tally) -> int:
     for path, number in tally.files.items():
         text = f"{path}: {number} records" + ("" if number else " (no task fell into this split)")
         console.print(text, highlight=False, markup=False, soft_wrap=True)
-    for problem, where in list(tally.problems.items())[:SHOWN_PROBLEMS]:
-        console.print(Text.assemble(("problem ", "bold red"), f"{where}: {problem}"), soft_wrap=True, highlight=False)
-    if len(tally.problems) > SHOWN_PROBLEMS:
-        console.print(f"and {len(tally.problems) - SHOWN_PROBLEMS} more problems", highlight=False)
+    for problem in tally.problems:
+        console.print(Text.assemble(("problem ", "bold red"), problem), soft_wrap=True, highlight=False)
     return 1 if tally.problems else 0

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rollout.engine.run import Opened
     from rollout.engine.summary import DatasetSummary
 
+NOTHING = ("0", "–")
+NAME_WIDTH = 25
 SIDE_BY_SIDE = 3
 
 
@@ -94,10 +96,16 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
         for row in rows:
             table.add_row(row, *(cells[row] for cells in columns.values()))
         return table
-    for row in ("dataset", *rows):
-        table.add_column(row, overflow="fold")
+    # What is the same everywhere needs no column, and names fold before figures do.
+    told = [row for row in rows if len({cells[row] for cells in columns.values()}) > 1]
+    alike = {row: cells[row] for cells in columns.values() for row in rows if row not in told}
+    said = ", ".join(f"{row} {value}" for row, value in alike.items() if value not in NOTHING)
+    table.caption, table.caption_justify = (f"everywhere: {said}" if said else None), "left"
+    table.add_column("dataset", overflow="fold", min_width=min(NAME_WIDTH, max(map(len, columns))))
+    for row in told:
+        table.add_column(row.replace(" ", "\n"), overflow="fold")
     for name, cells in columns.items():
-        table.add_row(name, *cells.values())
+        table.add_row(name, *(cells[row] for row in told))
     return table
 
 

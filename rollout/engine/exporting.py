@@ -17,12 +17,14 @@ import msgspec
 from rollout.agents.turns import split_turns
 from rollout.engine.sources import Prompts, Source
 from rollout.errors import ConfigError
-from rollout.trajectories.exports.exporter import Exporter, Unfit
+from rollout.trajectories.exports.exporter import NO_ANSWER, Exporter, Unfit
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
 from rollout.trajectories.labels import Example, NoPrompt, add_label, make_example
 from rollout.trajectories.merging import Merged, Splits
 from rollout.trajectories.saved import BadLine, SavedLine
 from rollout.trajectories.selection import Selection
+
+MOST_PROBLEMS = 20
 
 
 class Tally:
@@ -32,8 +34,7 @@ class Tally:
         self.read = 0
         self.kept = 0
         self.dropped: Counter[str] = Counter()
-        self.problems: dict[str, str] = {}
-        """What a person should mend, each once, with the place where it first showed."""
+        self._problems: dict[tuple[Path, str], str] = {}
         self.notes: Counter[str] = Counter()
         self.files: dict[Path, int] = {}
         """The files that were written, with their records."""
@@ -41,10 +42,17 @@ class Tally:
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
 
-    def blame(self, where: str, reason: str, problem: str) -> None:
+    def blame(self, source: Source, where: str, error: NoPrompt | BadLine) -> None:
         """Leave a trajectory out for something that should be mended."""
-        self.drop(reason)
-        self.problems.setdefault(problem, where)
+        self.drop("no system prompt and tools" if isinstance(error, NoPrompt) else "cannot be read")
+        self._problems.setdefault((source.path, str(error)), where)
+
+    @property
+    def problems(self) -> list[str]:
+        """What a person should mend, each once for a file, with the place where it first showed; not too many."""
+        told = [f"{where}: {text}" for (_, text), where in self._problems.items()]
+        more = len(told) - MOST_PROBLEMS
+        return told if more <= 0 else [*told[:MOST_PROBLEMS], f"and {more} more"]
 
 
 class Wish(msgspec.Struct, frozen=True):
@@ -76,10 +84,8 @@ def label_sources(sources: Sequence[Source], prompts: Prompts, out: Path) -> Tal
                 try:
                     file.write_line(_labelled(line, source, prompts, tally))
                     tally.kept += 1
-                except NoPrompt as error:
-                    tally.blame(where, "no system prompt and tools", f"{source.path}: {error}")
-                except BadLine as error:
-                    tally.blame(where, "cannot be read", str(error))
+                except (NoPrompt, BadLine) as error:
+                    tally.blame(source, where, error)
         _refuse_nothing(tally)
     tally.files[out] = tally.kept
     return tally
@@ -125,11 +131,8 @@ def _examples(sources: Sequence[Source], prompts: Prompts, selection: Selection,
         for where, line in _chosen(source, selection, tally):
             try:
                 example = make_example(line, None if line.is_labelled else prompts.of(line, source))
-            except NoPrompt as error:
-                tally.blame(where, "no system prompt and tools", f"{source.path}: {error}")
-                continue
-            except BadLine as error:
-                tally.blame(where, "cannot be read", str(error))
+            except (NoPrompt, BadLine) as error:
+                tally.blame(source, where, error)
                 continue
             admitted = merged.admit(example, source.run)
             if admitted is None:
@@ -144,7 +147,7 @@ def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tupl
     for where, line in source.read():
         tally.read += 1
         if isinstance(line, BadLine):
-            tally.blame(where, "cannot be read", str(line))
+            tally.blame(source, where, line)
             continue
         reason = selection.reason_against(line)
         if reason is None:
@@ -155,6 +158,8 @@ def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tupl
 
 def _parts(example: Example, wish: Wish) -> list[Example]:
     parts = list(split_turns(example)) if wish.per_turn else [example]
+    if not parts:
+        raise Unfit(NO_ANSWER)
     if not wish.drop_reasoning:
         return parts
     return [
@@ -168,5 +173,5 @@ def _refuse_nothing(tally: Tally) -> None:
     if tally.kept:
         return
     why = ", ".join(f"{reason} {number}" for reason, number in tally.dropped.most_common())
-    mend = "".join(f"\n{where}: {problem}" for problem, where in tally.problems.items())
-    raise ConfigError(f"nothing was written: of {tally.read} trajectories none is left ({why or 'none found'}){mend}")
+    text = f"nothing was written: of {tally.read} trajectories none is left ({why or 'none found'})"
+    raise ConfigError("\n".join([text, *tally.problems]))

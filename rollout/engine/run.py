@@ -158,7 +158,7 @@ def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]
 
 def _datasets_in(run_dir: Path) -> list[str]:
     try:
-        connection = sqlite3.connect(f"file:{run_dir / 'journal.db'}?mode=ro", uri=True)
+        connection = sqlite3.connect(f"{(run_dir / 'journal.db').resolve().as_uri()}?mode=ro", uri=True)
         try:
             return [row[0] for row in connection.execute("SELECT DISTINCT dataset FROM trees")]
         finally:

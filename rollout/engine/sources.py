@@ -9,6 +9,7 @@ usual places of run directories.
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -77,12 +78,7 @@ def _run_sources(run_dir: Path, with_failed: bool) -> list[Source]:
 
 def _outputs(run_dir: Path) -> Iterator[Path]:
     """The output files that the journal knows; where they were moved together with the run, beside it."""
-    path = run_dir / "journal.db"
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            rows = connection.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid").fetchall()
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+    rows = _read_meta(run_dir / "journal.db")
     if not rows:
         raise ConfigError(f"{run_dir}: this run has no output yet")
     for key, value in rows:
@@ -96,6 +92,17 @@ def _outputs(run_dir: Path) -> Iterator[Path]:
         yield file
 
 
+def _read_meta(path: Path) -> list[tuple[str, str]]:
+    """The outputs in a journal, also of a run that is going on."""
+    # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.
+    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as connection:
+            return connection.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid").fetchall()
+    except sqlite3.Error as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+
+
 class Prompts:
     """What the models of trajectories were sent: from the blobs of their runs; where no run of ours made them, from
     policy and tool lists."""
@@ -103,25 +110,30 @@ class Prompts:
     def __init__(self, runs: Sequence[Path] = (), offering: Offering | None = None) -> None:
         self._runs = tuple(runs)
         self._offering = offering
-        self._blobs: dict[tuple[Path | None, Path, str], Prompt] = {}
-        self._made: dict[Path, Prompt] = {}
+        self._found: dict[tuple[Path, str | None], Prompt | NoPrompt] = {}
 
     def of(self, line: SavedLine, source: Source) -> Prompt:
-        """The prompt of a trajectory that has no label yet. Raises NoPrompt."""
-        name = line.prompt_name
+        """The prompt of a trajectory that has no label yet. Raises NoPrompt. Looked for once for each file."""
+        key = (source.path, line.prompt_name)
+        if key not in self._found:
+            try:
+                self._found[key] = self._look_for(line.prompt_name, source)
+            except NoPrompt as error:
+                self._found[key] = error
+        found = self._found[key]
+        if isinstance(found, NoPrompt):
+            raise found
+        return found
+
+    def _look_for(self, name: str | None, source: Source) -> Prompt:
         if name is not None:
-            key = (source.run_dir, source.path.parent, name)
-            if key not in self._blobs:
-                self._blobs[key] = self._read_blob(name, source)
-            return self._blobs[key]
+            return self._read_blob(name, source)
         if self._offering is None:
             raise NoPrompt(
                 "no run of ours recorded what its model was sent; label it first, from policy and tool list: "
                 "rollout label … --policy-root DIR --tools-list DIR"
             )
-        if source.path not in self._made:
-            self._made[source.path] = self._offering.prompt_of(source.path, _called(source))
-        return self._made[source.path]
+        return self._offering.prompt_of(source.path, _called(source))
 
     def _read_blob(self, name: str, source: Source) -> Prompt:
         for run_dir in self._run_dirs(source):

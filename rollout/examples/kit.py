@@ -11,6 +11,7 @@ the globals of the server file, so they must be asked there.
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,8 @@ from rollout.worlds.tools.tables import SharedTable
 Row = dict[str, Any]
 
 MAX_FAILED_AUTHORIZATIONS = 3
+EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+PHONE = re.compile(r"\d{3}-\d{3}-\d{4}")
 _KINDS = {str: "a string", int: "an integer", float: "a number", bool: "true or false"}
 
 
@@ -88,6 +91,11 @@ def tool_table(*runs: Callable[..., Row]) -> dict[str, Tool]:
     return {run.__name__: Tool(run) for run in runs}
 
 
+def cents(amount: float) -> float:
+    """An amount of money without what arithmetic leaves behind the second decimal."""
+    return round(amount, 2) + 0.0  # the sum makes 0.0 of -0.0
+
+
 def preview(action: str, **details: Any) -> Row:
     """The answer to an unconfirmed write."""
     return {"needs_confirmation": True, "action_preview": {"action": action, **details}}
@@ -128,6 +136,14 @@ class Tools:
         rows = [row for row in self._rows(table) if row[key] == me]
         return [row for row in rows if all(row[name] == value for name, value in having.items())]
 
+    def _own(self, table: str, row_id: str) -> Row:
+        """One row, if it is the authorized person's. Whether it is somebody else's is not told."""
+        key = f"{table.lower()}_id"
+        for row in self._mine(table):
+            if row[key] == row_id:
+                return row
+        raise Refusal(f"The {self.person.lower()} has no {table} with {key} '{row_id}'.")
+
     # Writing. `self.session.databases[…]` gives the session rows of its own.
 
     def _insert(self, table: str, **values: Any) -> Row:
@@ -145,6 +161,26 @@ class Tools:
     def _delete(self, table: str, row_id: str) -> None:
         rows = self.session.databases[table]
         rows[:] = [row for row in rows if row[f"{table.lower()}_id"] != row_id]
+
+    def _change_contact(self, confirm: bool, **wanted: str | None) -> Row:
+        """A whole tool `update_contact_details`: of email, phone and what else is wanted, replace what is new."""
+        me = self._mine(self.person)[0]
+        if wanted["email"]:
+            wanted["email"] = wanted["email"].lower()
+        changes = {key: value for key, value in wanted.items() if value is not None and value != me[key]}
+        if not changes:
+            *others, last = wanted
+            raise Refusal(f"Nothing to change: give {', '.join(others)} or {last} with a new value.")
+        if "email" in changes and not EMAIL.fullmatch(str(changes["email"])):
+            raise Refusal(f"'{changes['email']}' is not an email address.")
+        if any(row["email"] == changes.get("email") for row in self._rows(self.person)):
+            raise Refusal(f"This email address belongs to another {self.person.lower()}'s account.")
+        if "phone" in changes and not PHONE.fullmatch(str(changes["phone"])):
+            raise Refusal("A phone number must look like 555-123-4567.")
+        if not confirm:
+            return preview("update_contact_details", before={key: me[key] for key in changes}, after=changes)
+        self._update(self.person, me[f"{self.person.lower()}_id"], **changes)
+        return {"success": True, "updated": changes}
 
     def _authorize(self, secret: str, **names: str | None) -> Row:
         """Find the one person with this secret whom all given names (id, email) fit, and let the session serve them."""

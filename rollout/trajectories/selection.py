@@ -30,7 +30,7 @@ class Selection(msgspec.Struct, frozen=True):
             return "no success" if self.success else "success"
         if self.stop_reasons and metadata.get("stop_reason") not in self.stop_reasons:
             return f"stop reason {metadata.get('stop_reason')}"
-        scores = {score["name"]: score["value"] for score in metadata.get("scores") or ()}
+        scores = {score["name"]: score.get("value") for score in metadata.get("scores") or ()}
         for name, least in self.min_scores:
             value = scores.get(name)
             if value is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,11 +13,12 @@ from typing import Any
 
 import pytest
 
+from rollout.cli.batch import PREAMBLE
 from tests.cli import test_batch
 from tests.cli.test_batch import ORACLE
 from tests.cli.test_run import ROOT, portal_config, rollout
 from tests.conftest import read_lines
-from tests.trajectories.lines import TOOLS, labelled, line, write
+from tests.trajectories.lines import CONVERSATION, TOOLS, labelled, line, write
 
 datasets = test_batch.datasets
 
@@ -50,7 +52,9 @@ def test_folder_laid_out_by_hand_goes_the_seeds_way_to_the_end(datasets: Path) -
     good(script("add_label_cross.py"))
     single = read_lines(Path("mt_single_domain_tool_call_thinking.jsonl"))
     (cross,) = read_lines(Path("mt_cross_domain_tool_call_thinking.jsonl"))
-    assert {system_of(record) for record in single} == {"Policy of LibraryDesk.", "Policy of LeaseDepot."}
+    policies = {"Policy of LibraryDesk.", "Policy of LeaseDepot."}
+    assert {system_of(record).removeprefix(f"{PREAMBLE}\n\n") for record in single} == policies
+    assert all(system_of(record).startswith(PREAMBLE) for record in single), "and the preamble is not lost"
     assert system_of(cross) == "Policy of both."
     told = good(script("add_key.py"))
     assert "add_key.jsonl: 5 records" in told
@@ -108,8 +112,10 @@ def test_seeds_layout_in_the_working_folder_is_the_default(datasets: Path) -> No
     seeds_own_files(datasets)
     shutil.copytree(datasets, Path("rollout/tools/datasets"))
     (Path("rollout/tools/datasets/single_domain/policies/HRPortal.md")).write_text("HR.")
-    good(script("add_label_single.py"))
-    assert len(read_lines(Path("mt_single_domain_tool_call_thinking.jsonl"))) == 2
+    Path("preamble.txt").write_text("Never guess.\n")
+    good(script("add_label_single.py", "--preamble-file", "preamble.txt"))
+    found = read_lines(Path("mt_single_domain_tool_call_thinking.jsonl"))
+    assert {system_of(record) for record in found} == {"Never guess.\n\nHR.", "Never guess.\n\nPolicy of LibraryDesk."}
     good(script("add_label_cross.py"))
 
 
@@ -232,6 +238,27 @@ def test_failed_trajectories_come_only_when_asked_for() -> None:
     assert len(read_lines(Path("trl.jsonl"))) == 4
 
 
+def test_turns_become_records_and_a_talk_without_answer_is_left_out() -> None:
+    silent = line("b", CONVERSATION[:1])
+    write(Path("in.jsonl"), labelled(line("a", CONVERSATION[:7] + CONVERSATION[:7]), silent))
+    told = good(rollout("export", "in.jsonl", "-f", "sharegpt", "--per-turn"))
+    assert "left out: no answer of the agent" in told
+    assert [record["id"] for record in read_lines(Path("sharegpt.jsonl"))] == ["a#1", "a#2"]
+
+
+def test_every_file_that_cannot_be_labelled_is_named_and_not_every_line() -> None:
+    good(rollout("run", str(portal_config())))
+    whole = Path("out/portal.jsonl").read_bytes()
+    for name in ("x", "y"):
+        write(Path(f"lost/{name}.jsonl"), re.sub(rb'"prompt":"\w+"', b'"prompt":"0123456789abcdef"', whole))
+    write(Path("lost/good.jsonl"), labelled(line("a")))
+    done = rollout("export", "lost", "-f", "trl")
+    assert done.returncode == 1
+    assert "trl.jsonl: 1 records" in done.stdout
+    problems = [row for row in done.stdout.splitlines() if row.startswith("problem")]
+    assert [row.split(":")[0:2] for row in problems] == [["problem lost/x.jsonl", "1"], ["problem lost/y.jsonl", "1"]]
+
+
 def test_reasoning_can_be_dropped_and_fields_added() -> None:
     write(Path("in.jsonl"), labelled(line("a")))
     good(
@@ -276,6 +303,18 @@ def test_exporter_of_ones_own_is_named_as_module_and_class(monkeypatch: pytest.M
     assert "has no convert, open, holds_reasoning" in done.stderr
 
 
+def test_exporter_of_another_package_is_named_as_its_entry_point() -> None:
+    Path("my_formats.py").write_text(FORMATS)
+    write(Path("my_formats-1.0.dist-info/METADATA"), b"Metadata-Version: 2.1\nName: my-formats\nVersion: 1.0\n")
+    write(Path("my_formats-1.0.dist-info/entry_points.txt"), b"[rollout.exporters]\nopen = my_formats:Openings\n")
+    write(Path("in.jsonl"), labelled(line("a")))
+    environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(ROOT)])}
+    good(rollout("export", "in.jsonl", "--format", "open", environment=environment))
+    assert read_lines(Path("open.jsonl"))[0]["id"] == "a"
+    done = rollout("export", "in.jsonl", "--format", "nothing", environment=environment)
+    assert "trl, parquet, open, or your own" in done.stderr
+
+
 # ---- what cannot be --------------------------------------------------------------------------------------------------
 
 
@@ -313,6 +352,15 @@ def test_folder_is_written_into_by_an_export_and_refused_by_a_label() -> None:
     done = rollout("label", "in.jsonl", "-o", "folder")
     assert done.returncode == 2
     assert "folder: is a folder" in done.stderr
+
+
+def test_parquet_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(Path("in.jsonl"), labelled(line("a")))
+    hide = "import sys; sys.modules['pyarrow'] = None; from rollout.cli import main; main()"
+    command = [sys.executable, "-c", hide, "export", "in.jsonl", "--format", "parquet"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "pip install 'rollout[export]'" in done.stderr
 
 
 def test_unlabelled_file_of_another_tool_is_told_what_to_do() -> None:

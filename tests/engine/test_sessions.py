@@ -116,3 +116,16 @@ async def test_samples_of_one_task_start_from_the_same_untouched_world(tmp_path:
     assert {line["task_id"] for line in lines} == {"task0"}
     assert len({line["metadata"]["seed"] for line in lines}) == 4
     assert all(_tool_values(line) == [{"total": 5, "count": 5}] for line in lines)
+
+
+async def test_workers_are_live_conversations_over_all_datasets_and_fill_one_alone(tmp_path: Path) -> None:
+    config: dict[str, Any] = {}
+    async with StubServer({"latency": 0.05, "rules": [{"reply": {"content": "Done."}}]}) as stub:
+        for name, count in (("one", 6), ("two", 2)):
+            tasks = write_tasks(tmp_path / f"{name}.jsonl", *[f"{name} {number}" for number in range(count)])
+            one = stub_config(stub.url, tasks, output_path=f"{name}_out.jsonl")
+            (dataset,) = one["datasets"].values()
+            config = {**one, "max_workers": 5, "datasets": {**config.get("datasets", {}), name: dataset}}
+        await roll_out(config)
+        assert stub.stats.max_in_flight == 5, "one dataset alone has that many, both together no more"
+    assert [len(read_lines(Path(f"{name}_out.jsonl"))) for name in ("one", "two")] == [6, 2]

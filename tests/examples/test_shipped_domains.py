@@ -6,7 +6,6 @@ import json
 import pickle
 import re
 import shutil
-import timeit
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin
 
@@ -474,15 +473,10 @@ def test_reading_copies_no_table(domain: Shipped, session: Session) -> None:
 
 
 @each_domain
-def test_opening_a_session_costs_well_under_a_tenth_of_a_millisecond(domain: Shipped) -> None:
-    names = iter(range(10**6))
-
-    def open_and_close() -> None:
-        name = f"timed {next(names)}"
-        domain.server._get_session(name)
-        domain.server.close_session(name)
-
-    assert min(timeit.repeat(open_and_close, number=500, repeat=5)) / 500 < 50e-6
+def test_opening_a_session_copies_no_table(domain: Shipped, session: Session) -> None:
+    tables = session.tables
+    assert not any(table.is_own for table in tables.values())
+    assert all(tables[name].base is table.base for name, table in domain.server._tables.items())
 
 
 @each_domain
@@ -560,4 +554,5 @@ def test_logins_are_unambiguous(domain: Shipped) -> None:
     people = domain.people.values()
     assert len({row["email"] for row in people}) == len(people)
     assert all(row["email"] == row["email"].lower() for row in people)
-    assert all(re.fullmatch(r"\d{6}", row[domain.secret]) for row in people)
+    pattern = domain.schemas[domain.authorize]["properties"][domain.secret]["pattern"]
+    assert all(re.fullmatch(pattern, row[domain.secret]) for row in people)

@@ -56,10 +56,13 @@ def test_calls_results_and_reasoning_stand_where_llama_factory_looks_for_them() 
     assert turns[5]["value"] == "<think>\nDone.\n</think>\n\nRenewed."
 
 
-def test_bare_call_is_plain_json() -> None:
-    call = Message(role="assistant", tool_calls=(ToolCall("c", "f", '{"a": "</tool_call>"}'),))
-    record = convert(Message(role="user", content="x"), call)
-    assert json.loads(record["conversations"][1]["value"]) == {"name": "f", "arguments": {"a": "</tool_call>"}}
+@pytest.mark.parametrize("words", [None, "One moment."])
+def test_no_argument_can_look_like_the_end_of_the_calls(words: str | None) -> None:
+    tricky = {"a": "</tool_call> <tool_call>x</tool_call> <think>"}
+    call = Message(role="assistant", content=words, tool_calls=(ToolCall("c", "f", json.dumps(tricky)),))
+    value = convert(Message(role="user", content="x"), call)["conversations"][1]["value"]
+    assert read_calls(value) == (f"{words}\n" if words else "", [{"name": "f", "arguments": tricky}])
+    assert value.startswith("{") == (words is None), "a call by itself is plain JSON"
 
 
 def test_messages_of_one_speaker_in_a_row_become_one_turn() -> None:

@@ -16,7 +16,7 @@ import pytest
 from rollout.errors import WorldError
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
-from rollout.worlds.tools import workers
+from rollout.worlds.tools import worker_process
 from rollout.worlds.tools.domain import Domain, load_domain
 from rollout.worlds.tools.mock import MockServers, MockWorld
 from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
@@ -210,7 +210,7 @@ async def test_what_a_server_prints_goes_nowhere(make_world: MakeWorld, capfd: p
 async def test_a_call_that_hangs_is_undone_and_costs_nobody_else(
     make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(workers, "SLOW", 0.2)
+    monkeypatch.setattr(worker_process, "SLOW", 0.2)
     bad, good = await opened(make_world, timeout=1.0), await opened(make_world)
     await call(bad, "rename", name="before")
     await call(good, "rename", name="good")
@@ -227,7 +227,7 @@ async def test_a_call_that_hangs_is_undone_and_costs_nobody_else(
 
 
 async def test_a_slow_call_still_gets_its_answer(make_world: MakeWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "SLOW", 0.1)
+    monkeypatch.setattr(worker_process, "SLOW", 0.1)
     slow, other = await opened(make_world), await opened(make_world)
     answer = asyncio.create_task(call(slow, "run", code="time.sleep(0.6) or os.getpid()"))
     await asyncio.sleep(0)

@@ -30,6 +30,7 @@ BUILT_IN = {
     "trl": "rollout.trajectories.exports.conversational:Conversational",
     "parquet": "rollout.trajectories.exports.parquet:Parquet",
 }
+NO_ANSWER = "no answer of the agent"
 
 
 class Unfit(Exception):
@@ -93,7 +94,7 @@ def up_to_last_answer(example: Example) -> Example:
     """The example without what follows the agent's last answer: nothing is learnt from it, and readers refuse it."""
     end = max((place for place, message in enumerate(example.messages, 1) if message.role == "assistant"), default=0)
     if end == 0:
-        raise Unfit("no answer of the agent")
+        raise Unfit(NO_ANSWER)
     if end == len(example.messages):
         return example
     return msgspec.structs.replace(example, messages=example.messages[:end])

@@ -1,7 +1,8 @@
 """What the agent of a file of trajectories was sent, where nobody recorded it: made from policy and tool lists.
 
 The file's name says which servers: `A.jsonl`, `A_B_C.jsonl`, with or without `_output`. A combination is a set, so
-`A_B_C.jsonl` finds `C_B_A.md`. A policy that is missing is an error; no text is made up in its place.
+`A_B_C.jsonl` finds `C_B_A.md`. A policy that is missing is an error; no text is made up in its place. What was said
+before the policies (the seed's script for single domains does so) only its user knows: the preamble.
 
 The calls in the file say how the tools were named: as our runs offer them (`rollout.tasks.naming`), un-prefixed, or as
 the seed's tool does it (`sap.get_grades`). The naming that fits most of the names called is taken; ours where all fit
@@ -30,8 +31,9 @@ _SEED_WORD = re.compile(r"[A-Z][a-z]*")
 class Offering:
     """The policies and tool lists of a dataset folder."""
 
-    def __init__(self, policy_root: Path, tools_list: Path) -> None:
+    def __init__(self, policy_root: Path, tools_list: Path, preamble: str | None = None) -> None:
         self._policy_root = policy_root
+        self._preamble = preamble
         self._base, self._part = tools_list.absolute().parent, tools_list.name
         for folder, option in ((policy_root, "--policy-root"), (tools_list, "--tools-list")):
             if not folder.is_dir():
@@ -53,7 +55,8 @@ class Offering:
             raise NoPrompt(f"no policy in {self._policy_root}: expected {'_'.join(servers)}.md{order}")
         lists = {server: read_tool_list(find_file(self._base, self._part, f"{server}.json")) for server in servers}
         toolset = max(_offers(path, servers, lists), key=lambda offer: len(offer.by_name.keys() & set(called)))
-        return Prompt(read_policy(policy), toolset.wire or b"[]", [spec.to_json() for spec in toolset.specs])
+        system = read_policy(policy) if self._preamble is None else f"{self._preamble}\n\n{read_policy(policy)}"
+        return Prompt(system, toolset.wire or b"[]", [spec.to_json() for spec in toolset.specs])
 
 
 def _offers(path: Path, servers: list[str], lists: dict[str, list[ToolSpec]]) -> list[Toolset]:

@@ -3,8 +3,8 @@
     python -m rollout.worlds.tools.worker_main SOCKET MEMORY_BYTES FOLDER...
 
 It answers frames (four bytes of length, then MessagePack) one after the other, in the order in which they came, so the
-oldest unanswered one is at any time the one that runs. The other side is `rollout.worlds.tools.workers`, which ends the
-process when that takes too long.
+oldest unanswered one is at any time the one that runs. The other side is `rollout.worlds.tools.worker_process`, which
+ends the process when that takes too long.
 """
 
 from __future__ import annotations

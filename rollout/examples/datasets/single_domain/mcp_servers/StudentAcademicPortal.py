@@ -4,11 +4,10 @@ Sessions, tables, argument checks and authorization come from `rollout.examples.
 The policy beside this file forbids more than this server refuses.
 """
 
-import re
 import uuid
 from typing import Literal
 
-from rollout.examples.kit import Refusal, Row, Server, TableNames, Tools, preview, tool_table
+from rollout.examples.kit import EMAIL, Refusal, Row, Server, TableNames, Tools, preview, tool_table
 
 NOW = "2025-01-23T15:00:00-05:00"
 TODAY = NOW[:10]
@@ -22,14 +21,11 @@ TRANSCRIPT_COPIES = {"electronic": 1, "postal": 5}
 GRADE_POINTS = {
     "A": 4.0, "A-": 3.7, "B+": 3.3, "B": 3.0, "B-": 2.7, "C+": 2.3, "C": 2.0, "C-": 1.7, "D": 1.0, "F": 0.0,
 }  # fmt: skip
-EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
-PHONE = re.compile(r"\d{3}-\d{3}-\d{4}")
 
 TABLES = TableNames(
-    entities=("Student", "Course", "Section", "Advisor"),
+    entities=("Student", "Course", "Section", "Advisor", "Hold"),
     relationships=(
-        "Prerequisite", "Enrollment", "Grade", "Hold", "AdvisingSlot", "Appointment", "WaitlistEntry",
-        "TranscriptRequest",
+        "Prerequisite", "Enrollment", "Grade", "AdvisingSlot", "Appointment", "WaitlistEntry", "TranscriptRequest",
     ),
 )  # fmt: skip
 Department = Literal[
@@ -193,21 +189,7 @@ class PortalTools(Tools):
         mailing_address: str | None = None,
         confirm: bool = False,
     ) -> Row:
-        wanted = {"email": email and email.lower(), "phone": phone, "mailing_address": mailing_address}
-        student = self._mine("Student")[0]
-        changes = {key: value for key, value in wanted.items() if value is not None and value != student[key]}
-        if not changes:
-            raise Refusal("Nothing to change: give email, phone or mailing_address with a new value.")
-        if "email" in changes and not EMAIL.fullmatch(changes["email"]):
-            raise Refusal(f"'{email}' is not an email address.")
-        if any(row["email"] == changes.get("email") for row in self._rows("Student")):
-            raise Refusal("This email address belongs to another student's account.")
-        if "phone" in changes and not PHONE.fullmatch(changes["phone"]):
-            raise Refusal("A phone number must look like 555-123-4567.")
-        if not confirm:
-            return preview("update_contact_details", before={key: student[key] for key in changes}, after=changes)
-        self._update("Student", student["student_id"], **changes)
-        return {"success": True, "updated": changes}
+        return self._change_contact(confirm, email=email, phone=phone, mailing_address=mailing_address)
 
     def search_courses(
         self,

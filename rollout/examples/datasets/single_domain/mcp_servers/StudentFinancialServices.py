@@ -10,7 +10,7 @@ import uuid
 from datetime import date
 from typing import Literal
 
-from rollout.examples.kit import Refusal, Row, Server, TableNames, Tools, preview, tool_table
+from rollout.examples.kit import Refusal, Row, Server, TableNames, Tools, cents, preview, tool_table
 
 NOW = "2025-01-23T15:00:00-05:00"
 TODAY = NOW[:10]
@@ -23,10 +23,10 @@ TAX_YEARS = ("2022", "2023", "2024")
 TAX_FORM_AVAILABLE = {"2024": "2025-01-31"}
 
 TABLES = TableNames(
-    entities=("Student", "Term", "FeeType", "AidProgram", "Scholarship", "PlanOption"),
+    entities=("Student", "Hold", "Term", "FeeType", "AidProgram", "Scholarship", "PlanOption"),
     relationships=(
         "Charge", "Payment", "AidAward", "PaymentPlan", "ScholarshipApplication", "Dispute", "Refund", "RefundAccount",
-        "Hold", "DocumentRequest",
+        "DocumentRequest",
     ),
 )  # fmt: skip
 PaymentMethod = Literal["bank_account", "card"]
@@ -45,14 +45,6 @@ class FinanceTools(Tools):
 
     # Reading the records.
 
-    def _own(self, table: str, row_id: str) -> Row:
-        """One row, if it is the student's. Whether it is somebody else's is not told."""
-        key = f"{table.lower()}_id"
-        for row in self._mine(table):
-            if row[key] == row_id:
-                return row
-        raise Refusal(f"The student has no {table} with {key} '{row_id}'.")
-
     def _totals(self, term: Row) -> Row:
         """What a term's account adds up to."""
         term_id = term["term_id"]
@@ -64,7 +56,7 @@ class FinanceTools(Tools):
         aid = [row for row in accepted if row["aidprogram_id"] in credited]
         disbursed = _sum([row for row in aid if row["disbursed_on"]], "accepted_amount")
         anticipated = _sum([row for row in aid if not row["disbursed_on"]], "accepted_amount")
-        balance = _cents(charges - payments - disbursed + refunds)
+        balance = cents(charges - payments - disbursed + refunds)
         return {
             "term_id": term_id,
             "due_on": term["due_on"],
@@ -74,17 +66,17 @@ class FinanceTools(Tools):
             "refunds": refunds,
             "balance": balance,
             "anticipated_aid": anticipated,
-            "amount_due": max(_cents(balance - anticipated), 0.0),
+            "amount_due": max(cents(balance - anticipated), 0.0),
         }
 
     def _account(self) -> list[Row]:
         return [self._totals(term) for term in self._rows("Term")]
 
     def _past_due(self) -> float:
-        return _cents(sum(max(term["balance"], 0.0) for term in self._account() if term["due_on"] < TODAY))
+        return cents(sum(max(term["balance"], 0.0) for term in self._account() if term["due_on"] < TODAY))
 
     def _holds(self) -> list[Row]:
-        """The student's active holds of this office. A fused database holds those of other offices as well."""
+        """The student's active holds of this office. Those of other offices are in the same table."""
         return self._mine("Hold", status="active", kind="bursar")
 
     def _charges(self, **having: str) -> list[Row]:
@@ -100,22 +92,22 @@ class FinanceTools(Tools):
     def _installments(self, option: Row, amount: float) -> Row:
         """How an amount is paid off; what does not divide evenly goes into the last installment."""
         count: int = option["installments"]
-        each = _cents(amount / count)
-        return {"total": amount, "installment_amount": each, "last_installment": _cents(amount - each * (count - 1))}
+        each = cents(amount / count)
+        return {"total": amount, "installment_amount": each, "last_installment": cents(amount - each * (count - 1))}
 
     def _plan_options(self) -> list[Row]:
         due = self._totals(self._find("Term", CURRENT_TERM))["amount_due"]
         return [
             option
             | {"is_open": option["enroll_by"] >= TODAY}
-            | self._installments(option, _cents(due + option["setup_fee"]))
+            | self._installments(option, cents(due + option["setup_fee"]))
             for option in self._rows("PlanOption")
         ]
 
     # The rules, each a sentence that the caller can act on.
 
     def _require_amount(self, amount: float, most: float, what: str) -> None:
-        if amount <= 0 or amount != _cents(amount):
+        if amount <= 0 or amount != cents(amount):
             raise Refusal("The amount must be positive, with at most two decimals.")
         if amount > most:
             raise Refusal(f"{amount:.2f} is more than {what}, which is {most:.2f}.")
@@ -137,7 +129,7 @@ class FinanceTools(Tools):
         return {
             "student": {key: student[key] for key in shown},
             "terms": account,
-            "account_balance": _cents(sum(term["balance"] for term in account)),
+            "account_balance": cents(sum(term["balance"] for term in account)),
             "past_due": self._past_due(),
             "active_holds": [dict(hold) for hold in self._holds()],
             "payment_plans": [dict(plan) for plan in self._mine("PaymentPlan", status="active")],
@@ -165,7 +157,7 @@ class FinanceTools(Tools):
             raise Refusal(f"The bank returned payment {returned[0]['payment_id']}: the student can pay by card only.")
         if method == "card" and amount > CARD_LIMIT:
             raise Refusal(f"A card payment can be {CARD_LIMIT:.2f} at most; a bank account has no limit.")
-        fee = _cents(amount * CARD_FEE_RATE) if method == "card" else 0.0
+        fee = cents(amount * CARD_FEE_RATE) if method == "card" else 0.0
         payment = {"term_id": term_id, "amount": amount, "method": method, "convenience_fee": fee}
         if not confirm:
             return preview("make_payment", **payment)
@@ -220,7 +212,7 @@ class FinanceTools(Tools):
         due = self._totals(self._find("Term", CURRENT_TERM))["amount_due"]
         if due < option["minimum_amount"]:
             raise Refusal(f"{planoption_id} needs at least {option['minimum_amount']:.2f} due; it is {due:.2f}.")
-        terms = self._installments(option, _cents(due + option["setup_fee"]))
+        terms = self._installments(option, cents(due + option["setup_fee"]))
         values = {"term_id": CURRENT_TERM, "planoption_id": planoption_id, **terms}
         values |= {"next_due_on": option["first_due_on"], "status": "active", "enrolled_on": TODAY}
         if not confirm:
@@ -308,7 +300,7 @@ class FinanceTools(Tools):
             raise Refusal(f"Refund {pending['refund_id']} is under way; only one can be at a time.")
         credit = max(-self._totals(term)["balance"], 0.0)
         owed_elsewhere = sum(max(other["balance"], 0.0) for other in self._account() if other["term_id"] != term_id)
-        self._require_amount(amount, max(_cents(credit - owed_elsewhere), 0.0), "the credit that can be refunded")
+        self._require_amount(amount, max(cents(credit - owed_elsewhere), 0.0), "the credit that can be refunded")
         if method == "direct_deposit" and not self._mine("RefundAccount"):
             raise Refusal("There is no bank account on file for direct deposit; a check goes to the mailing address.")
         values = {"term_id": term_id, "amount": amount, "method": method, "status": "requested", "requested_at": NOW}
@@ -332,12 +324,8 @@ class FinanceTools(Tools):
         return {"success": True, **self._insert("DocumentRequest", **request, status="requested", requested_at=NOW)}
 
 
-def _cents(amount: float) -> float:
-    return round(amount, 2) + 0.0  # the sum makes 0.0 of -0.0
-
-
 def _sum(rows: list[Row], column: str = "amount") -> float:
-    return _cents(sum(row[column] for row in rows))
+    return cents(sum(row[column] for row in rows))
 
 
 TOOLS = tool_table(

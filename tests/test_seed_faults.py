@@ -1,0 +1,132 @@
+"""Where each fault of the seed's own tool that we must not have is tested: an index that fails when a test goes away.
+
+The numbers are those of the list that the project was given. What stands behind a number is the fault, in a few words.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+TESTS = Path(__file__).parent
+FAULTS: dict[str, list[str]] = {
+    # D1: progress within a conversation was never saved
+    "D1": [
+        "engine/test_resume.py::test_paused_conversation_goes_on_in_its_middle",
+        "engine/test_kill.py::test_killed_run_resumes_without_losing_doubling_or_paying_twice",
+    ],
+    # D2: a finished conversation was continued and written twice
+    "D2": [
+        "engine/test_resume.py::test_finished_run_is_not_paid_for_again",
+        "cli/test_run.py::test_run_twice_resumes_and_no_resume_moves_aside",
+    ],
+    # D3: servers with the same initials lost their tools
+    "D3": [
+        "tasks/test_naming.py::test_shared_initials_get_different_prefixes",
+        "tasks/test_naming.py::test_prefixes_are_unique_legal_and_depend_only_on_the_set",
+        "worlds/test_offering.py::test_shared_initials_leave_no_tool_out",
+    ],
+    # D4: a tool's answer went to another conversation, or never came
+    "D4": [
+        "engine/test_sessions.py::test_eight_episodes_with_the_identical_call_each_get_their_own_state",
+        "engine/test_sessions.py::test_two_identical_calls_in_one_message_get_two_ordered_answers",
+        "worlds/test_workers.py::test_eight_worlds_calling_alike_at_once_get_their_own_answers",
+    ],
+    # D5: the monitor did nothing
+    "D5": ["engine/test_loop.py::test_monitor_ends_a_conversation_without_tools_with_its_own_reason"],
+    # D6: answers came in the order in which tools were done
+    "D6": ["engine/test_sessions.py::test_slow_first_call_is_still_answered_first"],
+    # D7: a second attempt saw the state of the first
+    "D7": [
+        "engine/test_sessions.py::test_samples_of_one_task_start_from_the_same_untouched_world",
+        "worlds/test_mock.py::test_state_in_a_modules_globals_does_not_leak_between_episodes",
+    ],
+    # D8: the order of names in a database's folder was found and thrown away
+    "D8": ["cli/test_batch.py::test_cross_combination_is_a_set_and_its_parts_may_stand_in_any_order"],
+    # D9: where servers lie was a constant in the source
+    "D9": [
+        "cli/test_batch.py::test_all_single_domains_run_in_one_run",
+        "cli/test_label_and_export.py::test_folder_laid_out_by_hand_goes_the_seeds_way_to_the_end",
+    ],
+    # D10: acronyms in names led to no tools, and the run went on without
+    "D10": ["tasks/test_naming.py::test_server_is_found_however_it_is_spelt"],
+    # D11: names were split by a list of known names
+    "D11": ["tasks/test_naming.py::test_fused_name_is_split_by_the_servers_that_exist"],
+    # D12: modes were ignored in several turns
+    "D12": [
+        "engine/test_loop.py::test_mode_no_tool_offers_none_in_several_turns_too",
+        "engine/test_loop.py::test_mode_wrong_tool_offers_the_tasks_own_tools_and_scores_restraint",
+    ],
+    # D13: labels were not what the model saw
+    "D13": [
+        "engine/test_as_sent.py::test_label_has_the_bytes_of_the_request",
+        "worlds/test_offering.py::test_missing_policy_is_an_error_and_never_a_default_text",
+    ],
+    # D14: a name with an unknown prefix ran on some server
+    "D14": [
+        "engine/test_loop.py::test_what_goes_wrong_with_a_call_becomes_an_observation",
+        "tasks/test_naming.py::test_long_tool_names_stay_within_what_providers_take",
+    ],
+    # D15: commands that could not start
+    "D15": [
+        "cli/test_batch.py::test_scattered_queries_run_together_and_merge_into_one_file",
+        "cli/test_batch.py::test_generated_config_runs_as_it_stands",
+        "cli/test_run.py::test_places_that_cannot_be_written_are_refused_and_left_alone",
+    ],
+    # D16: a torn last line stopped every later resume
+    "D16": ["engine/test_resume.py::test_torn_last_line_is_mended_byte_for_byte"],
+    # D17: failed conversations counted as done, or left no trace
+    "D17": ["engine/test_resume.py::test_failed_conversations_are_on_record_once_and_tried_again"],
+    # D18: starting anew destroyed the output before it
+    "D18": ["engine/test_resume.py::test_starting_anew_moves_the_old_run_and_output_aside"],
+    # D19: one bad line or server stopped everything
+    "D19": [
+        "tasks/test_jsonl.py::test_bad_lines_are_reported_with_file_and_line_and_good_ones_still_run",
+        "cli/test_batch.py::test_broken_server_costs_its_own_domain_only",
+    ],
+    # D20: threads, one for each domain; no limits, no orderly end
+    "D20": [
+        "engine/test_sessions.py::test_workers_are_live_conversations_over_all_datasets_and_fill_one_alone",
+        "models/test_limits.py::test_no_minute_ever_holds_more_than_the_limit",
+        "cli/test_run.py::test_interrupted_run_exits_as_shells_expect_and_resumes",
+    ],
+    # D21: no account of tokens and cost, no word on what ran
+    "D21": [
+        "models/test_openai.py::test_answer_is_priced_by_its_tokens",
+        "cli/test_run.py::test_run_ends_with_a_summary_that_says_what_came_out_and_where",
+    ],
+    # D22: retries by words in error texts; a failing user threw the agent's work away
+    "D22": [
+        "models/test_openai.py::test_refusal_is_not_tried_again",
+        "engine/test_resume.py::test_users_failure_keeps_the_agents_work",
+    ],
+    # D23: ids that clash
+    "D23": ["tasks/test_jsonl.py::test_second_task_of_an_id_is_left_out_and_named"],
+    # D24: variables expanded wrongly, or not at all
+    "D24": [
+        "config/test_load.py::test_variables_are_expanded_everywhere_each_by_its_own_value",
+        "config/test_load.py::test_unset_variable_is_an_error_with_its_key",
+    ],
+    # S1: keys in files and on the screen
+    "S1": ["cli/test_run.py::test_no_secret_ever_reaches_a_file_or_the_terminal"],
+    # S2: importing the package changed the environment
+    "S2": ["config/test_load.py::test_reading_a_config_leaves_the_environment_alone"],
+    # S3: code that a model wrote ran with all our rights
+    "S3": [
+        "worlds/test_workers.py::test_a_server_is_kept_from_what_is_ours",
+        "worlds/test_workers.py::test_a_call_that_hangs_is_undone_and_costs_nobody_else",
+        "worlds/test_workers.py::test_a_call_that_takes_the_process_down_is_undone",
+    ],
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_has_a_test_that_is_there(fault: str) -> None:
+    for name in FAULTS[fault]:
+        path, _, function = name.partition("::")
+        tree = ast.parse((TESTS / path).read_text(encoding="utf-8"))
+        assert function in {
+            node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }, name
