@@ -30,6 +30,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
 	$(BIN)/python -m benchmarks.worlds
+	$(BIN)/python -m benchmarks.mcp_calls
 
 $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -38,7 +39,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,export,bfcl]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,export,bfcl]'
 	touch $@ $(VENV)/.core
 
 clean:

@@ -15,6 +15,7 @@ from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
 from rollout.engine.plan import load_tools, open_tasks
 from rollout.engine.run import worker_pool
+from rollout.engine.scorers import make_panel
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
@@ -120,6 +121,17 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
             report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
         if dataset.mode == "positive" and not len(tools.toolset):
             report.warnings.append("no tools: the agent can only talk (mode positive)")
+        make_panel(
+            name,
+            dataset,
+            config,
+            registry,
+            toolset=tools.toolset,
+            domain=tools.domain,
+            suite=suite,
+            make_world=lambda: tools.make_world(config.timeouts.tool),
+            seed_of=lambda task: 0,
+        )
     except ConfigError as error:
         report.problems.append(str(error))
         report.broken.append(str(error))
@@ -163,6 +175,12 @@ def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, suite: Suite
         silent = [task.id for task in tasks if not task.user_turns]
         if silent:
             report.warnings.append(f"user scripted: {len(silent)} tasks have no user_turns, such as {silent[0]!r}")
+    asserting = [task.id for task in tasks if task.info.get("nl_assertions")]
+    if asserting and dataset.scoring.judge is None and dataset.scoring.decide is None:
+        report.warnings.append(
+            f"{len(asserting)} tasks have nl_assertions, such as {asserting[0]!r}, and there is no scoring.judge: they "
+            "stay unscored unless scoring.decide leaves nl_assertions out"
+        )
     return all(task.actions is not None for task in tasks)
 
 
@@ -176,6 +194,8 @@ def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, regist
             report.user = user.model if user.kind == "model" else user.kind
             if user.kind == "model":
                 report.problems += registry.check(user.model, user.api_base, _reveal(user.api_key))
+    if dataset.scoring.judge is not None:
+        report.problems += registry.check(dataset.scoring.judge)
     if config.enable_monitor and config.monitor_use_llm_judge:
         report.problems += registry.check(config.monitor_judge_model)
 

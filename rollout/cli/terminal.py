@@ -18,6 +18,7 @@ from rollout.secrets import RedactingFilter, redact
 if TYPE_CHECKING:
     from rollout.engine.run import Opened
     from rollout.engine.summary import DatasetSummary
+    from rollout.trajectories.passk import PassK
 
 NOTHING = ("0", "–")
 NAME_WIDTH = 25
@@ -63,10 +64,12 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     summary = opened.summary
     assert summary is not None
     console.print()
-    columns = {name: _cells(sums) for name, sums in summary.datasets.items()}
+    shows_unscored = summary.total.unscored > 0
+    columns = {name: _cells(sums, shows_unscored=shows_unscored) for name, sums in summary.datasets.items()}
     if len(columns) > 1:
-        columns["all"] = _cells(summary.total)
+        columns["all"] = _cells(summary.total, shows_unscored=shows_unscored)
     console.print(side_by_side("paused" if paused else "done", columns))
+    show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
@@ -109,14 +112,35 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
     return table
 
 
-def _cells(found: DatasetSummary) -> dict[str, str]:
+def show_pass_k(console: Console, tables: dict[str, list[PassK]]) -> None:
+    """pass@k and pass^k of each dataset whose tasks were attempted more than once."""
+    for name, table in tables.items():
+        if len(table) < 2:
+            continue
+        for word, field in (("pass@k", "at"), ("pass^k", "all")):
+            figures = "  ".join(f"{entry.k}: {getattr(entry, field):.1%}" for entry in table)
+            console.print(f"{name}  {word}  {figures}", highlight=False, markup=False, soft_wrap=True)
+        fewer = [entry for entry in table if entry.tasks < table[0].tasks]
+        if fewer:
+            text = ", ".join(f"k={entry.k} over {entry.tasks}" for entry in fewer)
+            console.print(f"{name}  tasks with enough scored attempts: {text} of {table[0].tasks}", highlight=False)
+
+
+def _unscored(found: DatasetSummary) -> str:
+    """What was not checked; where nothing of it can be, at least how many ended properly."""
+    proper = found.succeeded - found.solved
+    return f"{found.unscored} ({proper} ended properly)" if proper else str(found.unscored)
+
+
+def _cells(found: DatasetSummary, *, shows_unscored: bool) -> dict[str, str]:
     return {
         "planned": str(found.planned),
         "completed": str(found.statuses.get("completed", 0)),
         "truncated": str(found.statuses.get("truncated", 0)),
         "failed": str(found.failed),
         "unfinished": str(found.unfinished),
-        "success": "–" if found.success_rate is None else f"{found.succeeded} ({found.success_rate:.0%})",
+        "solved": "–" if found.solved_rate is None else f"{found.solved} of {found.scored} ({found.solved_rate:.0%})",
+        **({"unscored": _unscored(found)} if shows_unscored else {}),
         "turns": str(found.turns),
         "tool calls": str(found.tool_calls),
         "tokens": f"{found.prompt_tokens + found.completion_tokens:,}" if found.completion_tokens else "–",

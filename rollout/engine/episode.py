@@ -13,6 +13,7 @@ Before any model is asked again, the agent's or the user's, the episode waits un
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Sequence
@@ -25,7 +26,7 @@ from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
 from rollout.agents.view import ContextView
-from rollout.engine.blobs import write_blob
+from rollout.engine.blobs import image_url, write_blob, write_image
 from rollout.engine.control import Control
 from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
@@ -35,7 +36,8 @@ from rollout.engine.user_side import UserSide
 from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
 from rollout.messages import Message, ToolCall, ToolResult, Toolset
 from rollout.models.model import Request
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.scoring.panel import Verdict
+from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
 from rollout.trajectories.stop import Status, StopReason, status_of
@@ -92,7 +94,8 @@ class Episode:
         self._tools = plan.tools_of(task, 0)
         self._offers = [(0, self._tools)]
         self._reader = plan.reader
-        self._view = ContextView(plan.system, plan.reasoning)
+        show = functools.partial(image_url, journal.path.parent) if plan.shows_images else None
+        self._view = ContextView(plan.system, plan.reasoning, show)
         self._dialogue: list[Message] = []
         self._place = 0
         self._batch: Batch | None = None
@@ -112,8 +115,8 @@ class Episode:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
         `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
         try:
-            scores = await self._live(saved)
-            head = self._head(scores)
+            await self._live(saved)
+            head = self._head(await self._score())
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
             done = Finished(
@@ -124,7 +127,7 @@ class Episode:
         finally:
             await self._close_worlds()
 
-    async def _live(self, saved: Sequence[NodeBody]) -> list[Score]:
+    async def _live(self, saved: Sequence[NodeBody]) -> None:
         try:
             async with asyncio.timeout(self._plan.episode_timeout) as clock:
                 opening = await self._open_worlds()
@@ -135,12 +138,11 @@ class Episode:
                 while self._stop is None or self._pending:
                     self._control.go_on()
                     await self._step()
-                return await self._score()
         except TimeoutError as error:
             if not clock.expired():
                 # Somebody's own time-out that was not translated at its boundary: not our deadline.
                 self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected TimeoutError: {error}")
-                return []
+                return
             self._stop = StopReason.DEADLINE
             self._answer_late()
         except ContextLengthError as error:
@@ -153,7 +155,6 @@ class Episode:
         except Exception as error:
             log.exception("%s: unexpected error", self.trajectory)
             self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
-        return []
 
     async def _open_worlds(self) -> Opening:
         seed = self._plan.world_seed(self._task)
@@ -205,6 +206,9 @@ class Episode:
             self._control.go_on()
 
     def _append_results(self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool") -> None:
+        for result in results:
+            for image in result.images:
+                write_image(self._journal.path.parent, image)
         if results:
             self._append(
                 [NodeBody(kind, message=result.to_message(), error_kind=result.error_kind) for result in results]
@@ -270,7 +274,8 @@ class Episode:
         if body.is_private:
             assert body.message is not None
             self._dialogue.append(body.message)
-            self._user_side.absorb(body, self._task.turn_after(count.turns + 1))
+            said = len(self._view.messages) - (self._plan.system is not None)
+            self._user_side.absorb(body, self._task.turn_after(count.turns + 1), said)
             return
         self._is_judged = body.kind == "judge"
         message = body.said
@@ -334,24 +339,28 @@ class Episode:
 
     # ---- the end ------------------------------------------------------------------------------------------------
 
-    async def _score(self) -> list[Score]:
+    async def _score(self) -> Verdict:
+        """What the scorers say. Not of what broke: a failure of infrastructure is never a score."""
         assert self._stop is not None
-        if not self._plan.scorers:
-            return []
+        if self._stop is StopReason.ERROR:
+            return Verdict(unscored="the conversation failed")
+        if self._plan.panel.asks_models:
+            await self._be_durable()
+        said = [node.body for node in self.leaf.path() if node.body.said is not None]
         trajectory = Trajectory(
-            self.trajectory, path_messages(self.leaf), status_of(self._stop), self._stop, self._count.tool_results > 0
+            self.trajectory,
+            [body.said for body in said if body.said is not None],
+            status_of(self._stop),
+            self._stop,
+            self._count.tool_results > 0,
+            frozenset(place for place, body in enumerate(said) if body.error_kind is not None),
+            self._seed,
         )
-        scores = []
-        for scorer in self._plan.scorers:
-            try:
-                score = await scorer.score(self._task, trajectory, self._world)
-            except Exception as error:
-                # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
-                log.exception("%s: %s could not score it", self.trajectory, type(scorer).__name__)
-                score = Score(type(scorer).__name__, None, f"could not be scored: {type(error).__name__}: {error}")
-            if score is not None:
-                scores.append(score)
-        return scores
+        verdict = await self._plan.panel.judge(self._task, trajectory, self._world)
+        for generation in verdict.asked:
+            self._control.charge(generation.cost)
+            self._append([NodeBody("judge", generation=generation)])
+        return verdict
 
     def _prompt_name(self, tools: Toolset) -> str:
         """The blob of system prompt and tools: the dataset's, or this task's own where it brings its own tools."""
@@ -359,20 +368,19 @@ class Episode:
             return str(self._plan.identity["system prompt and tools"])
         return write_blob(self._journal.path.parent, self._plan.prompt(tools))
 
-    def _head(self, scores: list[Score]) -> Head:
+    def _head(self, verdict: Verdict) -> Head:
         assert self._stop is not None
         plan, count = self._plan, self._count
         status = status_of(self._stop)
-        checked = [score for score in scores if score.value is not None]
-        solved = all(score.is_pass for score in checked)
         error = self._error
         metadata: dict[str, Any] = {
             "total_turns": count.turns,
             "stop_reason": str(self._stop),
             "tool_call_count": count.tool_calls,
             "status": str(status),
-            "scored": bool(checked),
-            "scores": [msgspec.to_builtins(score) for score in scores],
+            "scored": verdict.scored,
+            "unscored": verdict.unscored,
+            "scores": [score.record() for score in verdict.scores],
             "error": None if error is None else _describe(error),
             "dataset": plan.name,
             "mode": plan.mode,
@@ -401,9 +409,9 @@ class Episode:
             metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
         if self._user_side.calls:
             metadata["user_calls"] = self._user_side.calls
-        # What cannot be scored counts as a success where it ended properly, and an empty last word is not that.
-        is_proper = bool(checked) or bool(self._dialogue and self._said_something)
-        return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved and is_proper, metadata)
+        # An empty last word is no proper end.
+        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and self._said_something))
+        return Head(self.trajectory, self._task.id, is_success, metadata)
 
 
 def _describe(error: RolloutError) -> dict[str, Any]:

@@ -7,8 +7,9 @@ together; nothing in it changes while the run goes on.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,15 +23,14 @@ from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
 from rollout.agents.view import ReasoningRule
-from rollout.config.schema import Config, Dataset, SamplingKeys
+from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.scorers import make_panel
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Model, Sampling
 from rollout.models.registry import Registry
-from rollout.scoring.abstention import AbstentionScorer
-from rollout.scoring.scorer import Scorer
-from rollout.scoring.state import StateScorer
+from rollout.scoring.panel import Panel
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import load_suite, settle_dataset
@@ -70,13 +70,15 @@ class Plan:
     agent_name: str
     sampling: Sampling
     reasoning: ReasoningRule
+    shows_images: bool
+    """Whether the agent's model is sent the images of tool results."""
     make_user: MakeUser | None
     user_name: str | None
     monitor: MonitorRules | None
     judge: Model | None
     strategy: Strategy
     samples: int
-    scorers: Sequence[Scorer]
+    panel: Panel
     max_turns: int
     max_steps: int
     mode: str
@@ -87,6 +89,8 @@ class Plan:
     """The offered name of a reference action's tool, where a domain knows it."""
     identity: dict[str, Any]
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
+    close_tools: Callable[[], Awaitable[None]]
+    """Lets go of what the worlds share. Called once, when the run is left."""
 
     @property
     def total(self) -> int:
@@ -105,14 +109,7 @@ class Plan:
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
-        task = self.tasks.read(index)
-        if task.actions is None or self.offered is None:
-            return task
-        offered = self.offered
-        actions = tuple(
-            msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
-        )
-        return msgspec.structs.replace(task, actions=actions)
+        return with_offered_names(self.tasks.read(index), self.offered)
 
     def world_seed(self, task: Task) -> int:
         """The seed of the worlds of a task."""
@@ -164,13 +161,17 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
             return EmptyWorld(Toolset(task.tools or ()))
         return tools.make_world(timeout) if dataset.mode == "positive" else EmptyWorld(NO_TOOLS)
 
-    scorers: list[Scorer] = []
-    if dataset.mode != "positive":
-        scorers.append(AbstentionScorer())
-    elif suite is not None:
-        scorers += suite.scorers(lambda task: world_seed(seed, name, task.id), timeout)
-    elif tools.domain is not None:
-        scorers.append(StateScorer(lambda: tools.make_world(timeout), lambda task: world_seed(seed, name, task.id)))
+    panel = make_panel(
+        name,
+        dataset,
+        config,
+        registry,
+        toolset=tools.toolset,
+        domain=tools.domain,
+        suite=suite,
+        make_world=lambda: tools.make_world(timeout),
+        seed_of=lambda task: world_seed(seed, name, task.id),
+    )
     judge = None
     # When a suite's conversation is over, the suite says.
     has_monitor = config.enable_monitor and suite is None
@@ -195,21 +196,23 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         agent_name=agent_config.model,
         sampling=sampling,
         reasoning=rule,
+        shows_images=entry.images,
         make_user=make_user,
         user_name=user_name,
         monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
         judge=judge,
         strategy=Chain(dataset.samples),
         samples=dataset.samples,
-        scorers=scorers,
+        panel=panel,
         max_turns=dataset.max_turns,
         max_steps=dataset.max_steps_per_turn,
         mode=dataset.mode,
         seed=seed,
         episode_timeout=config.timeouts.episode,
         reader=CallReader(toolset),
-        offered=tools.domain.offered if tools.domain is not None else None,
+        offered=tools.offered,
         identity={},
+        close_tools=tools.close,
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 
@@ -223,7 +226,10 @@ def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Tools
 def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, Any]:
     """What shapes the data of a dataset, by names that an error can show."""
     agent = dataset.agent
+    # Left out where it is the default, so that runs begun before there was a choice can go on.
+    scoring = {} if dataset.scoring == Scoring() else {"scoring": dataset.scoring.model_dump(mode="json")}
     identity = {
+        **scoring,
         "agent.model": agent.model,
         "agent.params": dict(agent.params),
         "agent.sampling": msgspec.to_builtins(plan.sampling),
@@ -252,9 +258,23 @@ def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
     )
 
 
+def with_offered_names(task: Task, offered: Callable[[str], str | None] | None) -> Task:
+    """A task with its reference actions under the names that the agent is offered."""
+    if task.actions is None or offered is None:
+        return task
+    actions = tuple(
+        msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
+    )
+    return msgspec.structs.replace(task, actions=actions)
+
+
 def world_seed(seed: int, dataset: str, task_id: str) -> int:
     """The same for all attempts at a task, so that equal states have equal keys."""
     return seeds.derive(seed, dataset, task_id, "world")
+
+
+async def _nothing_to_close() -> None:
+    """For tools that hold nothing beyond a world."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -264,23 +284,35 @@ class DatasetTools:
     toolset: Toolset
     domain: Domain | None
     make_world: Callable[[float], World]
+    offered: Callable[[str], str | None] | None = None
+    """The offered name of a reference action's tool, where somebody knows it."""
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
+    """Lets go of what all worlds share, at the end of the run."""
     suite: Suite | None = None
 
 
 def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
-    """The tools that a dataset names: a suite's, a domain's (which runs in `pool`, or here without one), functions, or
-    none."""
+    """The tools that a dataset names: a suite's, a domain's (which runs in `pool`, or here without one), those of MCP
+    servers, functions, or none."""
     if dataset.suite is not None:
         suite = load_suite(name, dataset)
-        return DatasetTools(suite.toolset, None, suite.make_world, suite)
+        return DatasetTools(suite.toolset, None, suite.make_world, suite=suite)
+    if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
+        raise ConfigError(
+            f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
+            "`rollout serve-domain` makes an MCP server of a domain"
+        )
     if dataset.mcp_domain is not None:
         base = dataset.base_path or _shipped(dataset.mcp_domain)
         domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
         if pool is not None:
             number = pool.add(domain)
-            return DatasetTools(domain.toolset, domain, lambda timeout: WorkerWorld(pool, domain, number, timeout))
+            make_world = functools.partial(WorkerWorld, pool, domain, number)
+            return DatasetTools(domain.toolset, domain, make_world, domain.offered)
         servers = MockServers(domain)
-        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout))
+        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout), domain.offered)
+    if dataset.mcpServers:
+        return _load_mcp_servers(name, dataset)
     for reference in dataset.tools:
         if ":" not in reference:
             raise ConfigError(
@@ -295,6 +327,20 @@ def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> D
     if not functions:
         return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))
     return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
+
+
+def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:
+    try:
+        from rollout.worlds.mcp.servers import load_servers
+        from rollout.worlds.mcp.world import McpWorld
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigError(f"datasets.{name}.mcpServers: needs the extra: pip install 'rollout[mcp]'") from error
+    servers = load_servers(name, dataset.mcpServers)
+    return DatasetTools(
+        servers.toolset, None, lambda timeout: McpWorld(servers, timeout), servers.offered, servers.close
+    )
 
 
 def open_tasks(name: str, dataset: Dataset, suite: Suite | None) -> Tasks:

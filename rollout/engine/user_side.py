@@ -45,13 +45,19 @@ class UserSide:
             raise UserError(f"the user called {self.pending[0].name} and has no tools")
         return await answer_calls(self.pending, self._reader, self._user.world)
 
-    def absorb(self, body: NodeBody, turn: int) -> None:
-        """Take in a call, or the answer to the first that is open. `turn` is the one that the user is about to open."""
+    def absorb(self, body: NodeBody, turn: int, message: int) -> None:
+        """Take in a call, or the answer to the first that is open.
+
+        `turn` is the one that the user is about to open, `message` the number of messages said so far.
+        """
         assert body.message is not None
         if body.kind == "user_call":
             self.steps += 1
             self.pending = body.message.tool_calls
-            self.calls += [{"turn": turn, "name": call.name, "arguments": call.arguments} for call in self.pending]
+            self.calls += [
+                {"turn": turn, "message": message, "name": call.name, "arguments": call.arguments}
+                for call in self.pending
+            ]
         else:
             self.calls[len(self.calls) - len(self.pending)]["result"] = body.message.content
             self.pending = self.pending[1:]

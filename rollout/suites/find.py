@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rollout.suites.tau2.suite import Tau2
 
     _KEEP_THE_CONTRACT: tuple[MakeSuite, ...] = (BfclMultiTurn, Tau2)
-_OWN = ("path", "mcp_domain", "tools", "base_path", "policy", "mode")
+_OWN = ("path", "mcp_domain", "mcpServers", "tools", "base_path", "policy", "mode")
 """What a suite brings itself."""
 P = TypeVar("P", bound=Section)
 
@@ -30,7 +30,8 @@ P = TypeVar("P", bound=Section)
 def load_suite(name: str, dataset: Dataset) -> Suite:
     """The suite that a dataset names."""
     assert dataset.suite is not None
-    set_twice = [key for key in _OWN if key in dataset.model_fields_set]
+    # By value: a run's saved configuration has every key.
+    set_twice = [key for key in _OWN if getattr(dataset, key) != Dataset.model_fields[key].get_default()]
     if set_twice:
         raise ConfigError(
             f"datasets.{name}: {', '.join(set_twice)}: leave out; {dataset.suite} brings its own tasks and tools"

@@ -122,11 +122,18 @@ def parse_task(entry: Any) -> Task:
         tools=None if tools is None else tuple(ToolSpec.from_json(tool) for tool in tools),
         actions=None if actions is None else msgspec.convert(actions, tuple[Action, ...]),
         user_actions=msgspec.convert(info.get("user_actions") or (), tuple[Action, ...]),
-        user_turns=tuple(info.get("user_turns") or ()),
-        replies=tuple(info.get("replies") or ()),
-        communicate=tuple(info.get("communicate") or ()),
+        user_turns=_texts(info, "user_turns"),
+        replies=_texts(info, "replies"),
+        communicate=_texts(info, "communicate"),
         info=info,
     )
+
+
+def _texts(info: dict[str, Any], key: str) -> tuple[str, ...]:
+    found = info.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise TypeError(f"task_info.{key}: expected a list of texts")
+    return tuple(found)
 
 
 def _content_id(entry: dict[str, Any]) -> str:

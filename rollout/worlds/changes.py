@@ -27,16 +27,5 @@ def compare_tables(before: Mapping[str, Iterable[Row]], after: Mapping[str, Iter
     return {name: change for name, change in found.items() if change.added or change.removed}
 
 
-def changes_between(one: Changes, other: Changes) -> Changes:
-    """What leads from one state to another, both given by what differs from the same beginning."""
-    found = {}
-    for name in sorted(one.keys() | other.keys()):
-        before, after = one.get(name, TableChange()), other.get(name, TableChange())
-        change = table_change((*before.added, *after.removed), (*after.added, *before.removed))
-        if change.added or change.removed:
-            found[name] = change
-    return found
-
-
 def _rows(counted: Counter[bytes]) -> tuple[Row, ...]:
     return tuple(msgspec.json.decode(row) for row in sorted(counted.elements()))

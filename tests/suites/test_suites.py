@@ -141,7 +141,7 @@ async def test_suite_gives_tasks_tools_user_world_limits_and_scores() -> None:
     await roll_out(config())
     (line,) = read_lines(Path("out.jsonl"))
     assert line["success"]
-    assert line["metadata"]["scores"] == [{"name": "count", "value": 1.0}]
+    assert line["metadata"]["scores"] == [{"name": "count", "value": 1.0, "decides": True}]
     assert [entry["turn"] for entry in line["metadata"]["prompts"]] == [0, 1]
     assert [(made["turn"], made["result"]) for made in line["metadata"]["user_calls"]] == [(1, "seen 1"), (2, "seen 2")]
     assert line["metadata"]["total_turns"] == 2

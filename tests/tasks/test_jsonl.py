@@ -94,6 +94,13 @@ def test_seed_record_is_read_with_all_its_fields() -> None:
     assert parse_task(GOOD).actions is None, "no reference is not an empty reference"
 
 
+@pytest.mark.parametrize("key", ["user_turns", "replies", "communicate"])
+@pytest.mark.parametrize("odd", ["Atlas", [1], {"a": "b"}])
+def test_texts_that_are_no_list_of_texts_are_no_task(key: str, odd: object) -> None:
+    with pytest.raises(TypeError, match=f"task_info.{key}: expected a list of texts"):
+        parse_task({**GOOD, "task_info": {key: odd}})
+
+
 def test_arguments_are_filled_from_earlier_results() -> None:
     results = [{"row": {"id": "r1"}}, {"rows": [{"id": "x"}, {"id": "y"}]}]
     given_arguments = {"a": {"$from": "0/row/id"}, "b": [{"$from": "1/rows/1/id"}], "c": {"d": 1}}

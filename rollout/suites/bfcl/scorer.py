@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rollout.messages import Message, ToolCall
+from rollout.scoring.differences import compare_strictly, describe_differences
+from rollout.scoring.rules import NO_RULES
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.suites.bfcl.world import BfclWorld, tables_of
-from rollout.suites.evidence import show_differences
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.changes import compare_tables
@@ -78,19 +79,20 @@ async def _compare_turns(
         different = _different(agent.instances, reference.instances)
         if different:
             change = compare_tables(tables_of(reference.instances), tables_of(agent.instances))
-            evidence = {"attributes": different, "tables": show_differences(change)}
+            rows = describe_differences(compare_strictly({}, change), NO_RULES)
+            evidence = {"attributes": different, "tables": rows}
             text = f"after turn {turn} the state differs in {', '.join(different)}"
             return _failed(turn, wanted, "state", text, evidence)
         missing = list((Counter(expected) - Counter(answered)).elements())
         if missing:
             text = f"turn {turn}: {len(missing)} of {len(expected)} answers of the reference were never obtained"
             return _failed(turn, wanted, "answers", text, {"missing": missing[:SHOWN_ANSWERS]})
-    return Score(BfclScorer.name, 1.0, f"state and answers are the reference's in all {wanted} turns")
+    return Score(BfclScorer.name, 1.0, f"state and answers are the reference's in all {wanted} turns", 1.0)
 
 
 def _failed(turn: int, turns: int, check: str, reason: str, evidence: dict[str, Any] | None = None) -> Score:
     found = {"check": check, "turn": turn, "turns": turns, **(evidence or {})}
-    return Score(BfclScorer.name, 0.0, reason, evidence=found)
+    return Score(BfclScorer.name, 0.0, reason, round(turn / turns, 4), evidence=found)
 
 
 Steps = list[Sequence[ToolCall]]

@@ -4,7 +4,7 @@
 - `tau2_env`: the assertions on the environment.
 - `tau2_communicate`: what the agent had to tell the user.
 - `tau2_actions`: the reference actions themselves, where a task asks for them. One call stands for one action.
-- `tau2_nl`: assertions in words. They need a judge; without one they are left open, neither a pass nor a 0.
+Assertions in words are for the judge that every dataset can have (`scoring.judge`): the task's `nl_assertions`.
 
 A part that is not in the basis, or has nothing to check, is no score at all.
 """
@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 from rollout.errors import WorldError
+from rollout.scoring.differences import compare_strictly, describe_differences, net_changes
+from rollout.scoring.rules import NO_RULES
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.suites.evidence import show_differences
 from rollout.suites.suite import SeedOf
 from rollout.suites.tau2.world import Called, Tau2Domain, Tau2World
 from rollout.tasks.task import Task
-from rollout.worlds.changes import changes_between
 from rollout.worlds.world import Changes, Invocation, World
 
 KEPT_REFERENCES = 256
@@ -58,12 +58,13 @@ class DatabaseScorer:
             if len(self._kept) > KEPT_REFERENCES:
                 self._kept.popitem(last=False)
         reference, faults = self._kept[task.id]
-        different = changes_between(reference, await world.changes())
+        differences = compare_strictly(reference, net_changes(await world.changes(), NO_RULES))
         evidence: dict[str, Any] = {"reference_errors": faults} if faults else {}
-        if not different:
-            return Score(self.name, 1.0, "the final state is the reference's", evidence=evidence)
-        evidence["tables"] = show_differences(different)
-        return Score(self.name, 0.0, f"the final state differs in {', '.join(different)}", evidence=evidence)
+        if not differences:
+            return Score(self.name, 1.0, "the final state is the reference's", 1.0, evidence=evidence)
+        tables = evidence["tables"] = describe_differences(differences, NO_RULES)
+        reason = f"the final state differs in {', '.join(tables)}"
+        return Score(self.name, 0.0, reason, round(differences.partial, 4), evidence=evidence)
 
     async def _play(self, task: Task, actions: Any) -> tuple[Changes, list[str]]:
         """What the reference changes, and which of its calls fail: tau2 has some, and goes on."""
@@ -77,7 +78,7 @@ class DatabaseScorer:
                 )
                 if result.is_error:
                     faults.append(f"{action.name}: {result.content[:200]}")
-            return await world.changes(), faults
+            return net_changes(await world.changes(), NO_RULES), faults
         finally:
             await world.close()
 
@@ -98,8 +99,8 @@ class AssertionScorer:
         count = len(criteria.env_assertions)
         if failed:
             text = f"{len(failed)} of {count} assertions on the environment do not hold"
-            return Score(self.name, 0.0, text, evidence={"failed": failed})
-        return Score(self.name, 1.0, f"all {count} assertions on the environment hold")
+            return Score(self.name, 0.0, text, _share(count - len(failed), count), evidence={"failed": failed})
+        return Score(self.name, 1.0, f"all {count} assertions on the environment hold", 1.0)
 
 
 def _failure(world: Tau2World, assertion: Any) -> dict[str, Any] | None:
@@ -125,9 +126,11 @@ class CommunicateScorer:
             return None
         said = [_folded(message.content or "") for message in trajectory.messages if message.role == "assistant"]
         missing = [text for text in task.communicate if not any(_folded(text) in words for words in said)]
+        count = len(task.communicate)
         if missing:
-            return Score(self.name, 0.0, f"not told: {'; '.join(missing)}", evidence={"missing": missing})
-        return Score(self.name, 1.0, f"told all {len(task.communicate)}")
+            share = _share(count - len(missing), count)
+            return Score(self.name, 0.0, f"not told: {'; '.join(missing)}", share, evidence={"missing": missing})
+        return Score(self.name, 1.0, f"told all {count}", 1.0)
 
 
 class ActionScorer:
@@ -151,28 +154,15 @@ class ActionScorer:
                 missing.append({"name": action.name, "arguments": action.arguments, "by": action.requestor})
             else:
                 left.remove(found)
+        count = len(criteria.actions)
         if missing:
-            text = f"{len(missing)} of {len(criteria.actions)} reference actions were not called"
-            return Score(self.name, 0.0, text, evidence={"missing": missing})
-        return Score(self.name, 1.0, f"all {len(criteria.actions)} reference actions were called")
+            text = f"{len(missing)} of {count} reference actions were not called"
+            return Score(self.name, 0.0, text, _share(count - len(missing), count), evidence={"missing": missing})
+        return Score(self.name, 1.0, f"all {count} reference actions were called", 1.0)
 
 
-class WordsScorer:
-    """Says that assertions in words are open: no judge was asked."""
-
-    name = "tau2_nl"
-
-    def __init__(self, domain: Tau2Domain) -> None:
-        self._domain = domain
-
-    async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        criteria = criteria_of(self._domain, task, "NL_ASSERTION")
-        if criteria is None or not criteria.nl_assertions:
-            return None
-        asserted = list(criteria.nl_assertions)
-        return Score(
-            self.name, None, f"{len(asserted)} assertions in words were not judged", evidence={"open": asserted}
-        )
+def _share(done: int, of: int) -> float:
+    return round(done / of, 4)
 
 
 def _pickiness(action: Any) -> int:

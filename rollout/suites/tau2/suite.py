@@ -21,7 +21,6 @@ from rollout.suites.tau2.scorers import (
     AssertionScorer,
     CommunicateScorer,
     DatabaseScorer,
-    WordsScorer,
 )
 from rollout.suites.tau2.tasks import read_task
 from rollout.suites.tau2.world import Tau2Domain, Tau2UserWorld, Tau2World
@@ -74,5 +73,4 @@ class Tau2:
             AssertionScorer(domain),
             CommunicateScorer(domain),
             ActionScorer(domain),
-            WordsScorer(domain),
         ]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import Message, ToolCall
+from rollout.messages import JSON, Message, ToolCall
 from rollout.tasks.task import Action, Task
 
 _DONE = "I have done my part. Please go on."
@@ -32,6 +32,9 @@ def read_task(source: Any, domain: str) -> Task:
     lines = [_DONE] * (last - first)
     told = tuple((criteria.communicate_info if criteria is not None else None) or ())
     replies = (_SETTLED,) * last + (f"{_SETTLED} To sum up: {'; '.join(told)}",) if told else ()
+    info: JSON = {"instruction": wish, "tau2": {"domain": domain}}
+    if criteria is not None and "NL_ASSERTION" in {part.value for part in criteria.reward_basis}:
+        info["nl_assertions"] = list(criteria.nl_assertions or ())
     return Task(
         id=bare.id,
         messages=opening,
@@ -41,7 +44,7 @@ def read_task(source: Any, domain: str) -> Task:
         user_turns=tuple([wish, *lines] if bare.opening_users else lines),
         replies=replies,
         communicate=told,
-        info={"instruction": wish, "tau2": {"domain": domain}},
+        info=info,
     )
 
 
