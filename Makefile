@@ -39,7 +39,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,export]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,export,bfcl]'
 	touch $@ $(VENV)/.core
 
 clean:

@@ -13,14 +13,16 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
-from rollout.engine.plan import load_tools, task_paths
+from rollout.engine.plan import load_tools, open_tasks
 from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
 from rollout.secrets import redact
-from rollout.tasks.jsonl import TaskFile
+from rollout.suites.find import settle_dataset
+from rollout.suites.suite import Suite
+from rollout.tasks.source import refuse_clashes
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.tools.workers import WorkerPool
 
@@ -106,18 +108,21 @@ def _cells(report: DatasetCheck) -> dict[str, str]:
 def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None) -> DatasetCheck:
     report = DatasetCheck(name, agent=dataset.agent.model)
     report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
-    has_actions = _check_tasks(report, name, dataset)
+    suite: Suite | None = None
+    has_actions = True
     try:
         tools = load_tools(name, dataset, pool)
         report.domain = tools.domain
+        suite = tools.suite
+        dataset = settle_dataset(name, dataset, suite)
         report.tools = len(tools.toolset)
         report.offers = list(tools.toolset.by_name) if dataset.mcpServers else []
         if dataset.agent.system_prompt_file is not None:
             report.policy = str(dataset.agent.system_prompt_file)
             if not dataset.agent.system_prompt_file.is_file():
                 report.problems.append(f"agent.system_prompt_file: {dataset.agent.system_prompt_file} is not a file")
-        elif tools.domain is not None and tools.domain.policy is not None:
-            report.policy = f"{len(tools.domain.policy):,} chars"
+        elif (source := suite or tools.domain) is not None and source.policy is not None:
+            report.policy = f"{len(source.policy):,} chars"
         elif tools.domain is not None:
             report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
         if dataset.mode == "positive" and not len(tools.toolset):
@@ -130,12 +135,15 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
             toolset=tools.toolset,
             domain=tools.domain,
             offered=tools.offered,
+            suite=suite,
             make_world=lambda: tools.make_world(config.timeouts.tool),
             seed_of=lambda task: 0,
         )
     except ConfigError as error:
         report.problems.append(str(error))
         report.broken.append(str(error))
+    if suite is not None or dataset.suite is None:
+        has_actions = _check_tasks(report, name, dataset, suite)
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:
@@ -152,12 +160,12 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     return report
 
 
-def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
+def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, suite: Suite | None) -> bool:
     """Read the tasks; returns whether all of them have reference actions."""
     try:
-        report.task_paths = task_paths(name, dataset)
-        tasks = TaskFile(*report.task_paths)
-        tasks.refuse_clashes(dataset.samples)
+        tasks = open_tasks(name, dataset, suite)
+        report.task_paths = list(tasks.paths)
+        refuse_clashes(tasks, dataset.samples)
     except ConfigError as error:
         report.problems.append(str(error))
         return True

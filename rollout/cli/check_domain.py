@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rollout.scoring.solvable import QueryReport
     from rollout.tasks.discovery import Combination
-    from rollout.tasks.jsonl import Problem
+    from rollout.tasks.source import Problem
 
 SHOWN_IDS = 8
 
@@ -101,7 +101,7 @@ async def _check(base: Path, combination: Combination) -> tuple[list[Problem], l
         rules = make_rules(scoring.tools.domain, scoring.tools.offered)
         checker = QueryChecker(scoring.make_world, scoring.seed_of, rules, scoring.panel)
         reports = [await checker.check(scoring.read_task(place)) for place in range(len(scoring.tasks))]
-    return scoring.tasks.problems, reports
+    return list(scoring.tasks.problems), reports
 
 
 def _show(console: Console, name: str, problems: list[Problem], reports: list[QueryReport], verbose: bool) -> bool:

@@ -115,12 +115,13 @@ def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        problems = [_describe(problem, model) for problem in error.errors(include_url=False)]
+        problems = [describe_problem(problem, model) for problem in error.errors(include_url=False)]
         listed = "\n  ".join(problems)
         raise ConfigError(f"{path}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
 
 
-def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
+def describe_problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    """What pydantic found wrong, as the key and what was expected of it."""
     is_unknown = problem["type"] == "extra_forbidden"
     *above, last = problem["loc"] or ("the file",)
     location = [part for part in above if not _is_machinery(part)]

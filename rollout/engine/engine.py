@@ -23,7 +23,7 @@ from rollout.engine.plan import Plan
 from rollout.engine.reader import SavedEpisode
 from rollout.errors import ConfigError, JournalError, ReplayMismatch
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.jsonl import trajectory_id
+from rollout.tasks.source import trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Node, RolloutTree

@@ -33,9 +33,12 @@ from rollout.models.registry import Registry
 from rollout.scoring.panel import Panel
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
+from rollout.suites.find import load_suite, settle_dataset
+from rollout.suites.suite import Suite
 from rollout.tasks.discovery import find_queries, known_servers
-from rollout.tasks.jsonl import TaskFile, trajectory_id
+from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.naming import split_fused
+from rollout.tasks.source import Tasks, refuse_clashes, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
 from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
@@ -45,7 +48,8 @@ from rollout.worlds.tools.mock import MockServers, MockWorld
 from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
 from rollout.worlds.world import World
 
-MakeUser = Callable[[Task, int], User]
+MakeUser = Callable[[Task, int, World], User]
+"""A user for a task, a seed and the agent's world, with which the user's own may share its state."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,12 +57,14 @@ class Plan:
     """One dataset, ready to run."""
 
     name: str
-    tasks: TaskFile
+    tasks: Tasks
     task_count: int
     output_path: Path
     system: str | None
     toolset: Toolset
-    """The tools of every task; in the mode wrong_tool each task brings its own instead."""
+    """The tools of every task; in the mode wrong_tool and in suites `offer` says which ones a task has."""
+    offer: Callable[[Task, int], Toolset] | None
+    """The tools of a task in a turn, where they are not the same for all."""
     make_world: Callable[[Task], World]
     agent: Model
     agent_name: str
@@ -113,9 +119,9 @@ class Plan:
         """An attempt's own."""
         return seeds.derive(self.seed, self.name, task_id, "episode", number)
 
-    def tools_of(self, task: Task) -> Toolset:
-        """The tools that this task's agent is offered."""
-        return Toolset(task.tools or ()) if self.mode == "wrong_tool" else self.toolset
+    def tools_of(self, task: Task, turn: int) -> Toolset:
+        """The tools that this task's agent is offered in a turn: the same ones whenever it is asked."""
+        return self.toolset if self.offer is None else self.offer(task, turn)
 
 
 def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None = None) -> Plan:
@@ -124,8 +130,10 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     Mock servers run in `pool`; without one, in this process.
     """
     tools = load_tools(name, dataset, pool)
-    tasks = TaskFile(*task_paths(name, dataset))
-    tasks.refuse_clashes(dataset.samples)
+    suite = tools.suite
+    dataset = settle_dataset(name, dataset, suite)
+    tasks = open_tasks(name, dataset, suite)
+    refuse_clashes(tasks, dataset.samples)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:
@@ -137,9 +145,14 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         params=agent_config.params,
     )
     entry = registry.resolve(agent_config.model).entry
-    system = _system_prompt(name, dataset, tools.domain)
+    system = _system_prompt(name, dataset, tools)
     toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
     if entry.constrain_tools and len(toolset):
+        if suite is not None and suite.tools_of is not None:
+            raise ConfigError(
+                f"datasets.{name}.agent.model: {agent_config.model} is told its tools once (constrain_tools), but "
+                f"those of {dataset.suite} differ by task; use a model that calls tools by itself"
+            )
         system = with_tool_list(system, toolset)
     timeout = config.timeouts.tool
 
@@ -156,15 +169,18 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         toolset=tools.toolset,
         domain=tools.domain,
         offered=tools.offered,
+        suite=suite,
         make_world=lambda: tools.make_world(timeout),
         seed_of=lambda task: world_seed(seed, name, task.id),
     )
     judge = None
-    if config.enable_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
+    # When a suite's conversation is over, the suite says.
+    has_monitor = config.enable_monitor and suite is None
+    if has_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
         judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)
     if dataset.max_turns > 1 and dataset.user is not None:
-        make_user, user_name = _user_maker(dataset.user, registry)
+        make_user, user_name = _user_maker(dataset.user, registry, suite)
     rule = ReasoningRule(agent_config.reasoning or entry.reasoning)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
@@ -175,6 +191,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         output_path=dataset.output_path or Path("outputs") / f"{name}.jsonl",
         system=system,
         toolset=toolset,
+        offer=_offer(dataset, suite),
         make_world=make_world,
         agent=agent,
         agent_name=agent_config.model,
@@ -183,7 +200,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         shows_images=entry.images,
         make_user=make_user,
         user_name=user_name,
-        monitor=_monitor_rules(config, has_tools=len(toolset) > 0),
+        monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
         judge=judge,
         strategy=Chain(dataset.samples),
         samples=dataset.samples,
@@ -198,15 +215,21 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         identity={},
         close_tools=tools.close,
     )
-    return dataclasses.replace(plan, identity=_identity(plan, dataset))
+    return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 
 
-def _identity(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:
+    if dataset.mode == "wrong_tool":
+        return lambda task, turn: Toolset(task.tools or ())
+    return suite.tools_of if suite is not None else None
+
+
+def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, Any]:
     """What shapes the data of a dataset, by names that an error can show."""
     agent = dataset.agent
     # Left out where it is the default, so that runs begun before there was a choice can go on.
     scoring = {} if dataset.scoring == Scoring() else {"scoring": dataset.scoring.model_dump(mode="json")}
-    return {
+    identity = {
         **scoring,
         "agent.model": agent.model,
         "agent.params": dict(agent.params),
@@ -219,6 +242,9 @@ def _identity(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
+    if suite is not None:
+        identity["suite"] = {"name": dataset.suite, **suite.identity}
+    return identity
 
 
 def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
@@ -263,11 +289,15 @@ class DatasetTools:
     """The offered name of a reference action's tool, where somebody knows it."""
     close: Callable[[], Awaitable[None]] = _nothing_to_close
     """Lets go of what all worlds share, at the end of the run."""
+    suite: Suite | None = None
 
 
 def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
-    """The tools that a dataset names: a domain's (which runs in `pool`, or here without one), those of MCP servers,
-    functions, or none."""
+    """The tools that a dataset names: a suite's, a domain's (which runs in `pool`, or here without one), those of MCP
+    servers, functions, or none."""
+    if dataset.suite is not None:
+        suite = load_suite(name, dataset)
+        return DatasetTools(suite.toolset, None, suite.make_world, suite=suite)
     if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
         raise ConfigError(
             f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
@@ -314,6 +344,11 @@ def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:
     )
 
 
+def open_tasks(name: str, dataset: Dataset, suite: Suite | None) -> Tasks:
+    """A dataset's tasks."""
+    return suite.tasks if suite is not None else TaskFile(*task_paths(name, dataset))
+
+
 def task_paths(name: str, dataset: Dataset) -> list[Path]:
     """Where a dataset's tasks are."""
     if dataset.path:
@@ -356,7 +391,22 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
     )
 
 
-def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
+def _user_maker(config: UserConfig, registry: Registry, suite: Suite | None) -> tuple[MakeUser, str]:
+    make, name = _bare_user_maker(config, registry, suite.user_guidelines if suite is not None else None)
+
+    def make_user(task: Task, seed: int, world: World) -> User:
+        user = make(task, seed)
+        if suite is not None:
+            user.world = suite.user_world(task, world)
+        return user
+
+    return make_user, name
+
+
+def _bare_user_maker(
+    config: UserConfig, registry: Registry, guidelines: str | None
+) -> tuple[Callable[[Task, int], User], str]:
+    """A maker of users that have no tools of their own yet, and what to call them."""
     if config.kind == "builtin":
         return BuiltinUser, "builtin/user"
     if config.kind == "person":
@@ -365,20 +415,20 @@ def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
         lines = config.messages
 
         def make_scripted(task: Task, seed: int) -> User:
-            opening = sum(1 for message in task.messages if message.role == "user")
-            return ScriptedUser(lines or task.user_turns, opening)
+            return ScriptedUser(lines or task.user_turns, task.opening_users)
 
         return make_scripted, "scripted"
     model = registry.model(config.model, api_base=config.api_base, api_key=_secret(config.api_key))
     entry = registry.resolve(config.model).entry
     sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
-    guidelines = config.custom_guidelines
+    guidelines = config.custom_guidelines or guidelines
     return lambda task, seed: ModelUser(model, sampling, task, seed, guidelines), config.model
 
 
-def _system_prompt(name: str, dataset: Dataset, domain: Domain | None) -> str | None:
+def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | None:
     path = dataset.agent.system_prompt_file
-    text = domain.policy if domain is not None else None
+    source = tools.suite or tools.domain
+    text = source.policy if source is not None else None
     if path is not None:
         try:
             text = path.read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from rollout.config.schema import Config, Dataset
-from rollout.engine.plan import load_tools, task_paths, with_offered_names, world_seed
+from rollout.engine.plan import load_tools, open_tasks, with_offered_names, world_seed
 from rollout.engine.reader import JournalReader, Recorded
 from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
@@ -26,9 +26,8 @@ from rollout.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
-from rollout.scoring.scorer import Trajectory
+from rollout.scoring.scorer import Trajectory, UserCall
 from rollout.secrets import MASK
-from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.task import Task
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import Status, StopReason
@@ -190,7 +189,7 @@ class DatasetScoring:
         self.tools = load_tools(name, dataset, pool)
         self._timeout = config.timeouts.tool
         self._seed = config.seed if dataset.seed is None else dataset.seed
-        self.tasks = TaskFile(*task_paths(name, dataset))
+        self.tasks = open_tasks(name, dataset, self.tools.suite)
         self._places = {task_id: place for place, task_id in enumerate(self.tasks.ids)}
         self.panel = make_panel(
             name,
@@ -200,6 +199,7 @@ class DatasetScoring:
             toolset=self.tools.toolset,
             domain=self.tools.domain,
             offered=self.tools.offered,
+            suite=self.tools.suite,
             make_world=self.make_world,
             seed_of=self.seed_of,
         )
@@ -234,7 +234,9 @@ class DatasetScoring:
         if not hasattr(world, "changes"):
             return await self.panel.judge(task, trajectory, world), False
         try:
-            await replay_all(world, task, self.seed_of(task), trajectory)
+            suite = self.tools.suite
+            user_world = suite.user_world(task, world) if suite is not None else None
+            await replay_all(world, task, self.seed_of(task), trajectory, user_world)
             return await self.panel.judge(task, trajectory, world), True
         except (ReplayMismatch, WorldError) as error:
             return Verdict(unscored=f"the replay failed: {error}", is_checkable=True), False
@@ -253,6 +255,7 @@ def as_trajectory(recorded: Recorded) -> Trajectory:
         any(message.role == "tool" for message in recorded.messages),
         recorded.failed,
         int(head.metadata.get("seed") or 0),
+        msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
     )
 
 

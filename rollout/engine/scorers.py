@@ -20,6 +20,7 @@ from rollout.scoring.reference import References
 from rollout.scoring.rules import NO_RULES, RuleBook, load_rules
 from rollout.scoring.scorer import Scorer
 from rollout.scoring.state import StateScorer
+from rollout.suites.suite import Suite
 from rollout.tasks.task import Task
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.world import WorldFactory
@@ -34,6 +35,7 @@ def make_panel(
     toolset: Toolset,
     domain: Domain | None,
     offered: Callable[[str], str | None] | None,
+    suite: Suite | None = None,
     make_world: WorldFactory,
     seed_of: Callable[[Task], int],
 ) -> Panel:
@@ -48,16 +50,19 @@ def make_panel(
         if settings.judge is not None:
             judge = registry.model(settings.judge)
             judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
-        references = References(make_world, seed_of)
-        rules = make_rules(domain, offered)
-        scorers += [
-            StateScorer(references, rules),
-            ActionScorer(toolset, references, rules),
-            CommunicateScorer(),
-            MilestoneScorer(make_world, seed_of, rules),
-            MinefieldScorer(make_world, seed_of, rules),
-            AssertionScorer(judge, settings.judge_attempts, judge_tokens),
-        ]
+        if suite is not None:
+            scorers += suite.scorers(seed_of, config.timeouts.tool)
+        else:
+            references = References(make_world, seed_of)
+            rules = make_rules(domain, offered)
+            scorers += [
+                StateScorer(references, rules),
+                ActionScorer(toolset, references, rules),
+                CommunicateScorer(),
+                MilestoneScorer(make_world, seed_of, rules),
+                MinefieldScorer(make_world, seed_of, rules),
+            ]
+        scorers.append(AssertionScorer(judge, settings.judge_attempts, judge_tokens))
     scorers += [load_scorer(reference) for reference in settings.custom]
     panel = Panel(scorers, decide=settings.decide, timeout=config.timeouts.scoring)
     for wanted in settings.decide or ():

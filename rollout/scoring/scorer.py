@@ -39,6 +39,16 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
         return kept
 
 
+class UserCall(msgspec.Struct, frozen=True):
+    """A call that the user made with tools of its own."""
+
+    message: int
+    """How many messages of the conversation were before it."""
+    name: str
+    arguments: str
+    result: str
+
+
 class Trajectory(msgspec.Struct, frozen=True):
     """A path that has ended, as scorers see it."""
 
@@ -52,6 +62,8 @@ class Trajectory(msgspec.Struct, frozen=True):
     """The places in `messages` of tool messages that are error observations."""
     seed: int = 0
     """The attempt's own, for whatever a scorer draws."""
+    user_calls: tuple[UserCall, ...] = ()
+    """What the user called, in order. Only what is read from a record has them; a live world has seen them."""
 
 
 class Scorer(Protocol):

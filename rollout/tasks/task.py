@@ -37,11 +37,22 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """Tools of this task alone, for the mode `wrong_tool`."""
     actions: tuple[Action, ...] | None = None
     """Reference actions; None where the task has none. An empty list means: the right thing is to do nothing."""
+    user_actions: tuple[Action, ...] = ()
+    """What the user does with tools of its own, each before it speaks in that turn."""
     user_turns: tuple[str, ...] = ()
     replies: tuple[str, ...] = ()
     communicate: tuple[str, ...] = ()
     info: JSON = msgspec.field(default_factory=dict)
     """The whole `task_info`, as it stands in the file."""
+
+    @property
+    def opening_users(self) -> int:
+        """How many user messages the opening holds."""
+        return sum(1 for message in self.messages if message.role == "user")
+
+    def turn_after(self, user_messages: int) -> int:
+        """The turn that a conversation with so many user messages is in; 0 is that of the opening's last one."""
+        return user_messages - max(self.opening_users, 1)
 
 
 def resolve_arguments(arguments: JSON, results: list[Any]) -> JSON:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollout.errors import ConfigError
 from rollout.tasks.jsonl import TaskFile, parse_task
+from rollout.tasks.source import refuse_clashes
 from rollout.tasks.task import resolve_arguments
 
 GOOD = {"id": "a", "messages": [{"role": "user", "content": "hi"}]}
@@ -69,9 +70,9 @@ def test_several_files_are_one_list_with_each_id_once() -> None:
 
 def test_further_attempts_may_not_take_another_tasks_id() -> None:
     found = task_file(json.dumps(GOOD), json.dumps({**GOOD, "id": "a~1"}))
-    found.refuse_clashes(samples=1)
+    refuse_clashes(found, samples=1)
     with pytest.raises(ConfigError, match="would have the id of another task, 'a~1'"):
-        found.refuse_clashes(samples=2)
+        refuse_clashes(found, samples=2)
 
 
 def test_missing_file_is_named() -> None:
