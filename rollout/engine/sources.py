@@ -17,6 +17,7 @@ import msgspec
 from rollout.engine.blobs import name_of
 from rollout.engine.reader import open_reader
 from rollout.errors import ConfigError
+from rollout.messages import JSON
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_file
 from rollout.worlds.tools.offering import Offering
@@ -101,11 +102,20 @@ class Prompts:
         self._found: dict[tuple[Path, str | None], Prompt | NoPrompt] = {}
 
     def of(self, line: SavedLine, source: Source) -> Prompt:
-        """The prompt of a trajectory that has no label yet. Raises NoPrompt. Looked for once for each file."""
-        key = (source.path, line.prompt_name)
+        """The prompt of a trajectory that has no label yet. Raises NoPrompt."""
+        return self._named(line.prompt_name, source)
+
+    def offers(self, line: SavedLine, source: Source) -> dict[int, list[JSON]]:
+        """The tools by turn of a trajectory in which they changed. Raises NoPrompt."""
+        changed = line.metadata.get("prompts") or ()
+        return {entry["turn"]: self._named(entry["prompt"], source).tools for entry in changed}
+
+    def _named(self, name: str | None, source: Source) -> Prompt:
+        """A prompt by its name, looked for once for each file."""
+        key = (source.path, name)
         if key not in self._found:
             try:
-                self._found[key] = self._look_for(line.prompt_name, source)
+                self._found[key] = self._look_for(name, source)
             except NoPrompt as error:
                 self._found[key] = error
         found = self._found[key]

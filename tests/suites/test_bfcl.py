@@ -23,6 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.schema import Dataset
+from rollout.engine.exporting import Wish, export_sources
+from rollout.engine.sources import Prompts, find_sources
 from rollout.errors import ConfigError
 from rollout.messages import Message, ToolCall
 from rollout.models.stub import StubServer
@@ -35,6 +37,7 @@ from rollout.suites.bfcl.suite import CATEGORIES, BfclMultiTurn
 from rollout.suites.bfcl.world import BfclWorld
 from rollout.suites.find import load_suite
 from rollout.tasks.task import Task
+from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.line import comparable
 from rollout.trajectories.stop import Status, StopReason
 from rollout.worlds.world import Invocation
@@ -178,6 +181,9 @@ async def test_each_turn_is_sent_its_own_tools_and_the_record_says_so(suite: Bfc
         blobs = [json.loads(Path(f"run/blobs/{entry['prompt']}.json").read_text()) for entry in prompts]
         sent = [request["tools"] for request in stub.requests]
     assert sent == [blobs[0]["tools"]] * 3 + [blobs[1]["tools"]] * 2
+    wish = Wish(find_exporter("trl"), per_turn=True)
+    export_sources(find_sources([Path("run")]), Prompts(), wish, Path("turns.jsonl"))
+    assert [record["tools"] for record in read_lines(Path("turns.jsonl"))] == sent, "each turn with its own tools"
 
 
 async def test_interrupted_conversation_goes_on_with_the_tools_of_its_turn() -> None:
