@@ -13,9 +13,9 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
-from rollout.engine.plan import load_tools, open_tasks
 from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
+from rollout.engine.tools import load_tools, open_tasks
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry

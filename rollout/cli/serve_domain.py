@@ -54,8 +54,8 @@ async def _serve(
     except ModuleNotFoundError as error:
         raise ConfigError("serve-domain needs the extra: pip install 'rollout[mcp]'") from error
     from rollout.config.schema import Config, Dataset, MockServers
-    from rollout.engine.plan import load_tools
     from rollout.engine.run import worker_pool
+    from rollout.engine.tools import load_tools
 
     config = Config(mock_servers=MockServers(isolation="none" if in_process else "process"))
     async with worker_pool(config) as pool:

@@ -18,10 +18,11 @@ from typing import Any
 import msgspec
 
 from rollout.config.schema import Config, Dataset
-from rollout.engine.plan import load_tools, open_tasks, with_offered_names, world_seed
+from rollout.engine.plan import world_seed
 from rollout.engine.reader import JournalReader, Recorded
 from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
+from rollout.engine.tools import load_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Verdict

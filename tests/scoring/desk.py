@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.schema import Config, Dataset
-from rollout.engine.plan import load_tools, with_offered_names
 from rollout.engine.scorers import make_panel
+from rollout.engine.tools import load_tools, with_offered_names
 from rollout.messages import Message, ToolCall
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Panel, Verdict
