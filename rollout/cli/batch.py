@@ -6,7 +6,6 @@ and hand it to the same engine as `rollout run`, so `--max-workers` is live conv
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,15 +19,17 @@ from rollout.config import Config, load_registry
 from rollout.engine.blobs import write_atomic
 from rollout.errors import ConfigError, RolloutError
 from rollout.tasks.discovery import (
+    MERGED,
     Combination,
     Kind,
     choose_combinations,
+    default_base,
     find_file,
     list_combinations,
     resolve_base,
 )
 from rollout.tasks.jsonl import TaskFile
-from rollout.worlds.tools.domain import read_tool_list
+from rollout.worlds.tools.domain import SHIPPED, read_tool_list
 
 AGENT_MODEL = "openai/deepseek-v3.2-fc"
 USER_MODEL = "openai/gpt-5"
@@ -57,6 +58,10 @@ Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same run.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")]
 Domains = Annotated[list[str] | None, typer.Option("--domains", metavar="NAME...", help="These, one or several.")]
+BasePath = Annotated[
+    Path | None,
+    typer.Option(help="The dataset folder. Default: rollout/tools/datasets here, else the shipped domains."),
+]
 QueryDir = Annotated[Path | None, typer.Option(help="Instead of <base-path>/queries.")]
 PolicyDir = Annotated[Path | None, typer.Option(help="Instead of <base-path>/policies.")]
 
@@ -191,12 +196,13 @@ class Batch:
 
     def _row(self, one: Combination, *, verbose: bool) -> dict[str, str]:
         tasks = TaskFile(*one.queries)
-        missing = [*one.missing, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
+        tools, unread = self._tools(one)
+        missing = [*one.missing, *unread, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
         # A long fused name breaks where its servers meet.
         is_fused = len(one.servers) > 1 and one.name == "_".join(one.servers)
         row = {
             "domain": "_\n".join(one.servers) if is_fused else one.name,
-            "tools": str(self._tools(one)),
+            "tools": str(tools),
             "queries": str(len(tasks)),
             "policy": "–" if one.policy is None else one.policy.name if verbose else "yes",
             "database": "–" if not one.servers or "database" in one.missing else "yes",
@@ -206,13 +212,16 @@ class Batch:
             row["files"] = "\n".join(path.name for path in one.queries)
         return row
 
-    def _tools(self, one: Combination) -> int:
-        """How many tools the servers of a combination offer, as far as their lists can be read."""
-        count = 0
+    def _tools(self, one: Combination) -> tuple[int, list[str]]:
+        """How many tools the servers of a combination offer, and which lists are there but cannot be read."""
+        count, unread = 0, []
         for server in one.servers:
-            with contextlib.suppress(ConfigError):
-                count += len(read_tool_list(find_file(self.base_path, "tool_lists", f"{server}.json")))
-        return count
+            path = find_file(self.base_path, "tool_lists", f"{server}.json")
+            try:
+                count += len(read_tool_list(path))
+            except ConfigError:
+                unread += [f"{path.name} cannot be read"] if path.is_file() else []
+        return count, unread
 
 
 class Merge:
@@ -227,7 +236,7 @@ class Merge:
 
     def _merge(self, one: Combination) -> str:
         folder = one.queries[0].parent if one.queries[0].parent.name == one.name else one.queries[0].parent / one.name
-        target = folder / "queries.jsonl"
+        target = folder / MERGED
         sources = [path for path in one.queries if path != target]
         if target.exists() and not self._force:
             return f"{one.name}: {target} is there already; --force replaces it"
@@ -254,7 +263,7 @@ def perform(
     list_: bool,
     generate_configs: bool,
     domains: Sequence[str] | None,
-    base_path: Path,
+    base_path: Path | None,
     output_dir: Path,
     config_output_dir: Path,
     no_resume: bool,
@@ -273,7 +282,7 @@ def perform(
 
     console = make_console(quiet)
     try:
-        batch = Batch(kind, base_path, output_dir, **settings)
+        batch = Batch(kind, base_path or default_base(SHIPPED, kind), output_dir, **settings)
         if merge_queries:
             for line in Merge(force).perform(batch.find()):
                 console.print(line, highlight=False, soft_wrap=True)

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from rollout.cli import batch as b
-from rollout.worlds.tools.domain import SHIPPED
 
 
 def single(
@@ -20,7 +19,7 @@ def single(
     agent_model: b.AgentModel = b.AGENT_MODEL,
     user_model: b.UserModel = b.USER_MODEL,
     models_config: b.ModelsConfig = b.MODELS_CONFIG,
-    base_path: Annotated[Path, typer.Option(help="The dataset folder. Default: the shipped domains.")] = SHIPPED,
+    base_path: b.BasePath = None,
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,
     output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.tools.workers import WorkerPool
 from rollout.worlds.world import World
 
+log = logging.getLogger(__name__)
 MakeUser = Callable[[Task, int, World], User]
 """A user for a task, a seed and the agent's world, with which the user's own may share its state."""
 
@@ -326,6 +328,9 @@ def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | No
             text = path.read_text(encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
+    if text is None and tools.domain is not None and dataset.mode == "positive":
+        where = tools.domain.base_path / "policies"
+        log.warning("%s: no policy for %s in %s; its agent is told nothing", name, tools.domain.name, where)
     if dataset.agent.preamble is None:
         return text
     return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"

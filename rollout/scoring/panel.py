@@ -2,8 +2,8 @@
 
 Every scorer says what it has to say; some of them decide. By default those do whose check the task itself declares:
 `state`, `communicate`, `milestones`, `minefields`, `nl_assertions`, and custom scorers. `actions` decide only where the
-world has no state to compare. `scoring.decide` of the dataset chooses otherwise, else `task_info.scoring.decide` of
-the task.
+world has no state to compare, or where the reference changes none and nothing else is declared. `scoring.decide` of
+the dataset chooses otherwise, else `task_info.scoring.decide` of the task.
 
 A task is solved where every deciding score is a pass, and not solved where one is not. Where none failed but one could
 not check what it should have, there is no verdict: unscored, with the reason, and never a pass. Where no deciding
@@ -111,7 +111,9 @@ class Panel:
             return Verdict(tuple(scores), unscored=str(error), is_checkable=True)
         if deciding is None:
             deciding = {score.name for score in scores}
-            deciding -= {"actions"} if "state" in deciding else set()
+            # A state that nobody had to change shows nothing; then what was called has to show it.
+            shown = any(score.shows_work for score in scores if score.name not in ("actions", "minefields"))
+            deciding -= {"actions"} if "state" in deciding and shown else set()
         marked = tuple(msgspec.structs.replace(score, decides=score.name in deciding) for score in scores)
         decisive = [score for score in marked if score.decides]
         if any(score.value is not None and not score.is_pass for score in decisive):

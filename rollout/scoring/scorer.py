@@ -22,6 +22,8 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: str = ""
     partial: float | None = None
     """How much of it was done, from 0 to 1, beside the verdict."""
+    shows_work: bool = True
+    """Whether passing it takes having done something: False where an agent that does nothing passes too."""
     decides: bool = False
     """Whether `success` depends on it. The panel sets it; a scorer need not."""
     evidence: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -55,7 +55,7 @@ class StateScorer:
             return Score(self.name, None, "the final state cannot be read")
         rules = self._rules.of(task)
         if encode_row(found) == encode_row(reference.changes):
-            return Score(self.name, 1.0, SAME, 1.0)
+            return Score(self.name, 1.0, SAME, 1.0, shows_work=bool(found))
         wanted, got = net_changes(reference.changes, rules), net_changes(found, rules)
         differences = compare_strictly(wanted, got)
         if differences and _adds_rows(wanted) and _adds_rows(got):

@@ -19,6 +19,8 @@ from rollout.errors import ConfigError
 from rollout.tasks.naming import fold, split_fused
 
 Kind = Literal["single", "cross"]
+MERGED = "queries.jsonl"
+"""What `--merge-queries` writes, in a folder of the combination's name."""
 
 
 class Combination(msgspec.Struct, frozen=True):
@@ -39,6 +41,13 @@ def resolve_base(path: Path, kind: Kind) -> Path:
         if (candidate / "queries").is_dir():
             return candidate
     raise ConfigError(f"{path}: no folder `queries` here, nor in {kind}_domain below it; expected the dataset's layout")
+
+
+def default_base(shipped: Path, kind: Kind) -> Path:
+    """Where datasets are looked for when nobody says: in the seed's place below the working folder, else in ours."""
+    seeds = Path("rollout/tools/datasets")
+    has = any((seeds / f"{kind}{gap}domain" / "queries").is_dir() for gap in ("_", " "))
+    return seeds if has else shipped
 
 
 def roots(base_path: Path) -> list[Path]:
@@ -124,7 +133,13 @@ def list_combinations(
             found[key] = msgspec.structs.replace(before, queries=(*before.queries, *files))
             continue
         found[key] = _describe(base_path, path.stem, tuple(dict.fromkeys(servers)), files, policy_dir)
-    return list(found.values())
+    return [_by_merged(one) for one in found.values()]
+
+
+def _by_merged(one: Combination) -> Combination:
+    """A combination whose queries were merged, by the merged file alone: it holds what the others have."""
+    merged = [path for path in one.queries if path.name == MERGED and path.parent.name == one.name]
+    return msgspec.structs.replace(one, queries=tuple(merged)) if merged else one
 
 
 def choose_combinations(found: Sequence[Combination], wanted: Sequence[str], kind: Kind) -> list[Combination]:

@@ -15,7 +15,12 @@ encode_row = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 
 def table_change(before: Iterable[Row], after: Iterable[Row]) -> TableChange:
     """The rows that are on one side only, sorted by value; a row that is there twice counts twice."""
-    old, new = Counter(map(encode_row, before)), Counter(map(encode_row, after))
+    return change_of(map(encode_row, before), map(encode_row, after))
+
+
+def change_of(before: Iterable[bytes], after: Iterable[bytes]) -> TableChange:
+    """The same for rows that are encoded already."""
+    old, new = Counter(before), Counter(after)
     return TableChange(_rows(new - old), _rows(old - new))
 
 

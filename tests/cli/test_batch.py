@@ -173,6 +173,24 @@ def test_scattered_queries_run_together_and_merge_into_one_file(datasets: Path) 
     assert "is there already" in rollout("cross", "--merge-queries", "--base-path", str(datasets)).stdout
 
 
+def test_folder_may_be_named_from_where_one_stands(datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(datasets.parent)
+    done = rollout("single", "--domains", "HRPortal", *ORACLE, "--base-path", datasets.name, "--output-dir", "out")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no policy for HRPortal" in done.stdout + done.stderr
+    place = datasets.parent / "rollout" / "tools"
+    place.mkdir(parents=True)
+    datasets.rename(place / "datasets")
+    listed = rollout("single", "--list")
+    assert "HRPortal" in listed.stdout, "the seed's own place is the default where it is there"
+
+
+def test_list_names_a_tool_list_that_cannot_be_read(datasets: Path) -> None:
+    (datasets / "single_domain" / "tool_lists" / "HRPortal.json").write_text("[{")
+    done = rollout("single", "--list", "--base-path", str(datasets))
+    assert "HRPortal.json" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [

@@ -66,7 +66,8 @@ def test_duplicate_ids_and_bad_lines_are_problems_with_their_place(tmp_path: Pat
 
 def test_what_is_worth_a_look_is_a_remark_and_idle_passes_are_a_class(tmp_path: Path, rollout: Command) -> None:
     queries = [
-        query("idle", [("list_loans", {})], kind="refuse"),
+        query("idle", [], kind="refuse"),
+        query("reads", [("list_loans", {})], kind="read"),
         query("told", [("list_loans", {})], kind="read", communicate=["Atlas"]),
         query("untold", [("list_loans", {})], kind="read", communicate=["Zebra"]),
         query("writes", [RENEW], kind="read"),
@@ -80,6 +81,7 @@ def test_what_is_worth_a_look_is_a_remark_and_idle_passes_are_a_class(tmp_path: 
     assert "remark writes: the reference changes rows, although the kind is 'read'" in done.out
     assert "remark plain: no reference actions" in done.out
     assert "told  read  1 actions  0 rows changed  idle fails" in done.out
+    assert "reads  read  1 actions  0 rows changed  idle fails" in done.out, "then what was called decides"
 
 
 def test_combination_is_checked_in_any_order_with_tools_by_their_servers(tmp_path: Path, rollout: Command) -> None:

@@ -39,7 +39,7 @@ def perform(table: list[dict[str, Any]], what: str, at: int, row: dict[str, Any]
         case "append":
             table.append(row)
         case "extend":
-            table += [row, row]
+            table += [row, copy.deepcopy(row)]
         case "insert":
             table.insert(index, row)
         case "reverse":

@@ -377,6 +377,86 @@ async def test_servers_of_one_episode_share_the_tables_of_one_file(make_world: M
     assert [row["name"] for row in json.loads((await call(other, "r_members")).content)] == ["Ed"], "still one table"
 
 
+READ = """        with open(ROOT / "entities" / "Member.json") as file:
+            self.tables = {"Member": json.load(file)}
+"""
+COPY = "copy.deepcopy(self.tables)"
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        READ.replace("ROOT", "(Path(__file__).parent / '..' / 'database' / 'outputs')"),
+        '        self.tables = {"Member": json.loads((ROOT / "entities" / "Member.json").read_text())}\n',
+    ],
+)
+@pytest.mark.parametrize(
+    "copied",
+    [
+        COPY,
+        "{name: [dict(row) for row in rows] for name, rows in self.tables.items()}",
+        "json.loads(json.dumps(self.tables))",
+    ],
+)
+async def test_a_table_is_shared_however_a_server_has_read_and_copied_it(
+    base: Path, make_world: MakeWorld, read: str, copied: str
+) -> None:
+    code = SERVER % {"name": "Room"}
+    assert READ in code
+    assert COPY in code
+    (base / "mcp_servers" / "Room.py").write_text(code.replace(READ, read).replace(COPY, copied))
+    world = await opened(make_world, "Desk_Room")
+    for writer, reader in (("d", "r"), ("r", "d")):
+        await call(world, f"{writer}_rename", name=f"by {writer}")
+        seen = json.loads((await call(world, f"{reader}_members")).content)
+        assert {row["name"] for row in seen} == {f"by {writer}"}
+    await call(world, "r_expel")
+    assert len(json.loads((await call(world, "d_members")).content)) == 1
+    assert len((await world.changes())["Member"].removed) == 2  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "copied", ["{name: list(rows) for name, rows in self.tables.items()}", "copy.copy(self.tables)", COPY]
+)
+async def test_changes_are_seen_also_where_a_server_copies_badly(
+    base: Path, make_world: MakeWorld, copied: str
+) -> None:
+    path = base / "mcp_servers" / "Desk.py"
+    path.write_text(path.read_text().replace(COPY, copied))
+    world, other = await opened(make_world), await opened(make_world)
+    await call(world, "rename", name="Cy")
+    assert [row["name"] for row in (await world.changes())["Member"].added] == ["Cy", "Cy"]  # type: ignore[attr-defined]
+    assert await other.changes() == {}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("code", ["setattr(json, 'load', None)", "setattr(copy, 'deepcopy', lambda x: x)"])
+async def test_a_server_cannot_patch_what_other_conversations_use(make_world: MakeWorld, code: str) -> None:
+    result = await call(await opened(make_world), "run", code=code)
+    assert "may not change a module that others use" in result.content
+    assert len(json.loads((await call(await opened(make_world), "members")).content)) == 2
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("time.strftime('%Y-%m-%d')", "2025-01-23"),
+        ("time.localtime().tm_hour", 15),
+        ("time.time_ns() // 10**9 == int(time.time())", True),
+        ("__import__('datetime').datetime.now().isoformat()", "2025-01-23T15:00:00"),
+    ],
+)
+async def test_every_clock_says_the_same(make_world: MakeWorld, code: str, value: Any) -> None:
+    assert json.loads((await call(await opened(make_world), "run", code=code)).content) == {"value": value}
+
+
+@pytest.mark.parametrize("code", ["__import__('random').Random().random()", "__import__('secrets').token_hex(8)"])
+async def test_every_die_is_seeded(make_world: MakeWorld, code: str) -> None:
+    one, two, other = [
+        (await call(await opened(make_world, seed=seed), "run", code=code)).content for seed in (1, 1, 2)
+    ]
+    assert one == two != other
+
+
 async def test_a_server_that_cannot_be_loaded_is_told_before_the_run(base: Path, pool: WorkerPool) -> None:
     (base / "mcp_servers" / "Room.py").write_text("raise OSError('bad day')")
     pool.add(load_domain(base, "Desk", []))

@@ -7,10 +7,13 @@ two episodes with the same seed get the same ids and times, and two episodes sid
 
 from __future__ import annotations
 
+import base64
 import contextvars
+import copy as real_copy
 import datetime as real_datetime
 import json as real_json
 import random as real_random
+import secrets as real_secrets
 import sys
 import time as real_time
 import types
@@ -66,7 +69,7 @@ class _FixedDate(real_datetime.date, metaclass=_LikeReal):
 
 
 class _Module(types.ModuleType):
-    """A module with some names replaced and all others the real module's."""
+    """A module with some names replaced and all others the real one's. All conversations use it: nobody patches it."""
 
     def __init__(self, real: types.ModuleType, **replaced: Any) -> None:
         super().__init__(real.__name__)
@@ -76,8 +79,20 @@ class _Module(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_real"], name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{self.__name__}.{name}: a mock server may not change a module that others use")
 
-class _RandomModule(types.ModuleType):
+    __delattr__ = __setattr__  # type: ignore[assignment]
+
+
+class _SeededRandom(real_random.Random):
+    """A generator of a server's own. Where it is given no seed, the world's generator gives one."""
+
+    def __init__(self, seed: Any = None) -> None:
+        super().__init__(_random().getrandbits(64) if seed is None else seed)
+
+
+class _RandomModule(_Module):
     def __getattr__(self, name: str) -> Any:
         generator = _random()
         return getattr(generator, name) if hasattr(generator, name) else getattr(real_random, name)
@@ -87,13 +102,45 @@ def _timestamp() -> float:
     return NOW.timestamp()
 
 
+def _at(function: Any) -> Any:
+    """A function of `time` that means now where it is given no time."""
+    return lambda seconds=None: function(_timestamp() if seconds is None else seconds)
+
+
+def _strftime(form: str, moment: Any = None) -> str:
+    return real_time.strftime(form, _LOCAL if moment is None else moment)
+
+
+_LOCAL = NOW.timetuple()
+_SECRETS = {
+    "token_bytes": lambda size=32: _random().randbytes(size),
+    "token_hex": lambda size=32: _random().randbytes(size).hex(),
+    "token_urlsafe": lambda size=32: base64.urlsafe_b64encode(_random().randbytes(size)).rstrip(b"=").decode(),
+    "randbelow": lambda most: _random().randrange(most),
+    "randbits": lambda bits: _random().getrandbits(bits),
+    "choice": lambda options: _random().choice(options),
+}
+_TIME = {
+    "time": _timestamp,
+    "time_ns": lambda: int(_timestamp()) * 10**9,
+    "localtime": lambda seconds=None: _LOCAL if seconds is None else real_time.localtime(seconds),
+    "gmtime": _at(real_time.gmtime),
+    "ctime": lambda seconds=None: real_time.asctime(_LOCAL) if seconds is None else real_time.ctime(seconds),
+    "strftime": _strftime,
+}
+
 _STAND_INS: list[tuple[Any, Any]] = [
     (real_uuid, _Module(real_uuid, uuid4=_uuid4, uuid1=_uuid4)),
     (real_uuid.uuid4, _uuid4),
     (real_uuid.uuid1, _uuid4),
-    (real_random, _RandomModule("random")),
-    (real_time, _Module(real_time, time=_timestamp)),
-    (real_time.time, _timestamp),
+    (real_random, _RandomModule(real_random, Random=_SeededRandom, SystemRandom=_SeededRandom)),
+    (real_random.Random, _SeededRandom),
+    (real_random.SystemRandom, _SeededRandom),
+    (real_time, _Module(real_time, **_TIME)),
+    *((getattr(real_time, name), function) for name, function in _TIME.items()),
+    (real_secrets, _Module(real_secrets, **_SECRETS)),
+    *((getattr(real_secrets, name), function) for name, function in _SECRETS.items()),
+    (real_copy, _Module(real_copy)),
     (real_json, _Module(real_json, load=load_json, loads=loads_json)),
     (real_json.load, load_json),
     (real_json.loads, loads_json),

@@ -129,4 +129,4 @@ def _server_file(base_path: Path, server: str, fused: str | None) -> ServerFile:
         raise ConfigError(f"{path}: is not valid Python: {error}") from error
     # A server finds its tables from where it lies, and those of a whole combination lie below `base_path`.
     place = base_path / "mcp_servers" / f"{server}.py" if fused else path
-    return ServerFile(server, str(path), str(place.resolve()), fused or server)
+    return ServerFile(server, str(path.resolve()), str(place.resolve()), fused or server)

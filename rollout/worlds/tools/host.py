@@ -12,6 +12,7 @@ Nothing here waits or knows about processes, and every method may raise whatever
 from __future__ import annotations
 
 import hashlib
+import inspect
 import pickle
 import random
 import sys
@@ -22,10 +23,10 @@ from typing import Any
 import msgspec
 
 from rollout.errors import ConfigError, WorldError
-from rollout.worlds.changes import compare_tables
+from rollout.worlds.changes import change_of, encode_row
 from rollout.worlds.tools.determinism import current_random, make_deterministic
-from rollout.worlds.tools.tables import BaseTable, SharedTable, load
-from rollout.worlds.world import Changes, Row
+from rollout.worlds.tools.tables import BaseTable, SharedTable, digest_row, join_digests, load
+from rollout.worlds.world import Changes
 
 
 class ServerFile(msgspec.Struct, frozen=True):
@@ -53,7 +54,8 @@ class Host:
     def open(self, world: int, seed: int) -> None:
         """Give a world its sessions."""
         servers = {file.name: self._borrow(file) for file in self._files}
-        self._worlds[world] = Sessions(servers, f"session-{world}", seed)
+        is_fused = len({file.database for file in self._files}) < len(self._files)
+        self._worlds[world] = Sessions(servers, f"session-{world}", seed, is_fused)
 
     def _borrow(self, file: ServerFile) -> Any:
         kind = self._classes[file.name]
@@ -77,55 +79,94 @@ class Host:
 class Sessions:
     """One world's sessions on the servers of its domain."""
 
-    def __init__(self, servers: dict[str, Any], session: str, seed: int) -> None:
+    def __init__(self, servers: dict[str, Any], session: str, seed: int, is_fused: bool = False) -> None:
         self._servers = servers
         self._session = session
         self._random = random.Random(seed)
+        self._is_fused = is_fused
         self._tables: dict[str, dict[str, Any]] = {}
         """The tables that each server was last seen with."""
-        self._meet()
+        self._sharing: dict[tuple[str, str], set[str]] = {}
+        """The servers that have a table in common, for each of them and the table."""
+        self._before: dict[tuple[str, str], list[bytes]] = {}
+        """Tables that are plain lists, as they were when the world was opened."""
+        self._meet_first()
 
     def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         """Run one tool. Raises whatever it raises."""
         token = current_random.set(self._random)
         try:
-            return self._servers[server].invoke(self._session, tool, **arguments)
+            value = self._servers[server].invoke(self._session, tool, **arguments)
+            if inspect.isawaitable(value) or inspect.isgenerator(value):
+                raise TypeError(f"a tool returns a value, not a {type(value).__name__}")
+            return value
         finally:
             current_random.reset(token)
             self._meet()
 
     # ---- the tables ---------------------------------------------------------------------------------------------
 
+    def _meet_first(self) -> None:
+        """See which tables there are, and which of them several servers have in common."""
+        owners: dict[str, list[str]] = {}
+        for server in self._servers:
+            databases = self._databases(server) or {}
+            self._tables[server] = dict(databases)
+            for table, rows in databases.items():
+                self._share(server, table, databases, owners.setdefault(table, []))
+                if not isinstance(self._tables[server][table], SharedTable) and isinstance(rows, list):
+                    self._before[server, table] = [encode_row(row) for row in rows]
+
+    def _share(self, server: str, table: str, databases: dict[str, Any], owners: list[str]) -> None:
+        """Give a server the table of an owner before it, where that is the same one; else it owns one itself."""
+        for owner in owners:
+            theirs = self._tables[owner][table]
+            if self._is_same(theirs, databases[table]):
+                databases[table] = self._tables[server][table] = theirs
+                group = self._sharing.setdefault((owner, table), {owner})
+                group.add(server)
+                self._sharing[server, table] = group
+                return
+        owners.append(server)
+
+    def _is_same(self, one: Any, two: Any) -> bool:
+        """Whether two servers have read the same table, however each has copied it.
+
+        Of one file, or in a combination with tables of its own, under one name; else by what is in it.
+        """
+        if isinstance(one, SharedTable) and isinstance(two, SharedTable):
+            are_files = one.base.is_file and two.base.is_file
+            if one.base is two.base or are_files:
+                return one.base is two.base
+        if not isinstance(one, list) or not isinstance(two, list) or not (one or self._is_fused):
+            return False
+        return len(one) == len(two) and _by_value(one) == _by_value(two)
+
     def _meet(self) -> None:
-        """Keep the tables of one file one table, also after a server has put another list in its place."""
-        for name in self._servers:
-            databases = self._databases(name)
+        """Keep tables that servers have in common one table, also after a server has put another list in its place."""
+        for server in self._servers:
+            databases = self._databases(server)
             if databases is None:
                 continue
-            known = self._tables.setdefault(name, {})
-            for table, rows in databases.items():
-                if known.get(table) is not rows:
-                    self._adopt(name, databases, table, rows)
+            known = self._tables.setdefault(server, {})
+            if len(known) != len(databases) or any(known.get(table) is not rows for table, rows in databases.items()):
+                self._adopt(server, databases, known)
 
-    def _adopt(self, server: str, databases: dict[str, Any], table: str, rows: Any) -> None:
-        before = self._tables[server].get(table)
-        if before is None:
-            before = next((rows_ for _, rows_ in self._same(server, table, rows)), None)
-            rows = rows if before is None else before
-        elif type(rows) is list and isinstance(before, SharedTable):
-            rows = SharedTable(before.base, rows)
-        databases[table] = self._tables[server][table] = rows
-        for other, _ in self._same(server, table, rows):
-            theirs = self._databases(other)
-            if theirs is not None:
-                theirs[table] = self._tables[other][table] = rows
-
-    def _same(self, server: str, table: str, rows: Any) -> list[tuple[str, SharedTable]]:
-        """The same table as other servers have it."""
-        found = [(other, tables.get(table)) for other, tables in self._tables.items() if other != server]
-        if not isinstance(rows, SharedTable):
-            return []
-        return [(other, has) for other, has in found if isinstance(has, SharedTable) and has.base is rows.base]
+    def _adopt(self, server: str, databases: dict[str, Any], known: dict[str, Any]) -> None:
+        for table in [table for table in known if table not in databases]:
+            for other in self._sharing.get((server, table), {server}):
+                (self._databases(other) or {}).pop(table, None)
+                self._tables[other].pop(table, None)
+        for table, rows in list(databases.items()):
+            before = known.get(table)
+            if before is rows:
+                continue
+            if type(rows) is list and isinstance(before, SharedTable):
+                rows = SharedTable(before.base, rows)
+            for other in {server} | self._sharing.get((server, table), set()):
+                theirs = self._databases(other)
+                if theirs is not None:
+                    theirs[table] = self._tables[other][table] = rows
 
     def _databases(self, server: str) -> dict[str, Any] | None:
         found = _fields(self._session_of(server, self._session)).get("databases")
@@ -138,37 +179,30 @@ class Sessions:
     # ---- the state ----------------------------------------------------------------------------------------------
 
     def changes(self) -> Changes:
-        """What differs from sessions that nobody has used. A table that two servers hold apart is told of both."""
-        plain_before: dict[str, list[Row]] = {}
-        plain_after: dict[str, list[Row]] = {}
+        """What differs from how the world was opened. A table that two servers hold apart is told of both."""
         changes: Changes = {}
         seen: set[int] = set()
         for server in self._servers:
-            for table, rows in self._readable(server).items():
+            now = self._readable(server)
+            for table in {**self._tables_before(server), **now}:
+                rows = now.get(table, [])
                 if id(rows) in seen:
                     continue
                 seen.add(id(rows))
-                name = table if table not in changes and table not in plain_after else f"{server}.{table}"
+                name = table if table not in changes else f"{server}.{table}"
                 if isinstance(rows, SharedTable):
                     changes[name] = rows.change()
-                else:
-                    plain_before[name] = self._untouched(server).get(table, [])
-                    plain_after[name] = rows
-        changes |= compare_tables(plain_before, plain_after)
+                elif isinstance(rows, list):
+                    changes[name] = change_of(self._before.get((server, table), []), map(encode_row, rows))
         return {name: change for name, change in changes.items() if change.added or change.removed}
+
+    def _tables_before(self, server: str) -> dict[str, None]:
+        return {table: None for owner, table in self._before if owner == server}
 
     def _readable(self, server: str) -> dict[str, Any]:
         if not hasattr(self._servers[server], "_get_session"):
             raise WorldError(f"{server}: has no _get_session(session_id), so its state cannot be read")
         return self._databases(server) or {}
-
-    def _untouched(self, server: str) -> dict[str, list[Row]]:
-        fresh = f"{self._session}-untouched"
-        try:
-            untouched: dict[str, list[Row]] = _fields(self._session_of(server, fresh))["databases"]
-            return untouched
-        finally:
-            self._forget(server, fresh)
 
     def state_key(self) -> str:
         """The state by its value."""
@@ -180,7 +214,7 @@ class Sessions:
             digest.update(server.encode())
             for table, rows in sorted(tables.items()):
                 digest.update(table.encode())
-                digest.update(rows.digest() if isinstance(rows, SharedTable) else _canonical(rows))
+                digest.update(_by_value(rows) if isinstance(rows, list) else _canonical(rows))
             digest.update(_canonical(fields))
         return digest.hexdigest()
 
@@ -199,6 +233,16 @@ class Sessions:
             table: (rows.base.name, rows.base.digest, rows.save()) if isinstance(rows, SharedTable) else rows
             for table, rows in self._readable(server).items()
         }
+
+    def _rejoin(self) -> None:
+        """After a restore, which gives each server tables of its own: those in common are one again."""
+        for server in self._servers:
+            self._tables[server] = dict(self._databases(server) or {})
+        for (server, table), group in self._sharing.items():
+            first = min(group)
+            databases = self._databases(server)
+            if databases is not None and table in self._tables[first]:
+                databases[table] = self._tables[server][table] = self._tables[first][table]
 
     def _own_fields(self, server: str) -> dict[str, Any]:
         self._readable(server)
@@ -222,8 +266,7 @@ class Sessions:
             if databases is not None:
                 databases.clear()
                 databases |= {name: _load_table(saved, bases) for name, saved in tables.items()}
-        self._tables = {}
-        self._meet()
+        self._rejoin()
 
     def close(self) -> None:
         """Forget the sessions."""
@@ -243,6 +286,10 @@ def _load_table(saved: Any, bases: dict[str, BaseTable]) -> Any:
     if name not in bases or bases[name].digest != digest:
         raise WorldError(f"{name}: is not the table that this state was saved with")
     return load(bases[name], rows)
+
+
+def _by_value(rows: list[Any]) -> bytes:
+    return rows.digest() if isinstance(rows, SharedTable) else join_digests(map(digest_row, rows))
 
 
 def _fields(session: Any) -> dict[str, Any]:

@@ -14,8 +14,6 @@ from typing import Any
 from rollout.worlds.tools.tables import BaseTable, SharedTable
 
 KEPT_TEXTS = 512
-SMALL = 2048
-"""Characters below which a text is not worth keeping."""
 _files: dict[str, tuple[tuple[int, int], BaseTable]] = {}
 _texts: dict[str, BaseTable] = {}
 
@@ -25,6 +23,7 @@ def load_json(file: Any, **options: Any) -> Any:
     path = getattr(file, "name", None)
     if options or not isinstance(path, str):
         return json.load(file, **options)
+    path = os.path.realpath(path)
     status = os.fstat(file.fileno())
     version = (status.st_mtime_ns, status.st_size)
     known = _files.get(path)
@@ -33,14 +32,14 @@ def load_json(file: Any, **options: Any) -> Any:
     found = json.load(file)
     if not _is_table(found):
         return found
-    base = BaseTable(os.path.realpath(path), found)
+    base = BaseTable(path, found, is_file=True)
     _files[path] = (version, base)
     return SharedTable(base)
 
 
 def loads_json(text: Any, **options: Any) -> Any:
     """As `json.loads`."""
-    if options or not isinstance(text, str) or len(text) < SMALL:
+    if options or not isinstance(text, str) or not text.startswith("["):
         return json.loads(text, **options)
     known = _texts.get(text)
     if known is not None:

@@ -25,8 +25,10 @@ Saved = tuple[dict[int, PlainRow], list[PlainRow]] | list[int | PlainRow]
 class BaseTable:
     """The rows of a file, which nobody changes and everybody shares."""
 
-    def __init__(self, name: str, rows: list[PlainRow]) -> None:
+    def __init__(self, name: str, rows: list[PlainRow], *, is_file: bool = False) -> None:
         self.name = name
+        self.is_file = is_file
+        """Whether `name` is the path of the file that holds them."""
         self.rows = rows
         self.places = {id(row): place for place, row in enumerate(rows)}
         self.is_flat = not any(isinstance(value, list | dict) for row in rows for value in row.values())
@@ -37,14 +39,14 @@ class BaseTable:
     def digests(self) -> list[bytes]:
         """Each row by its value."""
         if self._digests is None:
-            self._digests = [_digest(row) for row in self.rows]
+            self._digests = [digest_row(row) for row in self.rows]
         return self._digests
 
     @property
     def digest(self) -> bytes:
         """The whole table by its value."""
         if self._digest is None:
-            self._digest = _join(self.digests)
+            self._digest = join_digests(self.digests)
         return self._digest
 
 
@@ -178,14 +180,14 @@ class SharedTable(list[Any]):
         base = self.base
         if self.is_moved:
             places = ((row, _place(base, row)) for row in self.peek())
-            return _join([_digest(row) if place is None else base.digests[place] for row, place in places])
+            return join_digests([digest_row(row) if place is None else base.digests[place] for row, place in places])
         added = self._added()
         if not self.written and not added:
             return base.digest
-        digests = [*base.digests, *map(_digest, added)]
+        digests = [*base.digests, *map(digest_row, added)]
         for place, row in self.written.items():
-            digests[place] = _digest(row)
-        return _join(digests)
+            digests[place] = digest_row(row)
+        return join_digests(digests)
 
     def _added(self) -> Sequence[PlainRow]:
         """The rows behind the file's, where none of the file's has moved."""
@@ -221,11 +223,13 @@ def _copy(row: Any) -> Any:
     return copy.deepcopy(row)
 
 
-def _digest(row: Any) -> bytes:
+def digest_row(row: Any) -> bytes:
+    """A row by its value."""
     return hashlib.blake2b(encode_row(row), digest_size=16).digest()
 
 
-def _join(digests: Iterable[bytes]) -> bytes:
+def join_digests(digests: Iterable[bytes]) -> bytes:
+    """Rows in their order by their values."""
     return hashlib.blake2b(b"".join(digests), digest_size=16).digest()
 
 
