@@ -7,6 +7,9 @@ is never validated again. Its JSON form is the chat-completions form that server
 
 from __future__ import annotations
 
+import hashlib
+import re
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -66,19 +69,33 @@ class ToolSpec(msgspec.Struct, frozen=True):
         )
 
 
+class Image(msgspec.Struct, frozen=True):
+    """An image that a tool showed. The engine keeps the bytes once, under `name`; messages hold the name alone."""
+
+    mime_type: str
+    data: bytes
+
+    @property
+    def name(self) -> str:
+        """The hash of the bytes with the usual ending: equal images, equal names."""
+        ending = re.sub(r"[^a-z0-9]", "", self.mime_type.rpartition("/")[2].partition("+")[0].lower()) or "bin"
+        return f"{hashlib.sha256(self.data).hexdigest()[:16]}.{ending}"
+
+
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a world answered to one call, under that call's id."""
 
     call_id: str
     content: str
     is_error: bool = False
-    images: tuple[str, ...] = ()
+    images: tuple[Image, ...] = ()
     error_kind: str | None = None
     """`unknown_tool`, `bad_arguments`, `timeout`, `crash`, or what the tool itself reported (`tool`)."""
 
     def to_message(self) -> Message:
         """The observation that the agent reads."""
-        return Message(role="tool", content=self.content, tool_call_id=self.call_id, images=self.images)
+        names = tuple(image.name for image in self.images)
+        return Message(role="tool", content=self.content, tool_call_id=self.call_id, images=names)
 
 
 def message_to_json(message: Message) -> JSON:
@@ -104,6 +121,19 @@ _encoder = msgspec.json.Encoder()
 def encode_message(message: Message) -> bytes:
     """The chat-completions form of a message, as JSON bytes."""
     return _encoder.encode(message_to_json(message))
+
+
+def encode_for_model(message: Message, image_urls: Sequence[str]) -> bytes:
+    """The form in which a message with images is sent: the images behind the text, as far as their URLs are given.
+
+    The names of blobs mean nothing to a server, and some refuse what they do not know, so those are not sent.
+    """
+    out = message_to_json(message)
+    out.pop("images", None)
+    if image_urls:
+        parts: list[JSON] = [{"type": "text", "text": message.content}] if message.content else []
+        out["content"] = [*parts, *({"type": "image_url", "image_url": {"url": url}} for url in image_urls)]
+    return _encoder.encode(out)
 
 
 def message_from_json(entry: JSON) -> Message:
