@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import pytest_asyncio
 
 from rollout.errors import ConfigError
 from rollout.messages import ToolResult
@@ -30,7 +31,7 @@ def _needs_chromium() -> None:
         pytest.skip(str(error))
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="session")
 async def site() -> AsyncIterator[Site]:
     async with Site() as site:
         yield site
@@ -58,6 +59,19 @@ class Driver:
             self.text = result.content
         return result
 
+    @property
+    def page(self) -> Any:
+        """The page as Playwright knows it, to look at what no observation tells."""
+        assert self.world._session is not None
+        return self.world._session.active.page
+
+    async def place(self, name: str, css: str) -> dict[str, Any]:
+        """Where an element is, in the words of the mode."""
+        if self.world._settings.mode != "coordinates":
+            return {"element": self.number(name)}
+        box = await self.page.locator(css).first.bounding_box()
+        return {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+
     def number(self, name: str) -> int:
         """The number of the element with this name in the last observation."""
         for line in self.text.replace(" [", "\n[").splitlines():
@@ -67,30 +81,42 @@ class Driver:
 
 
 class Browsing:
-    """Makes worlds on pools that the test's end closes."""
+    """Makes worlds that the test's end closes. Pools are shared by tests, but where a test asks for its own."""
 
-    def __init__(self) -> None:
-        self.pools: list[BrowserPool] = []
-        self.drivers: list[Driver] = []
+    def __init__(self, shared: dict[WebSettings, BrowserPool]) -> None:
+        self._shared = shared
+        self._pools: list[BrowserPool] = []
+        self._drivers: list[Driver] = []
 
     def pool(self, settings: WebSettings = QUICK, **options: Any) -> BrowserPool:
-        self.pools.append(BrowserPool(settings, **options))
-        return self.pools[-1]
+        self._pools.append(BrowserPool(settings, **options))
+        return self._pools[-1]
 
     def driver(self, pool: BrowserPool | None = None, **settings: Any) -> Driver:
-        driver = Driver(BrowserWorld(pool or self.pool(msgspec.structs.replace(QUICK, **settings))))
-        self.drivers.append(driver)
+        if pool is None:
+            wanted = msgspec.structs.replace(QUICK, **settings)
+            pool = self._shared.setdefault(wanted, BrowserPool(wanted))
+        driver = Driver(BrowserWorld(pool))
+        self._drivers.append(driver)
         return driver
 
     async def close(self) -> None:
-        for driver in self.drivers:
+        for driver in self._drivers:
             await driver.world.close()
-        for pool in self.pools:
+        for pool in self._pools:
             await pool.close()
 
 
-@pytest.fixture
-async def browsing() -> AsyncIterator[Browsing]:
-    browsing = Browsing()
+@pytest_asyncio.fixture(loop_scope="session", scope="session")
+async def _shared_pools() -> AsyncIterator[dict[WebSettings, BrowserPool]]:
+    pools: dict[WebSettings, BrowserPool] = {}
+    yield pools
+    for pool in pools.values():
+        await pool.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def browsing(_shared_pools: dict[WebSettings, BrowserPool]) -> AsyncIterator[Browsing]:
+    browsing = Browsing(_shared_pools)
     yield browsing
     await browsing.close()

@@ -20,7 +20,8 @@ SHOP = """<!doctype html><title>Shop</title>
 <label><input type=checkbox onchange="say('gift '+this.checked)">Gift wrap</label>
 <label>Delivery <input type=date onchange="say('on '+this.value)"></label>
 <textarea aria-label="Remarks" onkeyup="say('keys: '+this.value)"></textarea>
-<div id=menu style="width:100px">Menu <a class=sub href=/second>Hidden offers</a></div>
+<div id=menu tabindex=0 role=button aria-label=Menu style="width:100px">Menu
+<a class=sub href=/second>Hidden offers</a></div>
 <a href=/second>Second page</a>
 <input type=password aria-label=Secret value=hunter2>
 <div style="height:2000px"></div><a href=/second>Far below</a>
@@ -29,39 +30,49 @@ const say = (text) => { document.getElementById('out').textContent = text; docum
 document.addEventListener('keydown', (e) => { if (e.key === 'Escape') say('escaped'); });
 </script>"""
 
+SAY = "const say = (text) => document.title = text;"
 PAGES = {
     "/": SHOP,
     "/second": "<title>Second</title><h1>The second page</h1><a href=/>Home</a>",
-    "/dialogs": """<title>Dialogs</title><button onclick="alert('hello'); document.title = confirm('sure?') + prompt('name?', 'Ann')">
-Ask</button>""",
+    "/dialogs": """<title>Dialogs</title>
+<button onclick="alert('hello'); document.title = confirm('sure?') + prompt('name?', 'Ann')">Ask</button>""",
     "/alert-loop": "<title>Loop</title><button onclick=\"while (true) alert('again')\">Loop</button><p>still here</p>",
     "/alert-timer": "<title>Timer</title><p>text</p><script>setInterval(() => alert('tick'), 0)</script>",
     "/popup": """<title>Opener</title><button onclick="window.open('/second')">Open</button>
-<a href=/second target=_blank>In a new tab</a><button onclick="for (let i=0;i<20;i++) window.open('/second')">Many</button>""",
+<a href=/second target=_blank>In a new tab</a>
+<button onclick="for (let i=0;i<20;i++) window.open('/second')">Many</button>""",
     "/download": "<title>Download</title><a href=/file>Get it</a>",
     "/upload": "<title>Upload</title><input type=file aria-label='Your file'>",
     "/hang": "<title>Hang</title><button onclick='while (true) {}'>Hang</button>",
-    "/late": """<title>Late</title><button onclick="fetch('/slow').then(r=>r.text()).then(t=>document.title=t)">Load</button>""",
-    "/vanish": """<title>Vanish</title><button onclick="this.remove(); document.title='gone'">Go away</button><button>Stay</button>""",
+    "/late": """<title>Late</title>
+<button onclick="fetch('/slow').then(r=>r.text()).then(t=>document.title=t)">Load</button>""",
+    "/vanish": """<title>Vanish</title><button onclick="this.remove(); document.title='gone'">Go away</button>
+<button>Stay</button>""",
     "/closes": "<title>Closes</title><button onclick='window.close()'>Close</button>",
     "/covered": """<title>Covered</title><button id=b onclick="document.title='pressed'">Under</button>
 <button onclick="document.getElementById('veil').hidden=false">Veil</button>
 <div id=veil hidden role=dialog aria-label=Cookies style="position:fixed;inset:0;background:#ccc">
-<button onclick="document.getElementById('veil').hidden=true">Accept</button></div>""",
+<button style="margin-top:200px" onclick="document.getElementById('veil').hidden=true">Accept</button></div>""",
     "/frames": """<title>Frames</title><p>outer</p><iframe src=/inner style="margin:40px" width=300 height=120></iframe>
 <div id=host></div><script>document.getElementById('host').attachShadow({mode:'open'}).innerHTML =
 '<button onclick="document.title=\\'shadow\\'">In the shadow</button>'</script>""",
     "/inner": "<button onclick=\"parent.document.title='inner'\">In the frame</button>",
-    "/remember": """<title>Remember</title><p id=out></p><script>
-const had = [document.cookie, localStorage.visited, sessionStorage.visited].filter(Boolean).join() || 'nothing';
-document.cookie = 'visited=1;max-age=9999'; localStorage.visited = 1; sessionStorage.visited = 1;
-indexedDB.open('visited'); caches.open('visited').catch(() => {});
-navigator.serviceWorker?.register('/worker.js');
-indexedDB.databases().then(async (all) => { const workers = await navigator.serviceWorker.getRegistrations();
-const cached = await caches.keys();
-document.title = 'had ' + had + ' ' + all.filter(d => d.version > 1).length + ' ' ; window.done = [workers.length, cached.length]; });
+    "/remember": """<title>Remember</title><script>
+(async () => {
+  const databases = await indexedDB.databases(), cached = await caches.keys();
+  const workers = await navigator.serviceWorker.getRegistrations();
+  const had = [document.cookie, localStorage.visited, sessionStorage.visited, databases.length, cached.length,
+    workers.length, window.name];
+  document.cookie = 'visited=1;max-age=9999';
+  localStorage.visited = 1; sessionStorage.visited = 1; window.name = 'visited';
+  await new Promise((done) => { indexedDB.open('visited').onsuccess = done; });
+  await caches.open('visited');
+  await navigator.serviceWorker.register('/worker.js');
+  document.title = 'had ' + had.join('|');
+})();
 </script>""",
-    "/scrolling": """<title>Scrolling</title><div style="height:200px;overflow:auto;border:1px solid"><div style="height:900px">inside</div>
+    "/scrolling": """<title>Scrolling</title><div style="height:200px;overflow:auto;border:1px solid">
+<div style="height:900px">inside</div>
 <button>Deep inside</button></div><div style="height:3000px"></div><p>end of the page</p>""",
 }
 
@@ -132,12 +143,14 @@ class Site:
             raise web.HTTPFound(request.query["to"])
         if path == "/fetch":
             to = request.query["to"]
-            script = f"fetch('{to}', {{mode: 'no-cors'}}).then(() => document.title = 'reached', () => document.title = 'refused')"
-            return web.Response(text=f"<title>Fetch</title><script>{script}</script>", content_type="text/html")
+            script = f"fetch('{to}', {{mode: 'no-cors'}}).then(() => say('reached'), () => say('refused'))"
+            return web.Response(text=f"<title>Fetch</title><script>{SAY}{script}</script>", content_type="text/html")
         if path == "/socket":
             to = request.query["to"]
-            script = f"const s = new WebSocket('{to}'); s.onopen = () => document.title = 'reached'; s.onerror = () => document.title = 'refused'"
-            return web.Response(text=f"<title>Socket</title><script>{script}</script>", content_type="text/html")
+            script = (
+                f"const s = new WebSocket('{to}'); s.onopen = () => say('reached'); s.onerror = () => say('refused')"
+            )
+            return web.Response(text=f"<title>Socket</title><script>{SAY}{script}</script>", content_type="text/html")
         if path == "/echo":
             socket = web.WebSocketResponse()
             await socket.prepare(request)

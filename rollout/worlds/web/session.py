@@ -111,8 +111,9 @@ class Session:
 
     async def close_active(self) -> None:
         """Close the active tab; the one before it becomes active."""
-        await self.active.page.close()
-        self._drop(self.active)
+        tab = self.active
+        await tab.page.close()
+        self._drop(tab)
 
     # ---- settling -----------------------------------------------------------------------------------------------
 
