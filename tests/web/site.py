@@ -91,6 +91,7 @@ class Site:
     async def __aenter__(self) -> Site:
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.host = f"127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
     async def __aexit__(
@@ -99,15 +100,12 @@ class Site:
         self.never.set()
         await self._runner.cleanup()
 
-    @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self._runner.addresses[0][1]}"
-
     def url(self, path: str = "/") -> str:
         return f"http://{self.host}{path}"
 
     async def stop(self) -> None:
         """The server is gone."""
+        self.never.set()
         await self._runner.cleanup()
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:

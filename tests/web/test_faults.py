@@ -23,7 +23,7 @@ from tests.web.conftest import QUICK, Browsing
 from tests.web.site import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-IMPATIENT = msgspec.structs.replace(QUICK, step_timeout=3, load_timeout=1.5)
+IMPATIENT = msgspec.structs.replace(QUICK, step_timeout=4, load_timeout=1.5)
 
 
 async def test_a_browser_killed_in_a_step_is_replaced(browsing: Browsing, site: Site) -> None:
@@ -77,7 +77,7 @@ async def test_a_page_that_hangs_costs_its_own_episode_only(browsing: Browsing, 
     assert not hanging.done()
     result = await hanging
     assert result.error_kind == "crash"
-    assert "did not respond within 3 s" in result.content
+    assert "did not respond within 4 s" in result.content
     assert "Title: Hang" in result.content
     assert "Title: bought" in (await other.do("click", element=other.number("Buy now"))).content
     assert other.world._lease.pid == pid

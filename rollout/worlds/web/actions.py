@@ -117,6 +117,7 @@ async def goto(session: Session, url: str) -> None:
     try:
         await session.active.page.goto(url, wait_until="commit", timeout=settings.load_timeout * 1e3)
     except TimeoutError:
+        await session.active.stop_loading()
         raise ActionFault(
             f"{url} did not answer within {settings.load_timeout:g} s. Try again later or go elsewhere.", has_moved=True
         ) from None
@@ -129,9 +130,6 @@ async def goto(session: Session, url: str) -> None:
             "Page.goto: "
         )
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
-    fault = session.fault_of(url)
-    if fault is not None and session.active.page.url.split("#")[0] == url.split("#")[0]:
-        raise ActionFault(f"{url} could not be opened: {fault}", has_moved=True)
 
 
 def checked_url(text: str) -> str:
@@ -297,6 +295,7 @@ async def _goback(session: Session, arguments: JSON) -> None:
         try:
             await tab.page.go_back(wait_until="commit", timeout=session.settings.load_timeout * 1e3)
         except TimeoutError:
+            await tab.stop_loading()
             raise ActionFault("the page before did not answer in time; try again or navigate", has_moved=True) from None
     elif len(session.tabs) > 1:
         await session.close_active()

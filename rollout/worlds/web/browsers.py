@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 ON_PATH = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
-    "--enable-blink-features=ComputedAccessibilityInfo",  # accessible names and roles, asked for where elements are
     "--disable-site-isolation-trials",  # one renderer a context; contexts never share one
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # no way around the proxy
     "--disable-quic",

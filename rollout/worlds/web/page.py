@@ -97,6 +97,15 @@ class Tab:
         index = history["currentIndex"]
         return bool(index > 0 and history["entries"][index - 1]["url"] != "about:blank")
 
+    async def stop_loading(self) -> None:
+        """Give up what is on its way; the page stays as it is."""
+        from playwright.async_api import Error
+
+        try:
+            await self.cdp.send("Page.stopLoading")
+        except Error as error:
+            raise PageLost(str(error)) from error
+
     async def mute(self) -> None:
         """Stop the script that runs and let no further dialog of this document open."""
         from playwright.async_api import Error

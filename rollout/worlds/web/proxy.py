@@ -85,13 +85,10 @@ class EgressProxy:
             host, port, path = _target(method, target.decode("latin-1"))
             upstream, answer = await self._connect(host, port)
         except Unreachable as fault:
-            body = f"{fault}\n".encode()
-            writer.write(
-                f"HTTP/1.1 {fault.status}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                + body
-            )
-            await writer.drain()
+            # A plain request is cut off: to the page it is a host that cannot be reached, not one that answers.
+            if method == b"CONNECT":
+                writer.write(f"HTTP/1.1 {fault.status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode())
+                await writer.drain()
             return
         try:
             if method == b"CONNECT":

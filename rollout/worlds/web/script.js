@@ -121,22 +121,64 @@
     return plain.length > limit ? plain.slice(0, limit) + '…' : plain;
   };
 
+  // Roles and names by the rules of ARIA and accname, as far as things to act on need them. Chromium's own
+  // (`computedName`) build the accessibility tree of the whole document for each question.
+  const INPUT_ROLES = {checkbox: 'checkbox', radio: 'radio', submit: 'button', button: 'button', image: 'button',
+    reset: 'button', file: 'button', range: 'slider', number: 'spinbutton', search: 'searchbox', text: 'textbox',
+    email: 'textbox', tel: 'textbox', url: 'textbox', password: 'textbox'};
+  const TAG_ROLES = {A: 'link', AREA: 'link', BUTTON: 'button', TEXTAREA: 'textbox', SUMMARY: 'button', DIALOG: 'dialog',
+    IMG: 'image', NAV: 'navigation', OPTION: 'option', LABEL: 'label', IFRAME: 'frame', TABLE: 'table', FORM: 'form'};
+  // Roles whose name is not what they contain.
+  const NAMED_APART = /^(textbox|searchbox|combobox|listbox|slider|spinbutton|dialog|alertdialog|grid|table|form|frame)$/;
+
   function roleOf(element) {
-    const given = element.getAttribute('role') || element.computedRole;
-    if (given && given !== 'generic' && given !== 'none') return given.split(' ')[0];
-    const tag = element.tagName.toLowerCase();
-    if (tag === 'a') return 'link';
-    if (tag === 'input') return ({checkbox: 'checkbox', radio: 'radio', submit: 'button', button: 'button',
-      image: 'button', reset: 'button', range: 'slider'})[element.type] || (element.type === 'text' ? 'textbox'
-      : element.type);
-    return ({select: 'combobox', textarea: 'textbox', summary: 'button'})[tag] || (tag === 'button' ? tag : 'clickable');
+    const given = element.getAttribute('role')?.trim().split(/\s+/)[0];
+    if (given && given !== 'none' && given !== 'presentation') return given;
+    if (element.tagName === 'INPUT') return element.list ? 'combobox' : INPUT_ROLES[element.type] || element.type;
+    if (element.tagName === 'SELECT') return element.multiple || element.size > 1 ? 'listbox' : 'combobox';
+    return TAG_ROLES[element.tagName] || (element.isContentEditable ? 'textbox' : 'clickable');
   }
 
   function nameOf(element) {
-    const name = element.computedName ?? (element.getAttribute('aria-label')
-      || (element.labels?.length ? [...element.labels].map((label) => label.innerText).join(' ') : '')
-      || element.alt || element.placeholder || (/^(submit|button|reset)$/.test(element.type) ? element.value : ''));
-    return clean(name || element.innerText || element.title || element.placeholder || element.getAttribute('name') || '');
+    const seen = new Set();
+    const text = (node, isReferred) => {
+      if (seen.has(node) || seen.size > 300) return '';
+      seen.add(node);
+      if (node.nodeType === 3) return node.data;
+      if (node.nodeType !== 1 || SKIPPED.has(node.tagName)) return '';
+      if (!isReferred && node !== element && (node.getAttribute('aria-hidden') === 'true'
+          || !node.checkVisibility({visibilityProperty: true}) && getComputedStyle(node).display !== 'contents')) return '';
+      return own(node) || content(node);
+    };
+    const content = (node) => {
+      const parts = [];
+      for (const child of childrenOf(node)) {
+        const part = text(child, false);
+        if (part) parts.push(child.nodeType === 1 && !/^inline/.test(getComputedStyle(child).display) ? ` ${part} ` : part);
+      }
+      return parts.join('');
+    };
+    const referred = (node, attribute) => (node.getAttribute(attribute) || '').split(/\s+/).filter(Boolean)
+      .map((id) => node.getRootNode().getElementById?.(id)).filter(Boolean).map((other) => text(other, true)).join(' ');
+    const own = (node) => {
+      const label = (node.hasAttribute('aria-labelledby') && referred(node, 'aria-labelledby'))
+        || node.getAttribute('aria-label');
+      if (label?.trim()) return label;
+      const tag = node.tagName;
+      if (tag === 'IMG' || tag === 'AREA' || (tag === 'INPUT' && node.type === 'image')) return node.alt || node.title || '';
+      if (tag === 'INPUT' && /^(submit|reset|button)$/.test(node.type)) return node.value || node.title || node.type;
+      if (tag === 'INPUT' || tag === 'SELECT' || tag === 'TEXTAREA') {
+        if (node !== element) return '';
+        const labels = [...(node.labels || [])].map((other) => text(other, true)).join(' ');
+        return labels.trim() || node.placeholder || node.title || '';
+      }
+      if (tag === 'IFRAME' || tag === 'DIALOG') return node.title || ' ';
+      if (tag === 'svg' || tag === 'SVG') return node.querySelector(':scope > title')?.textContent || '';
+      return '';
+    };
+    let name = own(element);
+    if (!name.trim() && !NAMED_APART.test(roleOf(element))) { seen.clear(); name = content(element); }
+    return clean(name) || clean(element.title || element.getAttribute('placeholder') || element.getAttribute('name') || '');
   }
 
   function stateOf(element) {

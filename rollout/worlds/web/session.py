@@ -43,6 +43,7 @@ class Session:
         self._returned = asyncio.Event()
         self._asked_for: set[str] = set()
         """Hosts of the documents that this step asked for."""
+        self._one_at_a_time = asyncio.Lock()
         self._arriving: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
 
@@ -178,14 +179,15 @@ class Session:
         self._start(self._arriving, self._arrive(page))
 
     async def _arrive(self, page: Page) -> None:
-        if len(self.tabs) >= self.settings.max_tabs:
-            self.note(f"The page opened another tab; there are {len(self.tabs)} already, so it was closed.")
-            await page.close()
-            return
-        is_first = not self.tabs
-        self.active = await self._adopt(page)
-        if not is_first:
-            self.note("A new tab opened; it is the active one now. goback at its first page closes it.")
+        async with self._one_at_a_time:
+            if len(self.tabs) >= self.settings.max_tabs:
+                self.note(f"The page opened another tab; there are {len(self.tabs)} already, so it was closed.")
+                await page.close()
+                return
+            is_first = not self.tabs
+            self.active = await self._adopt(page)
+            if not is_first:
+                self.note("A new tab opened; it is the active one now. goback at its first page closes it.")
 
     # ---- what pages do beside themselves ------------------------------------------------------------------------
 
