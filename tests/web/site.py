@@ -149,6 +149,9 @@ class Site:
                 f"const s = new WebSocket('{to}'); s.onopen = () => say('reached'); s.onerror = () => say('refused')"
             )
             return web.Response(text=f"<title>Socket</title><script>{SAY}{script}</script>", content_type="text/html")
+        if path == "/outer":
+            frame = f"<iframe src={request.query['to']} style='margin:50px' width=600 height=300></iframe>"
+            return web.Response(text=f"<title>Outer</title><button>Out</button>{frame}", content_type="text/html")
         if path == "/echo":
             socket = web.WebSocketResponse()
             await socket.prepare(request)

@@ -224,6 +224,36 @@ async def test_elements_in_frames_and_shadow_trees_can_be_clicked(browsing: Brow
         assert "Title: shadow" in (await driver.do("click", element=driver.number("In the shadow"))).content
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_elements_in_frames_of_other_origins_can_be_used(browsing: Browsing, site: Site, mode: str) -> None:
+    async with Site() as other:
+        driver = browsing.driver(mode=mode)
+        await driver.open(site.url(f"/outer?to={other.url('/')}"), private_hosts=[site.host, other.host])
+        frame = driver.page.frames[1]
+
+        async def place(name: str, css: str) -> dict[str, float]:
+            if mode != "coordinates":
+                return {"element": driver.number(name)}
+            box = await frame.locator(css).first.bounding_box()
+            assert box is not None
+            return {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+
+        await driver.do("click", **await place("Buy now", "text=Buy now"))
+        assert await frame.inner_text("#out") == "bought"
+        for text in ("first", "second"):
+            result = await driver.do("type", **await place("Search", "input[name=q]"), text=text)
+            assert not result.is_error, result.content
+        assert await frame.input_value("input[name=q]") == "second"
+        if mode != "coordinates":
+            await driver.do("select", element=driver.number("Size"), option="Medium")
+            assert await frame.inner_text("#out") == "size m"
+            key = await driver.world.state_key()
+            await driver.do("click", element=driver.number("Gift wrap"))
+            assert await driver.world.state_key() != key
+        await driver.do("type", **await place("Search", "input[name=q]"), text="tea", submit=True)
+        assert await frame.inner_text("p") == "Found: tea"
+
+
 async def test_far_elements_are_scrolled_to(browsing: Browsing, site: Site) -> None:
     driver = await browsing.driver(mode="text").open(site.url("/"))
     assert "Title: Second" in (await driver.do("click", element=driver.number("Far below"))).content

@@ -151,7 +151,7 @@ async def _find(session: Session, arguments: JSON) -> JSON:
     """The place that a call means: the point, and what is there."""
     if "element" in arguments:
         number = arguments["element"]
-        found: JSON = await session.active.call("locate", number)
+        found: JSON = await session.active.call_at("locate", {"element": number})
         fault = found.get("fault")
         if fault == "unknown":
             count = found["count"]
@@ -201,7 +201,7 @@ async def _type(session: Session, arguments: JSON) -> None:
     if found.get("isDisabled") or found.get("isReadOnly"):
         raise ActionFault(f"{found['what']} is {'disabled' if found['isDisabled'] else 'read-only'}")
     if found.get("takesValue"):
-        result = await tab.call("setValue", _place_of(arguments, found), text)
+        result = await tab.call_at("setValue", _place_of(arguments, found), text)
         if not result["value"] and text:
             raise ActionFault(
                 f"{found['what']} does not take {text!r}: dates are written 2025-01-31, times 14:30, months 2025-01, "
@@ -212,7 +212,9 @@ async def _type(session: Session, arguments: JSON) -> None:
     else:
         await tab.page.mouse.click(found["x"], found["y"])
         selected = await tab.call("selectAll")
-        if selected.get("fault"):
+        if selected.get("isForeign"):
+            await tab.page.keyboard.press("ControlOrMeta+a")
+        elif selected.get("fault"):
             raise ActionFault(f"there is no field to type into at that place; the focus is on {selected['what']}")
         keyboard = tab.page.keyboard
         if arguments.get("append"):
@@ -259,7 +261,7 @@ async def _select(session: Session, arguments: JSON) -> None:
         raise ActionFault(f"{found.get('what', 'that place')} is not a list of options; click it instead")
     if found.get("isDisabled"):
         raise ActionFault(f"{found['what']} is disabled")
-    chosen = await session.active.call("choose", _place_of(arguments, found), arguments["option"])
+    chosen = await session.active.call_at("choose", _place_of(arguments, found), arguments["option"])
     if chosen.get("fault") == "option":
         raise ActionFault(f"there is no option {arguments['option']!r}; there are: {' | '.join(found['options'])}")
     if chosen.get("fault"):

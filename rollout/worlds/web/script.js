@@ -248,6 +248,10 @@
 
   // ---- observations -------------------------------------------------------------------------------------------
 
+  // A frame of another origin has to be asked by itself.
+  let foreign = 0;
+  const isClosed = (element) => /^I?FRAME$/.test(element.tagName) && !innerDocument(element);
+
   function collectVisible(limit) {
     const elements = [];
     const {width, height} = view();
@@ -259,6 +263,7 @@
       if (++visited > MAX_VISITED || elements.length >= limit) { isCut = true; break; }
       const box = boxOf(element);
       const isInside = box.right > 0 && box.bottom > 0 && box.left < width && box.top < height;
+      if (isInside && isClosed(element)) foreign++;
       if (isInside && isInteractive(element)
           && element.checkVisibility({visibilityProperty: true}) && (box.right - box.left) * (box.bottom - box.top) < .9 * width * height) {
         const point = pointOf(element);
@@ -271,7 +276,7 @@
     return {elements, isCut};
   }
 
-  function collectText(maxElements, maxText) {
+  function collectText(maxElements, maxText, first) {
     const elements = [], parts = [];
     let size = 0, visited = 0, isCut = false;
     const say = (text) => { parts.push(text); size += text.length; };
@@ -294,13 +299,14 @@
       if (isBlock) say('\n');
       if (!isAbove && style.visibility === 'visible' && isInteractive(node)) {
         elements.push({element: node, box});
-        say(` [${elements.length}] ${line(node)} `);
+        say(` [${first + elements.length}] ${line(node)} `);
         if (isBlock) say('\n');
         if (!/^(DIV|SECTION|ARTICLE|LI|UL|TR|TD|TABLE|SPAN|LABEL)$/.test(node.tagName) || !node.querySelector(CANDIDATES)) return;
       }
       if (/^H[1-6]$/.test(node.tagName)) say('#'.repeat(Number(node.tagName[1])) + ' ');
       if (node.tagName === 'LI') say('- ');
       if (node.tagName === 'IMG' && node.alt) say(`(image: ${clean(node.alt)})`);
+      if (!isAbove && isClosed(node)) foreign++;
       if (isAbove && !node.children.length) return;
       for (const child of childrenOf(node)) {
         if (isAbove && child.nodeType === 3) continue;
@@ -326,28 +332,31 @@
       url: location.href, title: document.title, isLoaded: document.readyState === 'complete',
       above: Math.round(root?.scrollTop || 0),
       below: Math.max(0, Math.round((root?.scrollHeight || 0) - (root?.scrollTop || 0) - innerHeight)),
-      elements: [], text: '', isCut: false,
+      elements: [], text: '', isCut: false, foreign: 0,
     };
+    const {first = 0, x = 0, y = 0} = options;
+    foreign = 0;
     if (options.mode === 'none') return seen;
     marks = [];
     if (options.mode === 'coordinates') return seen;
-    const found = options.mode === 'text' ? collectText(options.maxElements, options.maxText)
+    const found = options.mode === 'text' ? collectText(options.maxElements, options.maxText, first)
       : collectVisible(options.maxElements);
     marks = found.elements.map(({element}) => element);
     seen.isCut = found.isCut;
+    seen.foreign = foreign;
     seen.text = found.text || '';
     seen.elements = found.elements.map(({element, box}) => ({
       role: roleOf(element), name: nameOf(element), state: stateOf(element),
-      box: [box.left, box.top, box.right - box.left, box.bottom - box.top].map(Math.round),
+      box: [box.left + x, box.top + y, box.right - box.left, box.bottom - box.top].map(Math.round),
     }));
-    if (options.mode === 'set_of_marks') draw(found.elements);
+    if (options.mode === 'set_of_marks') draw(found.elements, first);
     return seen;
   }
 
   const COLOURS = ['#d11149', '#1a5fb4', '#1b7f3b', '#8f3fb0', '#b35900', '#0b7a75', '#5c4b00', '#333333'];
 
   // The numbers lie in the top layer, above dialogs, until the screenshot is taken.
-  function draw(elements) {
+  function draw(elements, first) {
     clear();
     overlay = document.createElement('div');
     overlay.setAttribute('popover', 'manual');
@@ -363,8 +372,8 @@
       frame.style.cssText = `position:fixed;box-sizing:border-box;left:${part.left}px;top:${part.top}px;`
         + `width:${part.right - part.left}px;height:${part.bottom - part.top}px;border:2px solid ${colour}`;
       const label = document.createElement('div');
-      label.textContent = String(index + 1);
-      const size = 8 * String(index + 1).length + 6;
+      label.textContent = String(first + index + 1);
+      const size = 8 * label.textContent.length + 6;
       label.style.cssText = `position:fixed;left:${Math.max(0, Math.min(width - size, part.right - size))}px;`
         + `top:${part.top >= 15 ? part.top - 15 : part.top}px;width:${size}px;height:15px;background:${colour};`
         + 'color:#fff;font:bold 12px/15px monospace;text-align:center';
@@ -392,7 +401,7 @@
     takesValue: element.tagName === 'INPUT' && /^(date|time|month|week|datetime-local|color|range)$/.test(element.type),
   });
 
-  function locate(number) {
+  function locate({element: number}) {
     const element = marks[number - 1];
     if (!element) return {fault: 'unknown', count: marks.length};
     if (!element.isConnected) return {fault: 'gone'};
@@ -431,6 +440,7 @@
   function selectAll() {
     let active = document.activeElement;
     for (let inner; active && (inner = active.shadowRoot?.activeElement || innerDocument(active)?.activeElement);) active = inner;
+    if (active && isClosed(active)) return {isForeign: true};
     if (!active || !isField(active)) return {fault: 'unfocused', what: active ? describe(active) : 'nothing'};
     if (active.isContentEditable) active.ownerDocument.getSelection().selectAllChildren(active);
     else active.select();
@@ -501,7 +511,7 @@
   }
 
   globalThis.rollout = {
-    observe, scroll, clear, locate, setValue, selectAll, choose, digest,
+    observe, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate, setValue, selectAll, choose, digest,
     at: (x, y) => { const {element, ...found} = at(x, y); return found; },
   };
 })();

@@ -93,12 +93,12 @@ class Session:
             await self._find_active()
             tab = self.active
             try:
-                seen = msgspec.convert(await tab.call("observe", options), Seen)
+                seen = msgspec.convert(await tab.observe(options), Seen)
                 if tab is not self.active or self._arriving or await self._await_requests(started):
                     continue
                 image = None if mode in ("text", "none") else await tab.screenshot()
                 if mode == "set_of_marks":
-                    await tab.call("clear")
+                    await tab.clear()
                 break
             except PageLost:
                 # A tab that was closed is no loss; a crash or the end of the browser is.

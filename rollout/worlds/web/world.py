@@ -101,7 +101,7 @@ class BrowserWorld:
         try:
             async with asyncio.timeout(self._settings.step_timeout):
                 seen = (await session.observe("none")).seen
-                digest = await session.active.call("digest")
+                digest = await session.active.digest()
         except _losses() as error:
             raise WorldError(f"the state of {self._url} cannot be told: {error}", transient=True) from error
         told = f"{seen.url}\n{digest}\n{self.answer!r}"
