@@ -47,6 +47,17 @@ async def test_a_browser_killed_in_a_step_is_replaced(browsing: Browsing, site: 
     assert "Title: came late" in (await driver.do("click", element=1)).content
 
 
+async def test_a_dead_driver_is_replaced_with_all_its_browsers(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(contexts_per_browser=1)
+    drivers = [await browsing.driver(pool).open(site.url("/second")) for _ in range(3)]
+    assert drivers[0].world._lease is not None
+    parent = psutil.Process(drivers[0].world._lease.pid).parent()
+    assert parent is not None
+    parent.kill()
+    results = await asyncio.gather(*(driver.do("navigate", url=site.url("/late")) for driver in drivers))
+    assert all("Title: Late" in result.content for result in results)
+
+
 async def test_a_browser_that_is_killed_again_and_again_ends_the_episode(browsing: Browsing, site: Site) -> None:
     driver = await browsing.driver(browsing.pool()).open(site.url("/second"))
 
@@ -177,6 +188,10 @@ async def test_a_cancelled_opening_gives_its_place_back(browsing: Browsing, site
         await world.close()
     driver = await browsing.driver(pool).open(site.url("/second"))
     assert "Title: Second" in driver.text
+    assert driver.world._lease is not None
+    browser = driver.world._lease.context.browser
+    assert browser is not None
+    await _until(lambda: len(browser.contexts) == 1)
 
 
 async def test_a_closed_pool_leaves_no_process(browsing: Browsing, site: Site) -> None:

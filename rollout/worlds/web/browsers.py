@@ -132,6 +132,8 @@ class BrowserPool:
         self._browsers: list[_Browser] = []
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._is_closed = False
+        self._chores: set[asyncio.Task[None]] = set()
+        self._launches: set[asyncio.Task[_Browser]] = set()
 
     async def __aenter__(self) -> BrowserPool:
         find_chromium(self._executable)
@@ -169,6 +171,10 @@ class BrowserPool:
         self._is_closed = True
         for browser in [*self._browsers]:
             await self._end(browser)
+        under_way = self._launches | self._chores
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
         driver, self._driver = self._driver, None
         if driver is not None:
             await _within(CLOSE_TIMEOUT, driver.stop())
@@ -185,16 +191,34 @@ class BrowserPool:
             if self._is_closed:
                 raise WorldError("the pool of browsers is closed")
             browser = await self._pick()
+            making = asyncio.create_task(self._make(browser))
             try:
                 async with asyncio.timeout(MAKE_TIMEOUT):
-                    return await self._make(browser)
+                    return await asyncio.shield(making)
             except (Error, TimeoutError) as error:
                 problem = error if str(error) else problem
                 log.warning("browser %d: no new context (%s); it is replaced", browser.pid, problem)
                 self._condemn(browser)
+                self._unmake_later(making)
+            except asyncio.CancelledError:
+                self._unmake_later(making)
+                raise
             finally:
                 browser.places -= 1
         raise WorldError(f"no browser could make a context: {problem}", transient=True)
+
+    def _unmake_later(self, making: asyncio.Task[Lease]) -> None:
+        """Nobody waits for this context any more, but Playwright makes it all the same: end it when it is there."""
+
+        async def unmake() -> None:
+            from playwright.async_api import Error
+
+            with contextlib.suppress(Error):
+                await self._take_back(await making)
+
+        chore = asyncio.create_task(unmake())
+        self._chores.add(chore)
+        chore.add_done_callback(self._chores.discard)
 
     async def _make(self, browser: _Browser) -> Lease:
         settings = self.settings
@@ -227,7 +251,14 @@ class BrowserPool:
         """A browser with a free place, which is taken; a new one where there is none."""
         async with self._starting:
             free = [b for b in self._browsers if b.is_open and b.places < self._contexts_per_browser]
-            browser = min(free, key=lambda b: b.places) if free else await self._launch()
+            if free:
+                browser = min(free, key=lambda b: b.places)
+            else:
+                # A start goes on though nobody waits for it any more: the browser serves whoever comes next.
+                launch = asyncio.create_task(self._launch())
+                self._launches.add(launch)
+                launch.add_done_callback(self._launches.discard)
+                browser = await asyncio.shield(launch)
             browser.places += 1
             return browser
 

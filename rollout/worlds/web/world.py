@@ -192,7 +192,8 @@ class BrowserWorld:
         return ToolResult(call.call_id, content, is_error=True, images=observation.images, error_kind=kind)
 
     async def _visit(self, url: str) -> Observation:
-        session = await self._begin()
+        session = self._session or await self._begin()
+        session.begin_step()
         if url != "about:blank":
             await goto(session, url)
         return await self._observe(session, None)
@@ -204,7 +205,6 @@ class BrowserWorld:
         session = Session(self._lease, self._settings)
         await session.open()
         self._session = session
-        session.begin_step()
         return session
 
     async def _observe(self, session: Session, mode: str | None) -> Observation:
