@@ -160,6 +160,9 @@ async def test_navigate_opens_an_address_and_refuses_what_is_none(shop: Driver, 
         assert result.is_error, wrong
         assert "is not an address" in result.content
     assert shop.page.url == site.url("/second")
+    result = await shop.do("navigate", url=site.url("/missing"))
+    assert "Title: 404" in result.content
+    assert "status 404 Not Found" in result.content
 
 
 async def test_answer_ends_the_work(shop: Driver) -> None:

@@ -115,7 +115,7 @@ async def goto(session: Session, url: str) -> None:
 
     settings = session.settings
     try:
-        await session.active.page.goto(url, wait_until="commit", timeout=settings.load_timeout * 1e3)
+        reply = await session.active.page.goto(url, wait_until="commit", timeout=settings.load_timeout * 1e3)
     except TimeoutError:
         await session.active.stop_loading()
         raise ActionFault(
@@ -130,6 +130,8 @@ async def goto(session: Session, url: str) -> None:
             "Page.goto: "
         )
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
+    if reply is not None and reply.status >= 400:
+        session.note(f"The site answered with the status {reply.status} {reply.status_text}".rstrip() + ".")
 
 
 def checked_url(text: str) -> str:

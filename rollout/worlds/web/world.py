@@ -6,7 +6,7 @@ The task's `info["start_url"]` (or `website`, as the seed's task files have it) 
 A step that goes wrong costs its own episode only, and each has an end. Where the browser or the page's renderer dies
 or does not answer in `step_timeout`, the context is replaced. Then `navigate` and `wait`, which need nothing of the
 page that was lost, are done again; after any other action the last page is loaded anew and the result is an error
-observation that says so, because what was typed, and the site's cookies, are gone. The third loss ends the episode.
+observation that says so, because what was typed, and the site's cookies, are gone. The fourth loss ends the episode.
 
 Calls of one message run in order; only the last is observed, so that the numbers of elements that the model saw hold
 for all of them. Such a world has no snapshots: it is brought back by replaying its calls.
