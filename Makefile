@@ -37,6 +37,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
 	$(BIN)/python -m benchmarks.worlds
+	$(BIN)/python -m benchmarks.mcp_calls
 	$(BIN)/python -m benchmarks.web
 
 $(VENV)/.core: pyproject.toml
@@ -46,7 +47,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,web,export]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,bfcl]'
 	touch $@ $(VENV)/.core
 
 clean:

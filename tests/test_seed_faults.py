@@ -119,6 +119,27 @@ FAULTS: dict[str, list[str]] = {
         "worlds/test_workers.py::test_a_call_that_hangs_is_undone_and_costs_nobody_else",
         "worlds/test_workers.py::test_a_call_that_takes_the_process_down_is_undone",
     ],
+    # V1: an idle agent passed tasks of updating where some row was pending
+    "V1": ["scoring/test_state.py::test_reference_passes_and_an_idle_agent_fails_with_the_rows_that_differ"],
+    # V2: deleted rows were not seen
+    "V2": ["scoring/test_state.py::test_reference_passes_and_an_idle_agent_fails_with_the_rows_that_differ"],
+    # V3: an agent could destroy other rows and pass
+    "V3": [
+        "scoring/test_state.py::test_destructive_extra_write_fails_although_the_task_is_done",
+        "scoring/test_actions.py::test_extra_write_fails_and_reads_and_previews_do_not",
+    ],
+    # V4: names with a prefix could not be replayed
+    "V4": ["scoring/test_state.py::test_prefixed_names_reach_their_servers_and_the_reference_replays"],
+    # V5: what the second server changed was not seen
+    "V5": ["scoring/test_state.py::test_change_through_the_second_server_is_seen"],
+    # V6: scores were one document in a file called JSONL, in a folder that was not made
+    "V6": ["scoring/test_rescore.py::test_scores_come_out_as_they_were_and_nothing_of_the_run_is_changed"],
+    # V7: a reference that failed was used all the same; what was skipped passed
+    "V7": [
+        "scoring/test_state.py::test_reference_that_does_not_run_scores_nobody",
+        "scoring/test_panel.py::test_run_counts_the_unscored_apart_and_never_as_solved",
+        "scoring/test_judge.py::test_what_is_no_verdict_judges_nothing",
+    ],
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rollout.agents.users.user import is_spoken
 from rollout.errors import DeadlineError, ModelError
 from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message
 from rollout.models.model import Model, Request, Sampling
@@ -98,7 +99,7 @@ class Monitor:
     async def judge(self, dialogue: Sequence[Message], seed: int) -> Verdict:
         """Ask the judge model. It fails closed: no usable answer, or no answer at all, decides nothing."""
         assert self._judge is not None
-        spoken = [f"{message.role}: {message.content}" for message in dialogue[-_JUDGE_WINDOW:]]
+        spoken = [f"{message.role}: {message.content}" for message in dialogue[-_JUDGE_WINDOW:] if is_spoken(message)]
         messages = [Message(role="system", content=_JUDGE_PROMPT), Message(role="user", content="\n".join(spoken))]
         request = Request(
             messages, [encode_message(message) for message in messages], NO_TOOLS, Sampling(temperature=0.0), seed

@@ -22,24 +22,30 @@ def split_turns(example: Example) -> Iterator[Example]:
     view = ContextView(None, _rule(example))
     context: list[Message] = []
     turn: list[Message] = []
-    number = 0
+    number = users = 0
     for message in example.messages:
         if message.role == "user" and turn:
             number += 1
-            yield _part(example, number, context, turn)
+            yield _part(example, number, users - 1, context, turn)
             turn = []
+        users += message.role == "user"
         if message.role == "assistant" and not turn:
             context = list(view.messages)
         view.add(message)
         if turn or message.role == "assistant":
             turn.append(message)
     if turn:
-        yield _part(example, number + 1, context, turn)
+        yield _part(example, number + 1, users - 1, context, turn)
 
 
-def _part(example: Example, number: int, context: list[Message], turn: list[Message]) -> Example:
+def _part(example: Example, number: int, place: int, context: list[Message], turn: list[Message]) -> Example:
+    since = max((begin for begin in example.offers if begin <= place), default=None)
     return msgspec.structs.replace(
-        example, id=f"{example.id}#{number}", messages=(*context, *turn), context=len(context)
+        example,
+        id=f"{example.id}#{number}",
+        messages=(*context, *turn),
+        tools=example.tools if since is None else example.offers[since],
+        context=len(context),
     )
 
 

@@ -9,8 +9,9 @@ message once in its life, so the cost of a turn stays flat.
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 
-from rollout.messages import Message, encode_message, with_readable_calls
+from rollout.messages import Message, encode_for_model, encode_message, with_readable_calls
 
 LOOSE_PIECES = 64
 
@@ -30,9 +31,15 @@ class ReasoningRule(enum.StrEnum):
 class ContextView:
     """The conversation as one model sees it."""
 
-    __slots__ = ("_called", "_first_loose", "_offset", "_reasoned", "_rule", "messages", "wire")
+    __slots__ = ("_called", "_first_loose", "_image_url", "_offset", "_reasoned", "_rule", "messages", "wire")
 
-    def __init__(self, system: str | None, rule: ReasoningRule = ReasoningRule.CLEAR_ON_USER_TURN) -> None:
+    def __init__(
+        self,
+        system: str | None,
+        rule: ReasoningRule = ReasoningRule.CLEAR_ON_USER_TURN,
+        image_url: Callable[[str], str] | None = None,
+    ) -> None:
+        """`image_url` makes a URL of an image's name, for a model that sees images; without it none are sent."""
         self.messages: list[Message] = []
         self.wire: list[bytes] = []
         """Pieces that, joined by commas, are the messages: the open turn's one by one, older ones together."""
@@ -41,6 +48,7 @@ class ContextView:
         self._offset = 0
         """How many more messages than pieces there are before the loose ones."""
         self._rule = rule
+        self._image_url = image_url
         self._reasoned: list[int] = []
         self._called = False
         if system is not None:
@@ -60,7 +68,12 @@ class ContextView:
                 else:
                     self._reasoned.append(len(self.messages))
         self.messages.append(message)
-        self.wire.append(encode_message(message))
+        self.wire.append(self._encode(message))
+
+    def _encode(self, message: Message) -> bytes:
+        if not message.images:
+            return encode_message(message)
+        return encode_for_model(message, [] if self._image_url is None else [*map(self._image_url, message.images)])
 
     def _close_turn(self) -> None:
         clears = self._rule is ReasoningRule.CLEAR_ON_USER_TURN or (
@@ -70,7 +83,7 @@ class ContextView:
             for place in self._reasoned:
                 bare = self.messages[place].without_reasoning()
                 self.messages[place] = bare
-                self.wire[place - self._offset] = encode_message(bare)
+                self.wire[place - self._offset] = self._encode(bare)
         self._reasoned.clear()
         self._called = False
         loose = len(self.wire) - self._first_loose

@@ -15,11 +15,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
+    "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
+    "check-domain": (
+        "rollout.cli.check_domain:check_domain",
+        "Play every query's reference actions and report what cannot be solved.",
+    ),
     "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
     "export": (
         "rollout.cli.export:export",
         "Write trajectories as trainers read them: TRL, ShareGPT, OpenAI, Parquet.",
     ),
+    "serve-domain": ("rollout.cli.serve_domain:serve_domain", "Serve a mock domain as a real MCP server."),
     "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }
 """Each sub-command with where it lives and what `rollout --help` says of it."""
@@ -48,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Call the sub-command that the first argument names."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
-        listed = "\n".join(f"  {name:<13}{summary}" for name, (_, summary) in COMMANDS.items())
+        listed = "\n".join(f"  {name:<14}{summary}" for name, (_, summary) in COMMANDS.items())
         sys.stdout.write(USAGE.format(commands=listed))
         sys.exit(0 if words else 2)
     if words[0] == "--version":

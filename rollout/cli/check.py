@@ -13,13 +13,16 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
-from rollout.engine.plan import load_tools, task_paths
 from rollout.engine.run import worker_pool
+from rollout.engine.scorers import make_panel
+from rollout.engine.tools import load_tools, open_tasks
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
 from rollout.secrets import redact
-from rollout.tasks.jsonl import TaskFile
+from rollout.suites.find import settle_dataset
+from rollout.suites.suite import Suite
+from rollout.tasks.source import refuse_clashes
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.tools.workers import WorkerPool
 
@@ -37,6 +40,8 @@ class DatasetCheck(msgspec.Struct):
     agent: str = ""
     user: str = "–"
     output: str = ""
+    offers: list[str] = msgspec.field(default_factory=list)
+    """The tools that MCP servers were found to offer: nobody can read them in a file."""
     problems: list[str] = msgspec.field(default_factory=list)
     broken: list[str] = msgspec.field(default_factory=list)
     """Those problems that keep it from being run at all: its servers or its tools."""
@@ -68,9 +73,12 @@ async def _check_all(config: Config, names: list[str], registry: Registry) -> li
 
 def show_check(console: Console, reports: list[DatasetCheck]) -> int:
     """Print what would run and what is wrong; returns the exit code: 0 where nothing is."""
-    console.print(side_by_side("would run", {report.name: _cells(report) for report in reports}))
+    console.print(side_by_side(console, "would run", {report.name: _cells(report) for report in reports}))
     for report in reports:
         console.print(f"{report.name} → {report.output}", highlight=False, markup=False, soft_wrap=True)
+        if report.offers:
+            text = f"{report.name} offers {', '.join(report.offers)}"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
     count = 0
     for report in reports:
         for warning in report.warnings:
@@ -100,24 +108,42 @@ def _cells(report: DatasetCheck) -> dict[str, str]:
 def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None) -> DatasetCheck:
     report = DatasetCheck(name, agent=dataset.agent.model)
     report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
-    has_actions = _check_tasks(report, name, dataset)
+    suite: Suite | None = None
+    has_actions = True
     try:
         tools = load_tools(name, dataset, pool)
         report.domain = tools.domain
+        suite = tools.suite
+        dataset = settle_dataset(name, dataset, suite)
         report.tools = len(tools.toolset)
+        report.offers = list(tools.toolset.by_name) if dataset.mcpServers else []
         if dataset.agent.system_prompt_file is not None:
             report.policy = str(dataset.agent.system_prompt_file)
             if not dataset.agent.system_prompt_file.is_file():
                 report.problems.append(f"agent.system_prompt_file: {dataset.agent.system_prompt_file} is not a file")
-        elif tools.domain is not None and tools.domain.policy is not None:
-            report.policy = f"{len(tools.domain.policy):,} chars"
+        elif (source := suite or tools.domain) is not None and source.policy is not None:
+            report.policy = f"{len(source.policy):,} chars"
         elif tools.domain is not None:
             report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
         if dataset.mode == "positive" and not len(tools.toolset):
             report.warnings.append("no tools: the agent can only talk (mode positive)")
+        make_panel(
+            name,
+            dataset,
+            config,
+            registry,
+            toolset=tools.toolset,
+            domain=tools.domain,
+            offered=tools.offered,
+            suite=suite,
+            make_world=lambda: tools.make_world(config.timeouts.tool),
+            seed_of=lambda task: 0,
+        )
     except ConfigError as error:
         report.problems.append(str(error))
         report.broken.append(str(error))
+    if suite is not None or dataset.suite is None:
+        has_actions = _check_tasks(report, name, dataset, suite)
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:
@@ -134,12 +160,12 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     return report
 
 
-def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
+def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, suite: Suite | None) -> bool:
     """Read the tasks; returns whether all of them have reference actions."""
     try:
-        report.task_paths = task_paths(name, dataset)
-        tasks = TaskFile(*report.task_paths)
-        tasks.refuse_clashes(dataset.samples)
+        tasks = open_tasks(name, dataset, suite)
+        report.task_paths = list(tasks.paths)
+        refuse_clashes(tasks, dataset.samples)
     except ConfigError as error:
         report.problems.append(str(error))
         return True
@@ -156,6 +182,12 @@ def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset) -> bool:
         silent = [task.id for task in tasks if not task.user_turns]
         if silent:
             report.warnings.append(f"user scripted: {len(silent)} tasks have no user_turns, such as {silent[0]!r}")
+    asserting = [task.id for task in tasks if task.info.get("nl_assertions")]
+    if asserting and dataset.scoring.judge is None and dataset.scoring.decide is None:
+        report.warnings.append(
+            f"{len(asserting)} tasks have nl_assertions, such as {asserting[0]!r}, and there is no scoring.judge: they "
+            "stay unscored unless scoring.decide leaves nl_assertions out"
+        )
     return all(task.actions is not None for task in tasks)
 
 
@@ -169,6 +201,8 @@ def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, regist
             report.user = user.model if user.kind == "model" else user.kind
             if user.kind == "model":
                 report.problems += registry.check(user.model, user.api_base, _reveal(user.api_key))
+    if dataset.scoring.judge is not None:
+        report.problems += registry.check(dataset.scoring.judge)
     if config.enable_monitor and config.monitor_use_llm_judge:
         report.problems += registry.check(config.monitor_judge_model)
 

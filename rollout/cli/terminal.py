@@ -18,6 +18,7 @@ from rollout.secrets import RedactingFilter, redact
 if TYPE_CHECKING:
     from rollout.engine.run import Opened
     from rollout.engine.summary import DatasetSummary
+    from rollout.trajectories.passk import PassK
 
 NOTHING = ("0", "–")
 NAME_WIDTH = 25
@@ -63,10 +64,12 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     summary = opened.summary
     assert summary is not None
     console.print()
-    columns = {name: _cells(sums) for name, sums in summary.datasets.items()}
+    shows_unscored = summary.total.unscored > 0
+    columns = {name: _cells(sums, shows_unscored=shows_unscored) for name, sums in summary.datasets.items()}
     if len(columns) > 1:
-        columns["all"] = _cells(summary.total)
-    console.print(side_by_side("paused" if paused else "done", columns))
+        columns["all"] = _cells(summary.total, shows_unscored=shows_unscored)
+    console.print(side_by_side(console, "paused" if paused else "done", columns))
+    show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
@@ -85,8 +88,9 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     sys.stdout.flush()
 
 
-def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
-    """The same rows for several datasets: few stand side by side, many one below the other; either fits a terminal."""
+def side_by_side(console: Console, title: str, columns: dict[str, dict[str, str]]) -> Table:
+    """The same rows for several datasets, so that they fit the terminal: few datasets stand side by side; many stand
+    one below the other, each in a line of its own or, where that is too wide, in a block."""
     table = Table(title=title, title_justify="left", title_style="bold")
     rows = list(next(iter(columns.values())))
     if len(columns) <= SIDE_BY_SIDE:
@@ -96,27 +100,65 @@ def side_by_side(title: str, columns: dict[str, dict[str, str]]) -> Table:
         for row in rows:
             table.add_row(row, *(cells[row] for cells in columns.values()))
         return table
-    # What is the same everywhere needs no column, and names fold before figures do.
+    # What is the same everywhere is told once.
     told = [row for row in rows if len({cells[row] for cells in columns.values()}) > 1]
     alike = {row: cells[row] for cells in columns.values() for row in rows if row not in told}
     said = ", ".join(f"{row} {value}" for row, value in alike.items() if value not in NOTHING)
     table.caption, table.caption_justify = (f"everywhere: {said}" if said else None), "left"
     table.add_column("dataset", overflow="fold", min_width=min(NAME_WIDTH, max(map(len, columns))))
-    for row in told:
-        table.add_column(row.replace(" ", "\n"), overflow="fold")
+    widths = [max(len(part) for part in (*row.split(), *(cells[row] for cells in columns.values()))) for row in told]
+    if sum(widths) + 3 * len(told) + NAME_WIDTH + 4 <= console.width:
+        for row in told:
+            table.add_column(row.replace(" ", "\n"), overflow="fold")
+        for name, cells in columns.items():
+            table.add_row(name, *(cells[row] for row in told))
+        return table
+    table.add_column("")
+    table.add_column("")
     for name, cells in columns.items():
-        table.add_row(name, *(cells[row] for row in told))
+        for place, row in enumerate(told):
+            table.add_row("" if place else name, row, cells[row], end_section=row == told[-1])
     return table
 
 
-def _cells(found: DatasetSummary) -> dict[str, str]:
+def show_pass_k(console: Console, tables: dict[str, list[PassK]]) -> None:
+    """pass@k and pass^k of the datasets whose tasks were attempted more than once: k = 1, 2, 4 and the most."""
+    several = {name: table for name, table in tables.items() if len(table) > 1}
+    if not several:
+        return
+    most = max(len(table) for table in several.values())
+    shown = sorted({k for k in (1, 2, 4, most) if k <= most})
+    table = Table(title="pass@k / pass^k, per cent", title_justify="left", title_style="bold")
+    table.add_column("dataset", overflow="fold")
+    for k in shown:
+        table.add_column(f"k = {k}")
+    for name, entries in several.items():
+        by_k = {entry.k: entry for entry in entries}
+        cells = [f"{by_k[k].at:.1%} / {by_k[k].all:.1%}".replace("%", "") if k in by_k else "–" for k in shown]
+        table.add_row(name, *cells)
+    console.print(table)
+    for name, entries in several.items():
+        fewer = [f"k = {entry.k}: {entry.tasks}" for entry in entries if entry.tasks < entries[0].tasks]
+        if fewer:
+            text = f"{name}: fewer than {entries[0].tasks} tasks have enough scored attempts: {', '.join(fewer)}"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+
+def _unscored(found: DatasetSummary) -> str:
+    """What was not checked; where nothing of it can be, at least how many ended properly."""
+    proper = found.succeeded - found.solved
+    return f"{found.unscored} ({proper} ended properly)" if proper else str(found.unscored)
+
+
+def _cells(found: DatasetSummary, *, shows_unscored: bool) -> dict[str, str]:
     return {
         "planned": str(found.planned),
         "completed": str(found.statuses.get("completed", 0)),
         "truncated": str(found.statuses.get("truncated", 0)),
         "failed": str(found.failed),
         "unfinished": str(found.unfinished),
-        "success": "–" if found.success_rate is None else f"{found.succeeded} ({found.success_rate:.0%})",
+        "solved": "–" if found.solved_rate is None else f"{found.solved} ({found.solved_rate:.0%})",
+        **({"unscored": _unscored(found)} if shows_unscored else {}),
         "turns": str(found.turns),
         "tool calls": str(found.tool_calls),
         "tokens": f"{found.prompt_tokens + found.completion_tokens:,}" if found.completion_tokens else "–",

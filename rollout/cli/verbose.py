@@ -23,6 +23,8 @@ _STYLES = {
     "tool": "yellow",
     "call": "magenta",
     "reasoning": "dim italic",
+    "user call": "dim magenta",
+    "user tool": "dim yellow",
 }
 
 
@@ -45,16 +47,17 @@ class VerbosePrinter:
                 self._say(key, self._line(message.role, message.content))
 
     def node_added(self, dataset: str, trajectory: str, body: NodeBody) -> None:
-        message = body.said
+        message = body.message if body.is_private else body.said
         if message is None:
             return
         key = (dataset, trajectory)
+        by_user = "user " if body.is_private else ""
         if message.reasoning:
             self._say(key, self._line("reasoning", message.reasoning))
         if message.content:
-            self._say(key, self._line(message.role, message.content))
+            self._say(key, self._line(f"{by_user}{message.role}", message.content))
         for call in message.tool_calls:
-            self._say(key, self._line("call", f"{call.name}({call.arguments})"))
+            self._say(key, self._line(f"{by_user}call", f"{call.name}({call.arguments})"))
         for mark in body.marks:
             self._say(key, Text(f"  ! {mark}", "red"))
 

@@ -5,6 +5,7 @@ A test keeps the file equal to what this prints, so a key cannot change without 
 
 from __future__ import annotations
 
+import inspect
 import sys
 import types
 from typing import Any, Literal, Union, get_args, get_origin
@@ -19,9 +20,11 @@ from rollout.config.schema import (
     Config,
     Dataset,
     LocalModel,
+    McpServer,
     ModelEntry,
     Retries,
     SamplingKeys,
+    Scoring,
     Timeouts,
     User,
 )
@@ -36,8 +39,10 @@ Paths are relative to the working directory. This page is made from the schema b
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", Config),
     ("`datasets.<name>`", Dataset),
+    ("`datasets.<name>.mcpServers.<name>`", McpServer),
     ("`datasets.<name>.agent`", Agent),
     ("`datasets.<name>.user`", User),
+    ("`datasets.<name>.scoring`", Scoring),
     ("Sampling, in `agent` and `user` alike", SamplingKeys),
     ("`models.<name>`, here or in `models_config_file`", ModelEntry),
     ("`timeouts`", Timeouts),
@@ -56,7 +61,7 @@ def describe() -> str:
         lines = [
             f"## {title}",
             "",
-            section.__doc__ or "",
+            inspect.getdoc(section) or "",
             "",
             "| key | type | default | meaning |",
             "|---|---|---|---|",

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
+from urllib.parse import parse_qsl
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
@@ -37,7 +38,7 @@ class RegistryFile(Section):
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     """Read a configuration and the registry file it names, and remember every key in it as a secret."""
-    config = _parse(path, Config, environment)
+    config = parse_file(path, Config, environment)
     if config.models_config_file is not None:
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})
@@ -48,7 +49,7 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
 
 def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> dict[str, ModelEntry]:
     """Read a registry of models: `models: {name: {provider, api_base, api_key, …}}`."""
-    registry = _parse(path, RegistryFile, environment)
+    registry = parse_file(path, RegistryFile, environment)
     for secret in _secrets(registry):
         secrets.register(secret)
     return registry.models
@@ -84,7 +85,8 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
     return value
 
 
-def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) -> M:
+def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None = None) -> M:
+    """Read a YAML or JSON file as a section. Raises ConfigError that names the file and every key that is wrong."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -113,12 +115,13 @@ def _parse(path: Path, model: type[M], environment: Mapping[str, str] | None) ->
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        problems = [_describe(problem, model) for problem in error.errors(include_url=False)]
+        problems = [describe_problem(problem, model) for problem in error.errors(include_url=False)]
         listed = "\n  ".join(problems)
         raise ConfigError(f"{path}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
 
 
-def _describe(problem: ErrorDetails, model: type[BaseModel]) -> str:
+def describe_problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
+    """What pydantic found wrong, as the key and what was expected of it."""
     is_unknown = problem["type"] == "extra_forbidden"
     *above, last = problem["loc"] or ("the file",)
     location = [part for part in above if not _is_machinery(part)]
@@ -144,7 +147,9 @@ def _is_machinery(part: str | int) -> bool:
 
 
 def _looks_secret(location: Iterable[str | int]) -> bool:
-    return any(part == "models" or _SOUNDS_SECRET.search(str(part)) or "header" in str(part) for part in location)
+    return any(
+        part in ("models", "env") or _SOUNDS_SECRET.search(str(part)) or "header" in str(part) for part in location
+    )
 
 
 def _known_keys(model: type[BaseModel], location: list[str | int]) -> list[str]:
@@ -174,10 +179,13 @@ def _is_section(annotation: Any) -> bool:
 
 def _secrets(value: Any, name: str = "") -> Iterable[str]:
     """Every key in a configuration: what is typed as one, texts in free fields whose name sounds like one, and what
-    stands before the @ of an address."""
+    stands before the @ of an address or in its query under such a name."""
     if isinstance(value, str):
         if _SOUNDS_SECRET.search(name):
             yield value
+        if "://" in value and "?" in value:
+            query = parse_qsl(value.partition("?")[2])
+            yield from (inner for key, inner in query if _SOUNDS_SECRET.search(key))
         yield from (found for match in _USER_INFO.findall(value) for found in (match, *match.split(":", 1)))
     elif isinstance(value, list):
         for inner in value:

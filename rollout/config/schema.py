@@ -32,6 +32,8 @@ class Timeouts(Section):
     """One tool call. A call that takes longer becomes an error observation."""
     episode: float = Field(3600.0, gt=0)
     """One whole conversation. One that takes longer is truncated."""
+    scoring: float = Field(600.0, gt=0)
+    """Scoring one conversation, a judge's answers included. What takes longer is unscored."""
     grace: float = Field(10.0, ge=0)
     """How long live work may go on after Ctrl-C or SIGTERM."""
 
@@ -82,6 +84,8 @@ class ModelEntry(Section):
     """Which reasoning of earlier answers is sent back. The saved trajectory keeps all of it, whatever this says."""
     send_seed: bool = True
     """Whether requests carry a `seed`. Switch off for servers that refuse it."""
+    images: bool = False
+    """Show it the images of tool results, as parts of the message. Otherwise it reads only that there is an image."""
     token_ids: bool = False
     """Ask for token ids (`return_token_ids`, vLLM) and logprobs with each answer."""
     constrain_tools: bool = False
@@ -203,18 +207,101 @@ def _model_shorthand(value: Any) -> Any:
     return {"model": value} if isinstance(value, str) else value
 
 
+def _as_text(value: Any) -> Any:
+    """`PORT: 8080` is `PORT: "8080"`: what an environment or a header holds is text."""
+    if isinstance(value, dict):
+        return {key: str(inner) if type(inner) in (int, float) else inner for key, inner in value.items()}
+    return value
+
+
+class McpServer(Section):
+    """One MCP server, in the shape that MCP clients share, with what a world needs beside it.
+
+    In `args`, `env`, `cwd`, `url` and `headers`, `{seed}`, `{task}` and `{workdir}` stand for the episode's own.
+    """
+
+    command: str | None = None
+    """The program of a stdio server. It gets `env` and a minimal environment, none of ours."""
+    args: list[str] = []
+    """Its arguments."""
+    env: Annotated[dict[str, SecretStr], BeforeValidator(_as_text)] = {}
+    """Its environment; kept as secret as a key."""
+    cwd: str | None = None
+    """The folder it starts in. By default the episode's `workdir` where there is one, else ours."""
+    url: str | None = None
+    """The address of a streamable HTTP server, instead of `command`."""
+    headers: Annotated[dict[str, SecretStr], BeforeValidator(_as_text)] = {}
+    """Sent with every request; kept as secret as a key."""
+    type: Literal["stdio", "http", "streamable-http", "streamable_http", "streamableHttp"] | None = None
+    """How it is reached. Told by `command` or `url`, so it may be left out."""
+    disabled: bool = False
+    """Leave it out."""
+    stateless: bool = False
+    """It keeps nothing between calls: one instance serves all episodes. By default each episode has its own."""
+    workdir: Path | None = None
+    """A folder that is copied for each episode, so that each has files of its own; `{workdir}` names the copy."""
+    include_tools: list[str] = []
+    """Offer only these, by the server's own names."""
+    exclude_tools: list[str] = []
+    """Do not offer these."""
+    timeout: float | None = Field(None, gt=0)
+    """Seconds for one call, instead of `timeouts.tool`."""
+    start_timeout: float = Field(30.0, gt=0)
+    """Seconds from its start until it has told its tools."""
+    max_result_chars: int = Field(100_000, ge=100)
+    """A longer text is cut there, with a mark that says so."""
+
+    @model_validator(mode="after")
+    def _one_way_to_reach_it(self) -> McpServer:
+        if (self.command is None) == (self.url is None):
+            raise ValueError("expected either command (a stdio server) or url (a streamable HTTP server)")
+        if self.type is not None and (self.type == "stdio") != (self.command is not None):
+            raise ValueError(f"type {self.type} does not go with {'command' if self.command else 'url'}")
+        if self.url is not None and not self.url.startswith(("http://", "https://")):
+            raise ValueError("url: expected http:// or https://")
+        texts = [*self.args, self.cwd or "", self.url or ""]
+        texts += [secret.get_secret_value() for secret in (*self.env.values(), *self.headers.values())]
+        if self.stateless and any(token in text for text in texts for token in ("{seed}", "{task}")):
+            raise ValueError("a stateless server is shared by all episodes, so {seed} and {task} mean nothing to it")
+        return self
+
+
+class Scoring(Section):
+    """How finished conversations are scored."""
+
+    decide: list[str] | None = None
+    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions, or a
+    custom one's name. By default everything that the task declares, and actions only where there is no state to
+    compare."""
+    judge: str | None = None
+    """The model that judges `task_info.nl_assertions`. Without it they stay unjudged."""
+    judge_attempts: int = Field(3, ge=1)
+    """Tries until the judge's answer is one that can be used."""
+    judge_max_tokens: int | None = Field(None, ge=1)
+    """Cut the judge's answers at so many tokens; by default the registry's limit."""
+    custom: list[str] = []
+    """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
+
+
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
     path: Annotated[list[Path], BeforeValidator(_one_or_several)] = []
     """The tasks, one JSON object a line; a file or a list of files. By default `queries/<mcp_domain>.jsonl` below
     `base_path`."""
+    suite: str | None = None
+    """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `tau2`, or `module:Name`.
+    Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""
+    suite_params: dict[str, Any] = {}
+    """What the suite asks for; each suite has keys of its own."""
     output_path: Path | None = None
     """Where finished trajectories go. By default `./outputs/<name>.jsonl`."""
     mcp_domain: str | None = None
     """The domain, or several fused by `_`."""
     tools: list[str] = []
     """Servers of the domain, by name; without `mcp_domain`: Python functions, as `module:function`."""
+    mcpServers: dict[str, McpServer] = {}
+    """Real MCP servers whose tools the agent is offered, by name, instead of `mcp_domain` and `tools`."""
     base_path: Path | None = None
     """Holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
     policy: Path | None = None
@@ -235,6 +322,8 @@ class Dataset(Section):
     """Only the first so many tasks."""
     seed: int | None = None
     """Instead of the run's."""
+    scoring: Scoring = Scoring()
+    """What counts as solved, and who judges."""
 
 
 class AutoDiscover(Section):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import os
 from pathlib import Path
+
+from rollout.messages import Image
 
 
 def write_atomic(path: Path, data: bytes) -> None:
@@ -17,11 +20,25 @@ def write_atomic(path: Path, data: bytes) -> None:
 def write_blob(run_dir: Path, data: bytes) -> str:
     """Keep a large text under its hash, once. Returns the name."""
     name = name_of(data)
-    path = run_dir / "blobs" / f"{name}.json"
+    _write_once(run_dir / "blobs" / f"{name}.json", data)
+    return name
+
+
+def write_image(run_dir: Path, image: Image) -> None:
+    """Keep an image under its name, once."""
+    _write_once(run_dir / "blobs" / image.name, image.data)
+
+
+def image_url(run_dir: Path, name: str) -> str:
+    """A kept image as a `data:` URL, which any model's server takes."""
+    data = (run_dir / "blobs" / name).read_bytes()
+    return f"data:image/{name.rpartition('.')[2]};base64,{base64.b64encode(data).decode()}"
+
+
+def _write_once(path: Path, data: bytes) -> None:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)
-    return name
 
 
 def name_of(data: bytes) -> str:

@@ -33,7 +33,7 @@ class Counts:
         self.cost += generation.cost
         self.model_seconds += generation.latency
         self.retries += len(generation.failures)
-        if body.kind == "user":
+        if body.kind == "user" or body.kind == "user_call":
             self.user += generation.usage
             return
         if body.kind == "judge":

@@ -17,12 +17,13 @@ import msgspec
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
-from rollout.engine.journal import Journal, SavedEpisode
+from rollout.engine.journal import Journal
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
+from rollout.engine.reader import SavedEpisode
 from rollout.errors import ConfigError, JournalError, ReplayMismatch
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.jsonl import trajectory_id
+from rollout.tasks.source import trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Node, RolloutTree

@@ -1,7 +1,8 @@
 """One episode: the live execution that grows one path of a tree to a leaf.
 
 What happens next is always read off the path's last node: after a user's or a tool's message the agent answers; after
-an answer that asks for tools they are called; after any other answer the user speaks. All other state (the view, the
+an answer that asks for tools they are called; after any other answer the user speaks, and before it does it may call
+tools of its own. All other state (the view, the
 dialogue, the counters, the monitor) is fed by `_absorb`, node by node, and by nothing else. So resuming is no special
 case: the saved nodes are absorbed, the world is brought back by replaying the calls, and the loop goes on.
 
@@ -12,10 +13,11 @@ Before any model is asked again, the agent's or the user's, the episode waits un
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,23 +26,25 @@ from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
 from rollout.agents.view import ContextView
-from rollout.engine.blobs import write_blob
+from rollout.engine.blobs import image_url, write_blob, write_image
 from rollout.engine.control import Control
 from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
+from rollout.engine.user_side import UserSide
 from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
-from rollout.messages import Message, ToolCall, ToolResult
+from rollout.messages import Message, ToolCall, ToolResult, Toolset
 from rollout.models.model import Request
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.scoring.panel import Verdict
+from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
 from rollout.trajectories.stop import Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
-from rollout.worlds.calls import CallReader
+from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.results import failed_result
-from rollout.worlds.world import Invocation, World
+from rollout.worlds.world import Opening, World
 
 log = logging.getLogger(__name__)
 UNJUDGED = "unjudged"
@@ -85,11 +89,13 @@ class Episode:
         self._control = control
         self._observers = observers
         self._world: World = plan.make_world(task)
-        self._user: User | None = plan.make_user(task, seed) if plan.make_user is not None else None
+        self._user: User | None = plan.make_user(task, seed, self._world) if plan.make_user is not None else None
         self._monitor = Monitor(plan.monitor, plan.judge) if plan.monitor is not None else None
-        self._tools = plan.tools_of(task)
-        self._reader = plan.reader if self._tools is plan.toolset else CallReader(self._tools)
-        self._view = ContextView(plan.system, plan.reasoning)
+        self._tools = plan.tools_of(task, 0)
+        self._offers = [(0, self._tools)]
+        self._reader = plan.reader
+        show = functools.partial(image_url, journal.path.parent) if plan.shows_images else None
+        self._view = ContextView(plan.system, plan.reasoning, show)
         self._dialogue: list[Message] = []
         self._place = 0
         self._batch: Batch | None = None
@@ -97,6 +103,7 @@ class Episode:
         self._is_judged = False
         self._said_something = False
         self._pending: tuple[ToolCall, ...] = ()
+        self._user_side = UserSide(self._user)
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
         self._count = Counts()
@@ -108,8 +115,8 @@ class Episode:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
         `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
         try:
-            scores = await self._live(saved)
-            head = self._head(scores)
+            await self._live(saved)
+            head = self._head(await self._score())
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
             done = Finished(
@@ -120,12 +127,10 @@ class Episode:
         finally:
             await self._close_worlds()
 
-    async def _live(self, saved: Sequence[NodeBody]) -> list[Score]:
+    async def _live(self, saved: Sequence[NodeBody]) -> None:
         try:
             async with asyncio.timeout(self._plan.episode_timeout) as clock:
-                opening = await self._world.open(self._task, self._plan.world_seed(self._task))
-                if self._user is not None and self._user.world is not None:
-                    await self._user.world.open(self._task, self._plan.world_seed(self._task))
+                opening = await self._open_worlds()
                 if opening.observation is not None and not saved:
                     self._append([NodeBody("user", message=opening.observation)])
                 await self._replay(saved)
@@ -133,12 +138,11 @@ class Episode:
                 while self._stop is None or self._pending:
                     self._control.go_on()
                     await self._step()
-                return await self._score()
         except TimeoutError as error:
             if not clock.expired():
                 # Somebody's own time-out that was not translated at its boundary: not our deadline.
                 self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected TimeoutError: {error}")
-                return []
+                return
             self._stop = StopReason.DEADLINE
             self._answer_late()
         except ContextLengthError as error:
@@ -151,14 +155,20 @@ class Episode:
         except Exception as error:
             log.exception("%s: unexpected error", self.trajectory)
             self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
-        return []
+
+    async def _open_worlds(self) -> Opening:
+        seed = self._plan.world_seed(self._task)
+        opening = await self._world.open(self._task, seed)
+        if opening.tools is not self._plan.toolset:
+            self._reader = CallReader(opening.tools)
+        await self._user_side.open(self._task, seed)
+        return opening
 
     async def _close_worlds(self) -> None:
         try:
             await self._world.close()
         finally:
-            if self._user is not None and self._user.world is not None:
-                await self._user.world.close()
+            await self._user_side.close()
 
     def _answer_late(self) -> None:
         """Calls whose answers come too late are answered as such: no record ends in open calls."""
@@ -169,7 +179,9 @@ class Episode:
 
     async def _step(self) -> None:
         if self._pending:
-            await self._call_tools(self._pending)
+            self._append_results(await answer_calls(self._pending, self._reader, self._world))
+        elif self._user_side.pending:
+            self._append_results(await self._user_side.answer(), "user_tool")
         elif self._last is not None and self._last.role != "assistant":
             if self._count.steps >= self._plan.max_steps:
                 self._stop = StopReason.MAX_STEPS
@@ -193,21 +205,14 @@ class Episode:
             await self._journal.settle(self._batch)
             self._control.go_on()
 
-    async def _call_tools(self, calls: tuple[ToolCall, ...]) -> None:
-        self._append_results(await self._answer(calls))
-
-    def _append_results(self, results: list[ToolResult]) -> None:
+    def _append_results(self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool") -> None:
+        for result in results:
+            for image in result.images:
+                write_image(self._journal.path.parent, image)
         if results:
             self._append(
-                [NodeBody("tool", message=result.to_message(), error_kind=result.error_kind) for result in results]
+                [NodeBody(kind, message=result.to_message(), error_kind=result.error_kind) for result in results]
             )
-
-    async def _answer(self, calls: tuple[ToolCall, ...]) -> list[ToolResult]:
-        """One result for each call, in the order asked. What cannot be called is answered without the world."""
-        read = [self._reader.read(call) for call in calls]
-        wanted = [entry for entry in read if isinstance(entry, Invocation)]
-        answers = iter(await self._world.call(wanted)) if wanted else iter(())
-        return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
 
     async def _ask_user(self) -> None:
         if self._user is None:
@@ -222,6 +227,13 @@ class Episode:
         reply = await self._user.reply(self._dialogue)
         if reply.generation is not None:
             self._control.charge(reply.generation.cost)
+        if reply.calls:
+            if self._user_side.steps >= self._plan.max_steps:
+                self._append([NodeBody("user", generation=reply.generation, end="silent")])
+                return
+            asked = Message(role="user", tool_calls=reply.calls)
+            self._append([NodeBody("user_call", message=asked, generation=reply.generation)])
+            return
         if reply.end is None and self._count.turns >= self._plan.max_turns:
             # The agent may not answer any more, so these words would hang at the end of the record. Their cost counts.
             self._append([NodeBody("user", generation=reply.generation, end="max_turns")])
@@ -259,6 +271,12 @@ class Episode:
         if body.generation is not None:
             count.saw(body)
         count.marks.extend(body.marks)
+        if body.is_private:
+            assert body.message is not None
+            self._dialogue.append(body.message)
+            said = len(self._view.messages) - (self._plan.system is not None)
+            self._user_side.absorb(body, self._task.turn_after(count.turns + 1), said)
+            return
         self._is_judged = body.kind == "judge"
         message = body.said
         if body.end is not None:
@@ -274,8 +292,9 @@ class Episode:
                 count.tool_errors[body.error_kind] = count.tool_errors.get(body.error_kind, 0) + 1
         elif message.role == "user":
             self._dialogue.append(message)
-            count.steps = 0
+            count.steps = self._user_side.steps = 0
             count.turns += body.end is None
+            self._offer_tools(self._task.turn_after(count.turns))
         elif message.role == "assistant":
             count.steps += 1
             self._pending = message.tool_calls
@@ -285,6 +304,13 @@ class Episode:
             if self._monitor is not None and body.kind == "generation":
                 self._stop = self._monitor.saw_generation(message)
 
+    def _offer_tools(self, turn: int) -> None:
+        """The tools of a turn, which a suite may hand out one after the other."""
+        tools = self._plan.tools_of(self._task, max(turn, 0))
+        if tools is not self._tools and tools.wire != self._tools.wire:
+            self._tools = tools
+            self._offers.append((turn, tools))
+
     async def _replay(self, saved: Sequence[NodeBody]) -> None:
         """Take in the saved nodes and bring the world to where they left it, comparing every answer on the way."""
         place = 0
@@ -292,15 +318,19 @@ class Episode:
             body = saved[place]
             self._grow(body)
             place += 1
-            calls = self._pending
-            if body.kind != "generation" or not calls:
+            calls = self._pending or self._user_side.pending
+            if body.kind not in ("generation", "user_call") or not calls:
                 continue
             recorded = saved[place : place + len(calls)]
             if not recorded:
                 return
             if len(recorded) < len(calls):
                 raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
-            for call, answer, result in zip(calls, recorded, await self._answer(calls), strict=True):
+            if body.kind == "user_call":
+                results = await self._user_side.answer()
+            else:
+                results = await answer_calls(calls, self._reader, self._world)
+            for call, answer, result in zip(calls, recorded, results, strict=True):
                 if answer.message != result.to_message():
                     raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
             for answer in recorded:
@@ -309,45 +339,48 @@ class Episode:
 
     # ---- the end ------------------------------------------------------------------------------------------------
 
-    async def _score(self) -> list[Score]:
+    async def _score(self) -> Verdict:
+        """What the scorers say. Not of what broke: a failure of infrastructure is never a score."""
         assert self._stop is not None
-        if not self._plan.scorers:
-            return []
+        if self._stop is StopReason.ERROR:
+            return Verdict(unscored="the conversation failed")
+        if self._plan.panel.asks_models:
+            await self._be_durable()
+        said = [node.body for node in self.leaf.path() if node.body.said is not None]
         trajectory = Trajectory(
-            self.trajectory, path_messages(self.leaf), status_of(self._stop), self._stop, self._count.tool_results > 0
+            self.trajectory,
+            [body.said for body in said if body.said is not None],
+            status_of(self._stop),
+            self._stop,
+            self._count.tool_results > 0,
+            frozenset(place for place, body in enumerate(said) if body.error_kind is not None),
+            self._seed,
         )
-        scores = []
-        for scorer in self._plan.scorers:
-            try:
-                score = await scorer.score(self._task, trajectory, self._world)
-            except Exception as error:
-                # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
-                log.exception("%s: %s could not score it", self.trajectory, type(scorer).__name__)
-                score = Score(type(scorer).__name__, None, f"could not be scored: {type(error).__name__}: {error}")
-            if score is not None:
-                scores.append(score)
-        return scores
+        verdict = await self._plan.panel.judge(self._task, trajectory, self._world)
+        for generation in verdict.asked:
+            self._control.charge(generation.cost)
+            self._append([NodeBody("judge", generation=generation)])
+        return verdict
 
-    def _prompt_name(self) -> str:
+    def _prompt_name(self, tools: Toolset) -> str:
         """The blob of system prompt and tools: the dataset's, or this task's own where it brings its own tools."""
-        if self._tools is self._plan.toolset:
+        if tools is self._plan.toolset:
             return str(self._plan.identity["system prompt and tools"])
-        return write_blob(self._journal.path.parent, self._plan.prompt(self._tools))
+        return write_blob(self._journal.path.parent, self._plan.prompt(tools))
 
-    def _head(self, scores: list[Score]) -> Head:
+    def _head(self, verdict: Verdict) -> Head:
         assert self._stop is not None
         plan, count = self._plan, self._count
         status = status_of(self._stop)
-        checked = [score for score in scores if score.value is not None]
-        solved = all(score.is_pass for score in checked)
         error = self._error
         metadata: dict[str, Any] = {
             "total_turns": count.turns,
             "stop_reason": str(self._stop),
             "tool_call_count": count.tool_calls,
             "status": str(status),
-            "scored": bool(checked),
-            "scores": [msgspec.to_builtins(score) for score in scores],
+            "scored": verdict.scored,
+            "unscored": verdict.unscored,
+            "scores": [score.record() for score in verdict.scores],
             "error": None if error is None else _describe(error),
             "dataset": plan.name,
             "mode": plan.mode,
@@ -364,7 +397,7 @@ class Episode:
             "exact": count.generations > 0 and count.is_exact,
             "group": self._task.id,
             "branch": {"number": self._number, "reason": "init"},
-            "prompt": self._prompt_name(),
+            "prompt": self._prompt_name(self._tools),
             "timings": {
                 "seconds": round(time.perf_counter() - self._started, 3),
                 "model_seconds": round(count.model_seconds, 3),
@@ -372,9 +405,13 @@ class Episode:
             },
             "schema_version": SCHEMA_VERSION,
         }
-        # What cannot be scored counts as a success where it ended properly, and an empty last word is not that.
-        is_proper = bool(checked) or bool(self._dialogue and self._said_something)
-        return Head(self.trajectory, self._task.id, status is Status.COMPLETED and solved and is_proper, metadata)
+        if len(self._offers) > 1:
+            metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
+        if self._user_side.calls:
+            metadata["user_calls"] = self._user_side.calls
+        # An empty last word is no proper end.
+        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and self._said_something))
+        return Head(self.trajectory, self._task.id, is_success, metadata)
 
 
 def _describe(error: RolloutError) -> dict[str, Any]:

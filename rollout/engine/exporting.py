@@ -130,7 +130,10 @@ def _examples(sources: Sequence[Source], prompts: Prompts, selection: Selection,
     for source in sources:
         for where, line in _chosen(source, selection, tally):
             try:
-                example = make_example(line, None if line.is_labelled else prompts.of(line, source))
+                if line.is_labelled:
+                    example = make_example(line, None)
+                else:
+                    example = make_example(line, prompts.of(line, source), prompts.offers(line, source))
             except (NoPrompt, BadLine) as error:
                 tally.blame(source, where, error)
                 continue

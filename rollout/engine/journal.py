@@ -22,7 +22,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -30,10 +30,11 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.engine.output import Output
+from rollout.engine.reader import JournalReader
 from rollout.engine.store import connect, lock_run
 from rollout.errors import JournalError
 from rollout.messages import Message
-from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 
 COMMIT_INTERVAL = 0.004
@@ -44,20 +45,6 @@ WAKE_AT_ONCE = 32
 
 _COLUMNS = {"trees": 4, "episodes": 6, "nodes": 3, "trajectories": 18}
 _body_encoder = msgspec.msgpack.Encoder()
-_body_decoder = msgspec.msgpack.Decoder(NodeBody)
-_messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
-_head_decoder = msgspec.msgpack.Decoder(Head)
-
-
-class SavedEpisode(msgspec.Struct, frozen=True):
-    """An attempt that the journal knows and that is not finished."""
-
-    id: int
-    tree: int
-    task: str
-    trajectory: str
-    attempt: int
-    seed: int
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -89,12 +76,11 @@ class Batch:
         return not self.finished and not any(self.rows.values())
 
 
-class Journal:
+class Journal(JournalReader):
     """The journal of one run directory. Open it with `open_journal`, close it when the run ends."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: int, keep_nodes: bool) -> None:
-        self.path = path
-        self._db = connection
+        super().__init__(path, connection)
         self._lock = lock
         self._keep_nodes = keep_nodes
         self._outputs: dict[str, Output] = {}
@@ -255,7 +241,7 @@ class Journal:
             )
             start += size
 
-    # ---- reading, before the first row is added ------------------------------------------------------------------
+    # ---- before the first row is added, and besides --------------------------------------------------------------
 
     def attach(self, dataset: str, output: Output) -> int:
         """Give a dataset its output file, mended to hold exactly the journal's lines. Returns how many were mended."""
@@ -287,81 +273,6 @@ class Journal:
             )
             output.append(line)
         return max(1, missing)
-
-    def finished_ids(self, dataset: str) -> set[str]:
-        """Ids of the trajectories that need nothing more."""
-        rows = self._db.execute("SELECT id FROM trajectories WHERE dataset = ? AND status != 'failed'", (dataset,))
-        return {row[0] for row in rows}
-
-    def recorded_ids(self, dataset: str) -> set[str]:
-        """Ids of all trajectories on record, failed ones included."""
-        return {row[0] for row in self._db.execute("SELECT id FROM trajectories WHERE dataset = ?", (dataset,))}
-
-    def unfinished(self, dataset: str) -> dict[str, SavedEpisode]:
-        """The newest attempt of each trajectory that was begun and is not finished, failed ones included."""
-        rows = self._db.execute(
-            "SELECT e.id, e.tree, t.task, e.trajectory, e.attempt, e.seed FROM episodes e "
-            "JOIN trees t ON t.id = e.tree "
-            "LEFT JOIN trajectories d ON d.dataset = t.dataset AND d.id = e.trajectory "
-            "WHERE t.dataset = ? AND (d.id IS NULL OR d.status = 'failed') ORDER BY e.id",
-            (dataset,),
-        )
-        return {row[3]: SavedEpisode(*row) for row in rows}
-
-    def opening(self, tree: int) -> tuple[Message, ...]:
-        """The opening of a tree."""
-        row = self._db.execute("SELECT opening FROM trees WHERE id = ?", (tree,)).fetchone()
-        return _messages_decoder.decode(row[0])
-
-    def nodes(self, episode: int) -> list[NodeBody]:
-        """The nodes of an episode, in order."""
-        rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
-        return [_body_decoder.decode(row[0]) for row in rows]
-
-    def line(self, dataset: str, trajectory: str) -> bytes:
-        """A finished trajectory's line, made again from what the journal holds."""
-        episode, head, line = self._db.execute(
-            "SELECT episode, head, line FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
-        ).fetchone()
-        if line is not None:
-            return bytes(line)
-        tree = self._db.execute("SELECT tree FROM episodes WHERE id = ?", (episode,)).fetchone()[0]
-        messages = list(self.opening(tree))
-        messages += [said for body in self.nodes(episode) if (said := body.said) is not None]
-        return encode_line(_head_decoder.decode(head), messages)
-
-    def failed_lines(self, dataset: str) -> Iterator[bytes]:
-        """The lines of failed trajectories, as far as they came."""
-        rows = self._db.execute(
-            "SELECT id FROM trajectories WHERE dataset = ? AND status = 'failed' ORDER BY id", (dataset,)
-        ).fetchall()
-        return (self.line(dataset, row[0]) for row in rows)
-
-    def counts(self) -> list[tuple[Any, ...]]:
-        """Sums for the summary, by dataset, status and stop reason: number, successes, scored, cost, prompt tokens,
-        completion tokens, generations, tool calls, turns."""
-        return self._db.execute(
-            "SELECT dataset, status, stop_reason, count(*), sum(success), sum(scored), sum(cost), sum(prompt_tokens), "
-            "sum(completion_tokens), sum(generations), sum(tool_calls), sum(turns) FROM trajectories "
-            "GROUP BY dataset, status, stop_reason ORDER BY dataset, status, stop_reason"
-        ).fetchall()
-
-    def uncounted_cost(self) -> float:
-        """What was paid for nodes that no trajectory counts: unfinished episodes, and attempts that were given up."""
-        rows = self._db.execute(
-            "SELECT n.body FROM nodes n LEFT JOIN trajectories t ON t.episode = n.episode WHERE t.episode IS NULL"
-        )
-        bodies = (_body_decoder.decode(row[0]) for row in rows)
-        return sum(body.generation.cost for body in bodies if body.generation is not None)
-
-    def datasets(self) -> list[str]:
-        """The datasets that this journal holds."""
-        return [row[0] for row in self._db.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")]
-
-    def meta(self, key: str) -> str | None:
-        """A saved fact about the run."""
-        row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
-        return None if row is None else str(row[0])
 
     def set_meta(self, key: str, value: str) -> None:
         """Save a fact about the run, at once."""

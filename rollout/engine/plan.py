@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,30 +22,28 @@ from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
 from rollout.agents.view import ReasoningRule
-from rollout.config.schema import Config, Dataset, SamplingKeys
+from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.scorers import make_panel
+from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Model, Sampling
 from rollout.models.registry import Registry
-from rollout.scoring.abstention import AbstentionScorer
-from rollout.scoring.scorer import Scorer
-from rollout.scoring.state import StateScorer
+from rollout.scoring.panel import Panel
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
-from rollout.tasks.discovery import find_queries, known_servers
-from rollout.tasks.jsonl import TaskFile, trajectory_id
-from rollout.tasks.naming import split_fused
+from rollout.suites.find import settle_dataset
+from rollout.suites.suite import Suite
+from rollout.tasks.source import Tasks, refuse_clashes, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
-from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
 from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
-from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
+from rollout.worlds.tools.workers import WorkerPool
 from rollout.worlds.world import World
 
-MakeUser = Callable[[Task, int], User]
+MakeUser = Callable[[Task, int, World], User]
+"""A user for a task, a seed and the agent's world, with which the user's own may share its state."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,24 +51,28 @@ class Plan:
     """One dataset, ready to run."""
 
     name: str
-    tasks: TaskFile
+    tasks: Tasks
     task_count: int
     output_path: Path
     system: str | None
     toolset: Toolset
-    """The tools of every task; in the mode wrong_tool each task brings its own instead."""
+    """The tools of every task; in the mode wrong_tool and in suites `offer` says which ones a task has."""
+    offer: Callable[[Task, int], Toolset] | None
+    """The tools of a task in a turn, where they are not the same for all."""
     make_world: Callable[[Task], World]
     agent: Model
     agent_name: str
     sampling: Sampling
     reasoning: ReasoningRule
+    shows_images: bool
+    """Whether the agent's model is sent the images of tool results."""
     make_user: MakeUser | None
     user_name: str | None
     monitor: MonitorRules | None
     judge: Model | None
     strategy: Strategy
     samples: int
-    scorers: Sequence[Scorer]
+    panel: Panel
     max_turns: int
     max_steps: int
     mode: str
@@ -81,6 +83,8 @@ class Plan:
     """The offered name of a reference action's tool, where a domain knows it."""
     identity: dict[str, Any]
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
+    close_tools: Callable[[], Awaitable[None]]
+    """Lets go of what the worlds share. Called once, when the run is left."""
 
     @property
     def total(self) -> int:
@@ -99,14 +103,7 @@ class Plan:
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
-        task = self.tasks.read(index)
-        if task.actions is None or self.offered is None:
-            return task
-        offered = self.offered
-        actions = tuple(
-            msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
-        )
-        return msgspec.structs.replace(task, actions=actions)
+        return with_offered_names(self.tasks.read(index), self.offered)
 
     def world_seed(self, task: Task) -> int:
         """The seed of the worlds of a task."""
@@ -116,9 +113,9 @@ class Plan:
         """An attempt's own."""
         return seeds.derive(self.seed, self.name, task_id, "episode", number)
 
-    def tools_of(self, task: Task) -> Toolset:
-        """The tools that this task's agent is offered."""
-        return Toolset(task.tools or ()) if self.mode == "wrong_tool" else self.toolset
+    def tools_of(self, task: Task, turn: int) -> Toolset:
+        """The tools that this task's agent is offered in a turn: the same ones whenever it is asked."""
+        return self.toolset if self.offer is None else self.offer(task, turn)
 
 
 def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None = None) -> Plan:
@@ -127,8 +124,10 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     Mock servers run in `pool`; without one, in this process.
     """
     tools = load_tools(name, dataset, pool)
-    tasks = TaskFile(*task_paths(name, dataset))
-    tasks.refuse_clashes(dataset.samples)
+    suite = tools.suite
+    dataset = settle_dataset(name, dataset, suite)
+    tasks = open_tasks(name, dataset, suite)
+    refuse_clashes(tasks, dataset.samples)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:
@@ -140,9 +139,14 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         params=agent_config.params,
     )
     entry = registry.resolve(agent_config.model).entry
-    system = _system_prompt(name, dataset, tools.domain)
+    system = _system_prompt(name, dataset, tools)
     toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
     if entry.constrain_tools and len(toolset):
+        if suite is not None and suite.tools_of is not None:
+            raise ConfigError(
+                f"datasets.{name}.agent.model: {agent_config.model} is told its tools once (constrain_tools), but "
+                f"those of {dataset.suite} differ by task; use a model that calls tools by itself"
+            )
         system = with_tool_list(system, toolset)
     timeout = config.timeouts.tool
 
@@ -151,17 +155,26 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
             return EmptyWorld(Toolset(task.tools or ()))
         return tools.make_world(timeout) if dataset.mode == "positive" else EmptyWorld(NO_TOOLS)
 
-    scorers: list[Scorer] = []
-    if dataset.mode != "positive":
-        scorers.append(AbstentionScorer())
-    elif tools.domain is not None:
-        scorers.append(StateScorer(lambda: tools.make_world(timeout), lambda task: world_seed(seed, name, task.id)))
+    panel = make_panel(
+        name,
+        dataset,
+        config,
+        registry,
+        toolset=tools.toolset,
+        domain=tools.domain,
+        offered=tools.offered,
+        suite=suite,
+        make_world=lambda: tools.make_world(timeout),
+        seed_of=lambda task: world_seed(seed, name, task.id),
+    )
     judge = None
-    if config.enable_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
+    # When a suite's conversation is over, the suite says.
+    has_monitor = config.enable_monitor and suite is None
+    if has_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
         judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)
     if dataset.max_turns > 1 and dataset.user is not None:
-        make_user, user_name = _user_maker(dataset.user, registry)
+        make_user, user_name = _user_maker(dataset.user, registry, suite)
     rule = ReasoningRule(agent_config.reasoning or entry.reasoning)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
@@ -172,34 +185,46 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         output_path=dataset.output_path or Path("outputs") / f"{name}.jsonl",
         system=system,
         toolset=toolset,
+        offer=_offer(dataset, suite),
         make_world=make_world,
         agent=agent,
         agent_name=agent_config.model,
         sampling=sampling,
         reasoning=rule,
+        shows_images=entry.images,
         make_user=make_user,
         user_name=user_name,
-        monitor=_monitor_rules(config, has_tools=len(toolset) > 0),
+        monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
         judge=judge,
         strategy=Chain(dataset.samples),
         samples=dataset.samples,
-        scorers=scorers,
+        panel=panel,
         max_turns=dataset.max_turns,
         max_steps=dataset.max_steps_per_turn,
         mode=dataset.mode,
         seed=seed,
         episode_timeout=config.timeouts.episode,
         reader=CallReader(toolset),
-        offered=tools.domain.offered if tools.domain is not None else None,
+        offered=tools.offered,
         identity={},
+        close_tools=tools.close,
     )
-    return dataclasses.replace(plan, identity=_identity(plan, dataset))
+    return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 
 
-def _identity(plan: Plan, dataset: Dataset) -> dict[str, Any]:
+def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:
+    if dataset.mode == "wrong_tool":
+        return lambda task, turn: Toolset(task.tools or ())
+    return suite.tools_of if suite is not None else None
+
+
+def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, Any]:
     """What shapes the data of a dataset, by names that an error can show."""
     agent = dataset.agent
-    return {
+    # Left out where it is the default, so that runs begun before there was a choice can go on.
+    scoring = {} if dataset.scoring == Scoring() else {"scoring": dataset.scoring.model_dump(mode="json")}
+    identity = {
+        **scoring,
         "agent.model": agent.model,
         "agent.params": dict(agent.params),
         "agent.sampling": msgspec.to_builtins(plan.sampling),
@@ -211,6 +236,9 @@ def _identity(plan: Plan, dataset: Dataset) -> dict[str, Any]:
         "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
+    if suite is not None:
+        identity["suite"] = {"name": dataset.suite, **suite.identity}
+    return identity
 
 
 def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
@@ -228,58 +256,6 @@ def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
 def world_seed(seed: int, dataset: str, task_id: str) -> int:
     """The same for all attempts at a task, so that equal states have equal keys."""
     return seeds.derive(seed, dataset, task_id, "world")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DatasetTools:
-    """Where a dataset's tools come from."""
-
-    toolset: Toolset
-    domain: Domain | None
-    make_world: Callable[[float], World]
-
-
-def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
-    """The tools that a dataset names: a domain's (which runs in `pool`, or here without one), functions, or none."""
-    if dataset.mcp_domain is not None:
-        base = dataset.base_path or _shipped(dataset.mcp_domain)
-        domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
-        if pool is not None:
-            number = pool.add(domain)
-            return DatasetTools(domain.toolset, domain, lambda timeout: WorkerWorld(pool, domain, number, timeout))
-        servers = MockServers(domain)
-        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout))
-    for reference in dataset.tools:
-        if ":" not in reference:
-            raise ConfigError(
-                f"datasets.{name}.tools: {reference!r} is neither module:function nor, without mcp_domain, a server; "
-                f"set mcp_domain to use the servers of a domain"
-            )
-    names = [reference.partition(":")[2] for reference in dataset.tools]
-    if len(set(names)) < len(names):
-        raise ConfigError(f"datasets.{name}.tools: two functions have the same name; rename one: {', '.join(names)}")
-    functions = {tool: import_function(reference) for tool, reference in zip(names, dataset.tools, strict=True)}
-    toolset = Toolset(tuple(spec_of(function, tool) for tool, function in functions.items()))
-    if not functions:
-        return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))
-    return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
-
-
-def task_paths(name: str, dataset: Dataset) -> list[Path]:
-    """Where a dataset's tasks are."""
-    if dataset.path:
-        return dataset.path
-    if dataset.mcp_domain is None:
-        raise ConfigError(f"datasets.{name}.path: missing; expected a JSONL file of tasks")
-    base = dataset.base_path or _shipped(dataset.mcp_domain)
-    servers = split_fused(dataset.mcp_domain, known_servers(base)) or []
-    return [find_queries(base, servers) or base / "queries" / f"{dataset.mcp_domain}.jsonl"]
-
-
-def _shipped(domain: str) -> Path:
-    """The folder of the shipped examples that has a domain, single or fused."""
-    servers = split_fused(domain, known_servers(SHIPPED / "single_domain")) or []
-    return SHIPPED / ("cross_domain" if len(servers) > 1 else "single_domain")
 
 
 def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:
@@ -307,7 +283,22 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
     )
 
 
-def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
+def _user_maker(config: UserConfig, registry: Registry, suite: Suite | None) -> tuple[MakeUser, str]:
+    make, name = _bare_user_maker(config, registry, suite.user_guidelines if suite is not None else None)
+
+    def make_user(task: Task, seed: int, world: World) -> User:
+        user = make(task, seed)
+        if suite is not None:
+            user.world = suite.user_world(task, world)
+        return user
+
+    return make_user, name
+
+
+def _bare_user_maker(
+    config: UserConfig, registry: Registry, guidelines: str | None
+) -> tuple[Callable[[Task, int], User], str]:
+    """A maker of users that have no tools of their own yet, and what to call them."""
     if config.kind == "builtin":
         return BuiltinUser, "builtin/user"
     if config.kind == "person":
@@ -316,20 +307,20 @@ def _user_maker(config: UserConfig, registry: Registry) -> tuple[MakeUser, str]:
         lines = config.messages
 
         def make_scripted(task: Task, seed: int) -> User:
-            opening = sum(1 for message in task.messages if message.role == "user")
-            return ScriptedUser(lines or task.user_turns, opening)
+            return ScriptedUser(lines or task.user_turns, task.opening_users)
 
         return make_scripted, "scripted"
     model = registry.model(config.model, api_base=config.api_base, api_key=_secret(config.api_key))
     entry = registry.resolve(config.model).entry
     sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
-    guidelines = config.custom_guidelines
+    guidelines = config.custom_guidelines or guidelines
     return lambda task, seed: ModelUser(model, sampling, task, seed, guidelines), config.model
 
 
-def _system_prompt(name: str, dataset: Dataset, domain: Domain | None) -> str | None:
+def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | None:
     path = dataset.agent.system_prompt_file
-    text = domain.policy if domain is not None else None
+    source = tools.suite or tools.domain
+    text = source.policy if source is not None else None
     if path is not None:
         try:
             text = path.read_text(encoding="utf-8")

@@ -10,7 +10,6 @@ import contextlib
 import os
 import platform
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -29,6 +28,7 @@ from rollout.engine.journal import Journal, open_journal
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
+from rollout.engine.reader import open_reader
 from rollout.engine.store import lock_run
 from rollout.engine.summary import Summary, summarize
 from rollout.errors import ConfigError, JournalError
@@ -36,7 +36,7 @@ from rollout.models.registry import Registry
 from rollout.secrets import redact
 from rollout.worlds.tools.workers import WorkerPool
 
-PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "xllamacpp")
+PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp")
 
 
 class Opened(msgspec.Struct):
@@ -81,8 +81,12 @@ async def open_run(
             log_dir=run_dir / "logs",
         ) as registry,
         worker_pool(config) as pool,
+        contextlib.AsyncExitStack() as held,
     ):
-        plans = [make_plan(name, config.datasets[name], config, registry, pool) for name in names]
+        plans = []
+        for name in names:
+            plans.append(make_plan(name, config.datasets[name], config, registry, pool))
+            held.push_async_callback(plans[-1].close_tools)
         if pool is not None and (problems := await pool.problems()):
             raise ConfigError("\n".join(problem for _, problem in problems))
         files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
@@ -157,14 +161,9 @@ def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]
 
 
 def _datasets_in(run_dir: Path) -> list[str]:
-    try:
-        connection = sqlite3.connect(f"{(run_dir / 'journal.db').resolve().as_uri()}?mode=ro", uri=True)
-        try:
-            return [row[0] for row in connection.execute("SELECT DISTINCT dataset FROM trees")]
-        finally:
-            connection.close()
-    except sqlite3.Error:
-        return []
+    with contextlib.suppress(JournalError), open_reader(run_dir) as reader:
+        return reader.datasets()
+    return []
 
 
 def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summary:
@@ -175,7 +174,7 @@ def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summ
     names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
     planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
     write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
-    summary = summarize(journal.counts(), planned)
+    summary = summarize(journal.counts(), planned, {name: journal.groups(name) for name in planned})
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary), indent=2))
     return summary
 
@@ -193,7 +192,9 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
         if before != now:
             old, new = msgspec.json.decode(before), msgspec.json.decode(now)
             changed = [
-                f"{name} was {old.get(name)!r}, is {new.get(name)!r}" for name in new if old.get(name) != new[name]
+                f"{name} was {old.get(name)!r}, is {new.get(name)!r}"
+                for name in {**old, **new}
+                if old.get(name) != new.get(name)
             ]
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "

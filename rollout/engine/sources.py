@@ -9,15 +9,15 @@ usual places of run directories.
 from __future__ import annotations
 
 import contextlib
-import os
-import sqlite3
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from rollout.engine.blobs import name_of
+from rollout.engine.reader import open_reader
 from rollout.errors import ConfigError
+from rollout.messages import JSON
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_file
 from rollout.worlds.tools.offering import Offering
@@ -78,29 +78,18 @@ def _run_sources(run_dir: Path, with_failed: bool) -> list[Source]:
 
 def _outputs(run_dir: Path) -> Iterator[Path]:
     """The output files that the journal knows; where they were moved together with the run, beside it."""
-    rows = _read_meta(run_dir / "journal.db")
-    if not rows:
+    with open_reader(run_dir) as reader:
+        outputs = reader.outputs()
+    if not outputs:
         raise ConfigError(f"{run_dir}: this run has no output yet")
-    for key, value in rows:
-        known = Path(value)
+    for name, known in outputs.items():
         file = next((file for file in (known, run_dir.resolve().parent / known.name) if file.is_file()), None)
         if file is None:
             raise ConfigError(
-                f"{run_dir}: {known}, the output of {key.removeprefix('output:')!r}, is not there; name the file "
+                f"{run_dir}: {known}, the output of {name!r}, is not there; name the file "
                 "itself, or let `rollout run … --resume` write it again"
             )
         yield file
-
-
-def _read_meta(path: Path) -> list[tuple[str, str]]:
-    """The outputs in a journal, also of a run that is going on."""
-    # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.
-    mode = "mode=ro" if os.access(path.parent, os.W_OK) else "immutable=1"
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as connection:
-            return connection.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid").fetchall()
-    except sqlite3.Error as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
 
 
 class Prompts:
@@ -113,11 +102,20 @@ class Prompts:
         self._found: dict[tuple[Path, str | None], Prompt | NoPrompt] = {}
 
     def of(self, line: SavedLine, source: Source) -> Prompt:
-        """The prompt of a trajectory that has no label yet. Raises NoPrompt. Looked for once for each file."""
-        key = (source.path, line.prompt_name)
+        """The prompt of a trajectory that has no label yet. Raises NoPrompt."""
+        return self._named(line.prompt_name, source)
+
+    def offers(self, line: SavedLine, source: Source) -> dict[int, list[JSON]]:
+        """The tools by turn of a trajectory in which they changed. Raises NoPrompt."""
+        changed = line.metadata.get("prompts") or ()
+        return {entry["turn"]: self._named(entry["prompt"], source).tools for entry in changed}
+
+    def _named(self, name: str | None, source: Source) -> Prompt:
+        """A prompt by its name, looked for once for each file."""
+        key = (source.path, name)
         if key not in self._found:
             try:
-                self._found[key] = self._look_for(line.prompt_name, source)
+                self._found[key] = self._look_for(name, source)
             except NoPrompt as error:
                 self._found[key] = error
         found = self._found[key]

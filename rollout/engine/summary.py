@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
+
+from rollout.trajectories.passk import PassK, pass_table
 
 
 class DatasetSummary(msgspec.Struct):
@@ -20,9 +22,18 @@ class DatasetSummary(msgspec.Struct):
     statuses: dict[str, int] = msgspec.field(default_factory=dict)
     stop_reasons: dict[str, int] = msgspec.field(default_factory=dict)
     succeeded: int = 0
-    scored: int = 0
     success_rate: float | None = None
     """succeeded / finished; failures of infrastructure do not count"""
+    scored: int = 0
+    """finished, and something was checked"""
+    solved: int = 0
+    """scored, and succeeded"""
+    solved_rate: float | None = None
+    """solved / scored"""
+    unscored: int = 0
+    """finished, and nothing was checked, or it could not be: neither solved nor unsolved"""
+    pass_k: list[PassK] = msgspec.field(default_factory=list)
+    """pass@k and pass^k, where tasks were attempted more than once"""
     cost: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -37,13 +48,17 @@ class DatasetSummary(msgspec.Struct):
             if isinstance(mine, dict):
                 for key, number in theirs.items():
                     mine[key] = mine.get(key, 0) + number
-            elif name != "success_rate":
+            elif name not in ("success_rate", "solved_rate", "pass_k"):
                 setattr(self, name, mine + theirs)
 
-    def close(self) -> None:
-        """Work out what follows from the sums."""
+    def close(self, groups: Iterable[tuple[int, int]]) -> None:
+        """Work out what follows from the sums, and from each task's scored and solved attempts."""
         self.unfinished = self.planned - self.finished - self.failed
         self.success_rate = self.succeeded / self.finished if self.finished else None
+        self.unscored = self.finished - self.scored
+        self.solved_rate = self.solved / self.scored if self.scored else None
+        table = pass_table(groups)
+        self.pass_k = table if len(table) > 1 else []
 
 
 class Summary(msgspec.Struct):
@@ -53,10 +68,15 @@ class Summary(msgspec.Struct):
     datasets: dict[str, DatasetSummary]
 
 
-def summarize(rows: Sequence[tuple[Any, ...]], planned: Mapping[str, int]) -> Summary:
-    """Sum up the journal's counts (`Journal.counts`) for the datasets that were planned."""
+def summarize(
+    rows: Sequence[tuple[Any, ...]], planned: Mapping[str, int], groups: Mapping[str, Sequence[tuple[int, int]]]
+) -> Summary:
+    """Sum up the journal's counts (`Journal.counts`, `Journal.groups`) for the datasets that were planned."""
     datasets = {name: DatasetSummary(planned=number) for name, number in planned.items()}
-    for dataset, status, reason, number, succeeded, scored, cost, prompt, completion, generations, calls, turns in rows:
+    for row in rows:
+        dataset, status, reason, number, succeeded, scored, cost, prompt, completion, generations, calls, turns = row[
+            :12
+        ]
         if dataset not in datasets:
             continue
         found = datasets[dataset]
@@ -68,6 +88,7 @@ def summarize(rows: Sequence[tuple[Any, ...]], planned: Mapping[str, int]) -> Su
             found.finished += number
             found.succeeded += succeeded
             found.scored += scored
+            found.solved += row[12]
         found.cost += cost
         found.prompt_tokens += prompt
         found.completion_tokens += completion
@@ -77,6 +98,7 @@ def summarize(rows: Sequence[tuple[Any, ...]], planned: Mapping[str, int]) -> Su
     total = DatasetSummary()
     for found in datasets.values():
         total.add(found)
-        found.close()
-    total.close()
+    for name, found in datasets.items():
+        found.close(groups.get(name, ()))
+    total.close([group for name in datasets for group in groups.get(name, ())])
     return Summary(total, datasets)

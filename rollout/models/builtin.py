@@ -106,12 +106,13 @@ class _Played(msgspec.Struct):
 
 def _played(task: Task, messages: Sequence[Message]) -> _Played:
     actions = task.actions or ()
-    opening = sum(1 for message in task.messages if message.role == "user")
-    turn = sum(1 for message in messages if message.role == "user") - max(opening, 1)
+    turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
-    for message in messages:
+    has_system = bool(messages) and messages[0].role == "system" and list(messages[:1]) != list(task.messages[:1])
+    # What was called in the opening was done before, and is not done again by it.
+    for message in messages[len(task.messages) + has_system :]:
         for call in message.tool_calls:
             last = call
             for index, action in enumerate(actions):

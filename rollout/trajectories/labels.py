@@ -69,6 +69,8 @@ class Example(msgspec.Struct, frozen=True):
     """The system prompt first, where there is one."""
     tools: list[JSON]
     metadata: JSON
+    offers: dict[int, list[JSON]] = {}
+    """Where the tools changed: those of each turn from which on they were others. The first user message is turn 0."""
     context: int | None = None
     """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
 
@@ -77,7 +79,7 @@ class Example(msgspec.Struct, frozen=True):
         return any(message.reasoning is not None for message in self.messages)
 
 
-def make_example(line: SavedLine, prompt: Prompt | None) -> Example:
+def make_example(line: SavedLine, prompt: Prompt | None, offers: dict[int, list[JSON]] | None = None) -> Example:
     """A trajectory with its prompt; None for a line that is labelled. Raises BadLine."""
     messages = line.read_messages()
     if prompt is None:
@@ -86,7 +88,7 @@ def make_example(line: SavedLine, prompt: Prompt | None) -> Example:
         tools = prompt.tools
         if prompt.system is not None:
             messages = (Message(role="system", content=prompt.system), *messages)
-    return Example(line.id, line.task_id, line.success, messages, tools, line.metadata)
+    return Example(line.id, line.task_id, line.success, messages, tools, line.metadata, offers or {})
 
 
 def _read_tools(raw: msgspec.Raw) -> list[JSON]:

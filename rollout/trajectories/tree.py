@@ -18,7 +18,7 @@ import msgspec
 from rollout.messages import Message
 from rollout.trajectories.generation import Generation
 
-NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge"]
+NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool"]
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
 End = UserEnd | Literal["max_turns", "judged_complete"]
 
@@ -39,8 +39,16 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Remarks made at the time, such as faults of the simulated user."""
 
     @property
+    def is_private(self) -> bool:
+        """Whether only the user knows of it: a call of its own tools, or the answer to one."""
+        return self.kind == "user_call" or self.kind == "user_tool"
+
+    @property
     def said(self) -> Message | None:
-        """The message that this node adds to the conversation. A model user's raw words stay in its generation."""
+        """The message that this node adds to the conversation. A model user's raw words stay in its generation, and
+        what a user does with its own tools stays between it and them."""
+        if self.is_private:
+            return None
         if self.kind == "generation" and self.generation is not None:
             return self.generation.message
         return self.message

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,23 +16,22 @@ from jsonschema_rs import ValidationError, validator_for
 
 from rollout.messages import ToolCall, ToolResult, Toolset
 from rollout.worlds.results import failed_result
-from rollout.worlds.world import Invocation
+from rollout.worlds.world import Invocation, World
 
 log = logging.getLogger(__name__)
 MAX_PROBLEMS = 3
 
 
 class CallReader:
-    """Reads the calls of one toolset."""
+    """Reads the calls of one toolset. A tool's schema is compiled when the tool is first called."""
 
     def __init__(self, toolset: Toolset) -> None:
+        self._specs = toolset.by_name
         self._validators: dict[str, Any] = {}
-        for spec in toolset.specs:
-            self._validators[spec.name] = _compile(spec.name, spec.parameters)
 
     def read(self, call: ToolCall) -> Invocation | ToolResult:
         """The call, checked; or the error observation that answers it."""
-        if call.name not in self._validators:
+        if call.name not in self._specs:
             return failed_result(call.id, "unknown_tool", self._unknown(call.name))
         try:
             arguments = msgspec.json.decode(call.arguments or "{}")
@@ -45,6 +45,8 @@ class CallReader:
         if not isinstance(arguments, dict):
             text = f"{call.name}: the arguments must be a JSON object, got {_short(call.arguments)}"
             return failed_result(call.id, "bad_arguments", text)
+        if call.name not in self._validators:
+            self._validators[call.name] = _compile(call.name, self._specs[call.name].parameters)
         validator = self._validators[call.name]
         if validator is not None and not validator.is_valid(arguments):
             problems = [
@@ -55,11 +57,19 @@ class CallReader:
         return Invocation(call.id, call.name, arguments)
 
     def _unknown(self, name: str) -> str:
-        if not self._validators:
+        if not self._specs:
             return f"There is no tool {name!r}: no tools are offered."
-        near = difflib.get_close_matches(name, self._validators, n=1)
+        near = difflib.get_close_matches(name, self._specs, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return f"There is no tool {name!r}.{hint} Tools: {', '.join(self._validators)}."
+        return f"There is no tool {name!r}.{hint} Tools: {', '.join(self._specs)}."
+
+
+async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: World) -> list[ToolResult]:
+    """One result for each call, in the order asked. What cannot be called is answered without the world."""
+    read = [reader.read(call) for call in calls]
+    wanted = [entry for entry in read if isinstance(entry, Invocation)]
+    answers = iter(await world.call(wanted)) if wanted else iter(())
+    return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
 
 
 def _compile(name: str, schema: dict[str, Any]) -> Any:

@@ -26,8 +26,22 @@ def to_result(call_id: str, value: Any) -> ToolResult:
         text = _encoder.encode(value).decode()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
         text = _by_the_standard_library(value)
-    refused = isinstance(value, dict) and (bool(value.get("error")) or value.get("success") is False)
+    refused = _refuses(value)
     return ToolResult(call_id, text, is_error=refused, error_kind="tool" if refused else None)
+
+
+def _refuses(value: Any) -> bool:
+    return isinstance(value, dict) and (bool(value.get("error")) or value.get("success") is False)
+
+
+def is_refusal(content: str) -> bool:
+    """Whether a saved observation is an error, as far as its text shows it."""
+    if '"error"' not in content and '"success"' not in content:
+        return False
+    try:
+        return _refuses(msgspec.json.decode(content))
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return False
 
 
 def _by_the_standard_library(value: Any) -> str:

@@ -23,6 +23,7 @@ class Opening(msgspec.Struct, frozen=True):
     """How a world begins."""
 
     tools: Toolset
+    """What may be called. An agent is offered all of it, or what a suite offers of it in a turn."""
     observation: Message | None = None
     """What the agent sees before it acts (a start page); None where the task's first message is all there is."""
     images: tuple[Image, ...] = ()

@@ -124,8 +124,10 @@ async def test_model_user_may_speak_first() -> None:
     pool = HttpPool()
     async with StubServer({"rules": [{"reply": {"content": "I have a problem."}}]}, keep_requests=True) as stub:
         model = OpenAIModel("user", pool=pool, api_base=stub.url, api_model="user")
-        reply = await ModelUser(model, Sampling(), TASK, seed=1).reply([])
+        user = ModelUser(model, Sampling(), TASK, seed=1, guidelines="Just be rude.")
+        reply = await user.reply([])
         assert stub.requests[0]["messages"][-1]["role"] == "user"
+        assert stub.requests[0]["messages"][0]["content"].startswith("Just be rude.")
     await pool.close()
     assert reply.text == "I have a problem."
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from rollout.errors import ConfigError
 from rollout.tasks.jsonl import TaskFile, parse_task
+from rollout.tasks.source import refuse_clashes
 from rollout.tasks.task import resolve_arguments
 
 GOOD = {"id": "a", "messages": [{"role": "user", "content": "hi"}]}
@@ -69,9 +70,9 @@ def test_several_files_are_one_list_with_each_id_once() -> None:
 
 def test_further_attempts_may_not_take_another_tasks_id() -> None:
     found = task_file(json.dumps(GOOD), json.dumps({**GOOD, "id": "a~1"}))
-    found.refuse_clashes(samples=1)
+    refuse_clashes(found, samples=1)
     with pytest.raises(ConfigError, match="would have the id of another task, 'a~1'"):
-        found.refuse_clashes(samples=2)
+        refuse_clashes(found, samples=2)
 
 
 def test_missing_file_is_named() -> None:
@@ -91,6 +92,13 @@ def test_seed_record_is_read_with_all_its_fields() -> None:
     assert task.actions is not None
     assert (task.actions[0].name, task.actions[0].turn) == ("t", 2)
     assert parse_task(GOOD).actions is None, "no reference is not an empty reference"
+
+
+@pytest.mark.parametrize("key", ["user_turns", "replies", "communicate"])
+@pytest.mark.parametrize("odd", ["Atlas", [1], {"a": "b"}])
+def test_texts_that_are_no_list_of_texts_are_no_task(key: str, odd: object) -> None:
+    with pytest.raises(TypeError, match=f"task_info.{key}: expected a list of texts"):
+        parse_task({**GOOD, "task_info": {key: odd}})
 
 
 def test_arguments_are_filled_from_earlier_results() -> None:

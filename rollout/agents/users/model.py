@@ -1,7 +1,8 @@
 """The simulated user that a model plays, from a brief of its own and with a view of its own.
 
 Its model is told who it is (guidelines and scenario) and sees the conversation from the other side: the assistant's
-words come as `user`, its own as `assistant`. Tool calls, tool results and reasoning are never in its view.
+words come as `user`, its own as `assistant`. The agent's tool calls, their results and reasoning are never in its view;
+where the user has tools of its own, its own calls and their results are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from rollout import seeds
 from rollout.agents.users.user import UserReply, read_reply, strip_markers
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.errors import DeadlineError, ModelError, UserError
-from rollout.messages import NO_TOOLS, Message
+from rollout.messages import NO_TOOLS, Message, Role, Toolset
 from rollout.models.model import Model, Request, Sampling
 from rollout.tasks.task import Task
 from rollout.worlds.world import World
@@ -42,6 +43,7 @@ class ModelUser:
     """A user played by a model."""
 
     world: World | None = None
+    tools: Toolset = NO_TOOLS
 
     def __init__(self, model: Model, sampling: Sampling, task: Task, seed: int, guidelines: str | None = None) -> None:
         self._model = model
@@ -50,20 +52,20 @@ class ModelUser:
         self._seed = seed
         self._read = 0
         self._view = ContextView(user_prompt(task, guidelines), ReasoningRule.DROP)
+        self._has_begun = False
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
+        if not self._has_begun:
+            self._has_begun = True
+            if not dialogue or not self._task.messages:
+                # The user opens the conversation, and its model answers something all the same.
+                self._view.add(Message(role="user", content=_FIRST))
         for message in dialogue[self._read :]:
-            role = "assistant" if message.role == "user" else "user"
-            self._view.add(Message(role=role, content=message.content))  # type: ignore[arg-type]
+            self._view.add(_from_the_other_side(message))
         self._read = len(dialogue)
-        messages, wire = self._view.messages, self._view.wire
-        if not dialogue:
-            first = ContextView(user_prompt(self._task, None), ReasoningRule.DROP)
-            first.add(Message(role="user", content=_FIRST))
-            messages, wire = first.messages, first.wire
         for attempt in range(SILENT_TRIES):
             seed = seeds.derive(self._seed, "user", len(dialogue), attempt)
-            request = Request(messages, wire, NO_TOOLS, self._sampling, seed, self._task)
+            request = Request(self._view.messages, self._view.wire, self.tools, self._sampling, seed, self._task)
             try:
                 generation = await self._model.generate(request)
             except (ModelError, DeadlineError) as error:
@@ -71,10 +73,19 @@ class ModelUser:
                 for note in getattr(error, "__notes__", ()):
                     failed.add_note(note)
                 raise failed from error
+            if generation.message.tool_calls and len(self.tools):
+                return UserReply(None, generation=generation, calls=generation.message.tool_calls)
             text, end = read_reply(generation.message.content or "")
             if text is not None or end is not None:
                 return UserReply(text, end, generation)
         return UserReply(None, end="silent", generation=generation)
+
+
+def _from_the_other_side(message: Message) -> Message:
+    if message.role == "tool":
+        return message
+    role: Role = "assistant" if message.role == "user" else "user"
+    return Message(role=role, content=message.content, tool_calls=message.tool_calls)
 
 
 def user_prompt(task: Task, guidelines: str | None) -> str:

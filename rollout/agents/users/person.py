@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from rollout.agents.users.user import UserReply, read_reply
 from rollout.errors import UserError
-from rollout.messages import Message
+from rollout.messages import NO_TOOLS, Message, Toolset
 from rollout.worlds.world import World
 
 
@@ -15,6 +15,7 @@ class PersonUser:
     """Shows the assistant's words and asks for an answer. An empty line or the end of the input ends it."""
 
     world: World | None = None
+    tools: Toolset = NO_TOOLS
 
     def __init__(self, ask: Callable[[str], str] = input, brief: str = "") -> None:
         self._ask = ask

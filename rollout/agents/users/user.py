@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.messages import Message, ToolCall, Toolset
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.tree import UserEnd
 from rollout.worlds.world import World
@@ -27,13 +27,15 @@ _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
 class UserReply(msgspec.Struct, frozen=True):
-    """What the user said, and whether it ended the conversation."""
+    """What the user said, and whether it ended the conversation; or the calls of its own tools it makes first."""
 
     text: str | None
-    """None where there is nothing to say; then `end` is set."""
+    """None where there is nothing to say; then `end` or `calls` is set."""
     end: UserEnd | None = None
     generation: Generation | None = None
     """How a model user came to say it: tokens, cost, latency."""
+    calls: tuple[ToolCall, ...] = ()
+    """Where set, nothing is said yet: the episode makes the calls in the user's world and asks again."""
 
 
 class User(Protocol):
@@ -43,15 +45,24 @@ class User(Protocol):
     no reasoning, and it only ever grows at its end. A user keeps nothing that is not in it (it may keep what it has
     already read), so that a resumed episode finds the same user again. What goes wrong on its side is a `UserError`.
 
-    A user may have tools and a state of its own that the agent never sees: `world` is that world, opened and closed by
-    the episode together with the agent's. None of the shipped kinds uses one yet.
+    A user may have tools of its own (`world`, `tools`), of which the agent sees nothing but what they do to a state
+    that both share. It asks for calls in its reply; they and their answers come back in the dialogue, as messages of
+    the roles `user` (with `tool_calls`) and `tool`.
     """
 
     world: World | None
+    """Opened and closed by the episode together with the agent's."""
+    tools: Toolset
+    """What `world` offers; set by the episode when it has opened it."""
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
         """Say the next thing. An empty dialogue asks for the first message."""
         ...
+
+
+def is_spoken(message: Message) -> bool:
+    """Whether both sides heard it, or it is something that a user did with its own tools."""
+    return message.role != "tool" and not message.tool_calls
 
 
 def read_reply(text: str) -> tuple[str | None, UserEnd | None]:

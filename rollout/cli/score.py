@@ -1,0 +1,159 @@
+"""`rollout score`: score a finished run again, without rolling out."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from rollout.errors import ConfigError, RolloutError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from rollout.config.schema import Config
+    from rollout.engine.rescore import ScoreTable
+
+SHOWN_REASONS = 5
+REASON_LENGTH = 140
+
+
+def score(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
+    ] = None,
+    write: Annotated[bool, typer.Option("--write", help="Write the scores to RUN/scores.jsonl.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write them to this file instead; its folder is made.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Instead of the run's saved config: other scoring, or keys.")
+    ] = None,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """Score a finished run again: its calls are replayed on fresh worlds, nothing is asked of its models.
+
+    What came out of a run:
+
+        rollout score runs/default
+
+    With the marks kept beside the trajectories, a JSON line for each:
+
+        rollout score runs/default --write
+
+    By other rules, or by another judge, as a changed config has them:
+
+        rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
+    """
+    from rollout.cli.terminal import make_console, show_error
+
+    console = make_console(no_colors)
+    if not (run / "journal.db").is_file() and (run / "run" / "journal.db").is_file():
+        run = run / "run"  # the output folder of a batch
+    target = output or (run / "scores.jsonl" if write else None)
+    try:
+        asyncio.run(_score(console, run, dataset, target, config))
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)
+
+
+async def _score(
+    console: Console, run: Path, names: list[str] | None, target: Path | None, config_path: Path | None
+) -> None:
+    from rollout.cli.terminal import set_up_logging
+    from rollout.engine.reader import open_reader
+    from rollout.engine.rescore import ScoreTable, changed_tasks, kept_lines, open_scoring, rescore, saved_config
+
+    config = _read_config(config_path) if config_path is not None else saved_config(run)
+    set_up_logging(config.log_level, None, console)
+    with open_reader(run) as reader:
+        held = reader.datasets()
+        unknown = [name for name in names or () if name not in held]
+        if unknown:
+            raise ConfigError(f"{run}: has no dataset {', '.join(unknown)}; there are: {', '.join(held)}")
+        chosen = names or held
+        unnamed = [name for name in chosen if name not in config.datasets]
+        if unnamed:
+            raise ConfigError(f"{config_path or run / 'run.json'}: has no dataset {', '.join(unnamed)}")
+        tables = {name: ScoreTable() for name in chosen}
+        lines = list(kept_lines(target, chosen)) if target is not None else []
+        async with open_scoring(config, chosen) as scorings:
+            for name in changed_tasks(run, scorings):
+                text = f"warning {name}: its tasks have changed since the run; they are scored as they are now"
+                console.print(text, highlight=False, markup=False, soft_wrap=True)
+            for scoring in scorings:
+                async for one in rescore(reader, scoring):
+                    tables[scoring.name].add(one)
+                    if target is not None:
+                        lines.append(one.line())
+    _show(console, tables)
+    if target is not None:
+        _write(target, lines)
+        console.print(f"scores: {target}", highlight=False, markup=False, soft_wrap=True)
+
+
+def _read_config(path: Path) -> Config:
+    from rollout.config.load import load_config
+    from rollout.engine.discover import with_discovered
+
+    return with_discovered(load_config(path))
+
+
+def _write(target: Path, lines: list[bytes]) -> None:
+    from rollout.engine.blobs import write_atomic
+
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, b"".join(lines))
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written: {error.strerror or error}") from error
+
+
+def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
+    from rollout.cli.terminal import show_pass_k, side_by_side
+
+    if not tables:
+        return
+    console.print(side_by_side(console, "scored again", {name: _cells(table) for name, table in tables.items()}))
+    console.print(_scorers(tables))
+    show_pass_k(console, {name: table.pass_k() for name, table in tables.items()})
+    for name, table in tables.items():
+        if table.cost:
+            console.print(f"{name}: the judge cost ${table.cost:.4f}", highlight=False)
+        for reason, number in table.unscored.most_common(SHOWN_REASONS):
+            short = reason if len(reason) <= REASON_LENGTH else reason[: REASON_LENGTH - 1] + "…"
+            console.print(f"{name}: unscored {number}: {short}", highlight=False, markup=False, soft_wrap=True)
+        rest = len(table.unscored) - SHOWN_REASONS
+        if rest > 0:
+            console.print(f"{name}: and {rest} other reasons", highlight=False)
+
+
+def _cells(table: ScoreTable) -> dict[str, str]:
+    return {
+        "scored": str(table.scored),
+        "solved": f"{table.solved} ({table.solved / table.scored:.1%})" if table.scored else "–",
+        "unscored": str(table.trajectories - table.scored),
+        "otherwise than recorded": str(table.changed),
+    }
+
+
+def _scorers(tables: dict[str, ScoreTable]) -> Table:
+    """What each scorer found, on the average."""
+    from rich.table import Table
+
+    shown = Table(title="scorers", title_justify="left", title_style="bold")
+    for column in ("dataset", "scorer", "checked", "mean", "partial", "decides"):
+        shown.add_column(column, overflow="fold")
+    for name, table in tables.items():
+        for scorer, sums in table.scorers.items():
+            mean = f"{sums.value / sums.checked:.3f}" if sums.checked else "–"
+            partial = f"{sums.partial / sums.partials:.3f}" if sums.partials else "–"
+            share = f"{sums.checked} of {sums.checked + sums.unchecked}" if sums.unchecked else str(sums.checked)
+            shown.add_row(name, scorer, share, mean, partial, "yes" if sums.decided else "no")
+    return shown

@@ -1,0 +1,289 @@
+"""Scoring a finished run again, without rolling out: from the journal's record, on fresh worlds.
+
+The recorded calls are made again on a world of the same seed, each answer compared with the record, and the panel
+judges what comes out. A trajectory whose replay differs is unscored and says so. Nothing of the run is changed: the
+scores are marks beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.config.schema import Config, Dataset
+from rollout.engine.plan import world_seed
+from rollout.engine.reader import JournalReader, Recorded
+from rollout.engine.run import worker_pool
+from rollout.engine.scorers import make_panel
+from rollout.engine.tools import load_tools, open_tasks, with_offered_names
+from rollout.errors import ConfigError, ReplayMismatch, WorldError
+from rollout.models.registry import Registry
+from rollout.scoring.panel import Verdict
+from rollout.scoring.replay import replay_all
+from rollout.scoring.scorer import Trajectory, UserCall
+from rollout.secrets import MASK
+from rollout.tasks.task import Task
+from rollout.trajectories.passk import PassK, pass_table
+from rollout.trajectories.stop import Status, StopReason
+from rollout.worlds.tools.empty import EmptyWorld
+from rollout.worlds.tools.workers import WorkerPool
+from rollout.worlds.world import World
+
+AT_ONCE = 32
+_HIDDEN = "**********"
+
+
+class Rescored(msgspec.Struct, frozen=True):
+    """One trajectory, scored again."""
+
+    dataset: str
+    recorded: Recorded
+    verdict: Verdict
+    success: bool
+    replayed: bool
+    """Whether the world was brought back by its calls; no need where it has no tables."""
+
+    def line(self) -> bytes:
+        """The mark, as one JSON line."""
+        head, verdict = self.recorded.head, self.verdict
+        return (
+            msgspec.json.encode(
+                {
+                    "id": head.id,
+                    "task_id": head.task_id,
+                    "dataset": self.dataset,
+                    "status": head.status,
+                    "success": self.success,
+                    "scored": verdict.scored,
+                    "unscored": verdict.unscored,
+                    "scores": [score.record() for score in verdict.scores],
+                    "replayed": self.replayed,
+                    "recorded": {"success": head.success, "scored": bool(head.metadata.get("scored"))},
+                    "cost": round(sum(generation.cost for generation in verdict.asked), 9),
+                }
+            )
+            + b"\n"
+        )
+
+
+class ScorerSums(msgspec.Struct):
+    """What one scorer said of a dataset."""
+
+    checked: int = 0
+    unchecked: int = 0
+    value: float = 0.0
+    partial: float = 0.0
+    partials: int = 0
+    decided: int = 0
+
+
+class ScoreTable(msgspec.Struct):
+    """The sums of one dataset."""
+
+    trajectories: int = 0
+    scored: int = 0
+    solved: int = 0
+    changed: int = 0
+    """Those whose verdict is not the recorded one."""
+    unscored: Counter[str] = msgspec.field(default_factory=Counter)
+    """Why, and how often."""
+    scorers: dict[str, ScorerSums] = msgspec.field(default_factory=dict)
+    groups: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    cost: float = 0.0
+
+    def add(self, one: Rescored) -> None:
+        """Take a trajectory in."""
+        head, verdict = one.recorded.head, one.verdict
+        self.trajectories += 1
+        self.scored += verdict.scored
+        self.solved += verdict.scored and one.success
+        self.changed += (bool(head.metadata.get("scored")), head.success) != (verdict.scored, one.success)
+        self.cost += sum(generation.cost for generation in verdict.asked)
+        if verdict.unscored is not None:
+            self.unscored[verdict.unscored] += 1
+        attempts, solved = self.groups.get(head.task_id, (0, 0))
+        self.groups[head.task_id] = (attempts + verdict.scored, solved + (verdict.scored and one.success))
+        for score in verdict.scores:
+            sums = self.scorers.setdefault(score.name, ScorerSums())
+            sums.decided += score.decides
+            if score.value is None:
+                sums.unchecked += 1
+            else:
+                sums.checked += 1
+                sums.value += score.value
+            if score.partial is not None:
+                sums.partials += 1
+                sums.partial += score.partial
+
+    def pass_k(self) -> list[PassK]:
+        """pass@k and pass^k over the attempts at each task."""
+        return pass_table(self.groups.values())
+
+
+def saved_config(run_dir: Path) -> Config:
+    """The configuration that a run was made with. Keys are not in it: they come from the environment."""
+    path = run_dir / "run.json"
+    try:
+        document = msgspec.json.decode(path.read_bytes())["config"]
+        return Config.model_validate(_without_hidden(document))
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror or error}; is {run_dir} a run directory?"
+        ) from error
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
+
+
+def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str]:
+    """The datasets whose tasks are not those that the run was made with."""
+    try:
+        known = msgspec.json.decode((run_dir / "run.json").read_bytes())["datasets"]
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError):
+        return []
+    return [one.name for one in scorings if known.get(one.name, {}).get("fingerprint") != one.tasks.fingerprint]
+
+
+async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
+    """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
+    recorded = reader.recorded(scoring.name)
+    while some := list(itertools.islice(recorded, AT_ONCE)):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(scoring.score(one)) for one in some]
+        for task in tasks:
+            yield task.result()
+
+
+@contextlib.asynccontextmanager
+async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[list[DatasetScoring]]:
+    """Make everything ready to score these datasets; the servers' processes and the judges are let go on leaving."""
+    async with (
+        Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry,
+        worker_pool(config) as pool,
+    ):
+        scorings: list[DatasetScoring] = []
+        try:
+            for name in names:
+                scorings.append(DatasetScoring(name, config.datasets[name], config, registry, pool))
+            if pool is not None and (problems := await pool.problems()):
+                raise ConfigError("\n".join(problem for _, problem in problems))
+            yield scorings
+        finally:
+            for scoring in scorings:
+                await scoring.tools.close()
+
+
+class DatasetScoring:
+    """What scoring needs of a dataset: its tasks, its worlds and its panel; no agent and no user."""
+
+    def __init__(
+        self, name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None
+    ) -> None:
+        self.name = name
+        self._dataset = dataset
+        self.tools = load_tools(name, dataset, pool)
+        self._timeout = config.timeouts.tool
+        self._seed = config.seed if dataset.seed is None else dataset.seed
+        self.tasks = open_tasks(name, dataset, self.tools.suite)
+        self._places = {task_id: place for place, task_id in enumerate(self.tasks.ids)}
+        self.panel = make_panel(
+            name,
+            dataset,
+            config,
+            registry,
+            toolset=self.tools.toolset,
+            domain=self.tools.domain,
+            offered=self.tools.offered,
+            suite=self.tools.suite,
+            make_world=self.make_world,
+            seed_of=self.seed_of,
+        )
+
+    def make_world(self) -> World:
+        """A world as the dataset's episodes have them."""
+        return self.tools.make_world(self._timeout)
+
+    def seed_of(self, task: Task) -> int:
+        """The seed of the worlds of a task."""
+        return world_seed(self._seed, self.name, task.id)
+
+    def read_task(self, place: int) -> Task:
+        """The task at this place, its reference actions under the names that the agent is offered."""
+        return with_offered_names(self.tasks.read(place), self.tools.offered)
+
+    async def score(self, recorded: Recorded) -> Rescored:
+        """Score a trajectory that is on record."""
+        head = recorded.head
+        place = self._places.get(head.task_id)
+        if place is None:
+            verdict = Verdict(unscored=f"the task is no longer in {self.tasks}", is_checkable=True)
+            return Rescored(self.name, recorded, verdict, False, False)
+        verdict, replayed = await self._judge(self.read_task(place), as_trajectory(recorded))
+        success = verdict.is_success(Status(head.status), ended_properly=_ended_properly(recorded))
+        return Rescored(self.name, recorded, verdict, success, replayed)
+
+    async def _judge(self, task: Task, trajectory: Trajectory) -> tuple[Verdict, bool]:
+        if self._dataset.mode != "positive":
+            return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset)), False
+        world = self.make_world()
+        if not hasattr(world, "changes"):
+            return await self.panel.judge(task, trajectory, world), False
+        try:
+            suite = self.tools.suite
+            user_world = suite.user_world(task, world) if suite is not None else None
+            await replay_all(world, task, self.seed_of(task), trajectory, user_world)
+            return await self.panel.judge(task, trajectory, world), True
+        except (ReplayMismatch, WorldError) as error:
+            return Verdict(unscored=f"the replay failed: {error}", is_checkable=True), False
+        finally:
+            await world.close()
+
+
+def as_trajectory(recorded: Recorded) -> Trajectory:
+    """A trajectory on record, as scorers see it."""
+    head = recorded.head
+    return Trajectory(
+        head.id,
+        recorded.messages,
+        Status(head.status),
+        StopReason(head.stop_reason),
+        any(message.role == "tool" for message in recorded.messages),
+        recorded.failed,
+        int(head.metadata.get("seed") or 0),
+        msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
+    )
+
+
+def kept_lines(path: Path, datasets: Sequence[str]) -> Iterator[bytes]:
+    """The lines of an earlier scores file that are of other datasets than these."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                if msgspec.json.decode(line)["dataset"] not in datasets:
+                    yield line
+            except (msgspec.MsgspecError, KeyError, TypeError):
+                continue
+
+
+def _ended_properly(recorded: Recorded) -> bool:
+    spoken = [message for message in recorded.messages if message.role == "assistant"]
+    return bool(spoken and (spoken[-1].content or "").strip())
+
+
+def _without_hidden(value: Any) -> Any:
+    """A saved configuration without what was masked in it."""
+    if isinstance(value, dict):
+        return {
+            name: _without_hidden(inner)
+            for name, inner in value.items()
+            if not (isinstance(inner, str) and (inner == _HIDDEN or MASK in inner))
+        }
+    return [_without_hidden(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,91 @@
+"""The panel of a dataset: which scorers look at its trajectories, made from the configuration."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable
+
+from rollout.config.schema import Config, Dataset
+from rollout.errors import ConfigError
+from rollout.messages import Toolset
+from rollout.models.registry import Registry
+from rollout.plugins import find_plugin
+from rollout.scoring.abstention import AbstentionScorer
+from rollout.scoring.actions import ActionScorer
+from rollout.scoring.assertions import AssertionScorer
+from rollout.scoring.communicate import CommunicateScorer
+from rollout.scoring.milestones import MilestoneScorer, MinefieldScorer
+from rollout.scoring.panel import Panel
+from rollout.scoring.reference import References
+from rollout.scoring.rules import NO_RULES, RuleBook, load_rules
+from rollout.scoring.scorer import Scorer
+from rollout.scoring.state import StateScorer
+from rollout.suites.suite import Suite
+from rollout.tasks.task import Task
+from rollout.worlds.tools.domain import Domain
+from rollout.worlds.world import WorldFactory
+
+
+def make_panel(
+    name: str,
+    dataset: Dataset,
+    config: Config,
+    registry: Registry,
+    *,
+    toolset: Toolset,
+    domain: Domain | None,
+    offered: Callable[[str], str | None] | None,
+    suite: Suite | None = None,
+    make_world: WorldFactory,
+    seed_of: Callable[[Task], int],
+) -> Panel:
+    """The scorers of a dataset. Raises ConfigError with the key where something is wrong."""
+    settings = dataset.scoring
+    scorers: list[Scorer] = []
+    if dataset.mode != "positive":
+        scorers.append(AbstentionScorer())
+    else:
+        judge = None
+        judge_tokens = settings.judge_max_tokens
+        if settings.judge is not None:
+            judge = registry.model(settings.judge)
+            judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
+        if suite is not None:
+            scorers += suite.scorers(seed_of, config.timeouts.tool)
+        else:
+            references = References(make_world, seed_of)
+            rules = make_rules(domain, offered)
+            scorers += [
+                StateScorer(references, rules),
+                ActionScorer(toolset, references, rules),
+                CommunicateScorer(),
+                MilestoneScorer(make_world, seed_of, rules),
+                MinefieldScorer(make_world, seed_of, rules),
+            ]
+        scorers.append(AssertionScorer(judge, settings.judge_attempts, judge_tokens))
+    scorers += [load_scorer(reference) for reference in settings.custom]
+    panel = Panel(scorers, decide=settings.decide, timeout=config.timeouts.scoring)
+    for wanted in settings.decide or ():
+        if wanted not in panel.names:
+            near = difflib.get_close_matches(wanted, panel.names, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(panel.names)}"
+            raise ConfigError(f"datasets.{name}.scoring.decide: there is no scorer {wanted!r}; {hint}")
+    if settings.judge is None and "nl_assertions" in (settings.decide or ()):
+        raise ConfigError(f"datasets.{name}.scoring.judge: needed because nl_assertions are to decide")
+    return panel
+
+
+def make_rules(domain: Domain | None, offered: Callable[[str], str | None] | None) -> RuleBook:
+    """What may differ in a dataset's tasks. `offered`: a tool's offered name, by the one that reference actions use."""
+    return RuleBook(NO_RULES if domain is None else load_rules(domain.base_path, domain.servers), offered)
+
+
+def load_scorer(reference: str) -> Scorer:
+    """A scorer of somebody else's: a class whose instances keep the `Scorer` contract, or such an object."""
+    found = find_plugin("rollout.scorers", reference)
+    if found is None:
+        raise ConfigError(f"scoring.custom: there is no scorer {reference!r}; give module:Name or an installed plugin")
+    made: Scorer = found() if isinstance(found, type) else found
+    if not callable(getattr(made, "score", None)):
+        raise ConfigError(f"scoring.custom: {reference!r} has no method score(task, trajectory, world)")
+    return made

@@ -1,0 +1,132 @@
+"""Where a dataset's tasks and tools come from: a domain, MCP servers, functions, a suite.
+
+What is wrong with them is found here, before an episode starts, with the key and the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from rollout.config.schema import Dataset
+from rollout.errors import ConfigError
+from rollout.messages import NO_TOOLS, Toolset
+from rollout.suites.find import load_suite
+from rollout.suites.suite import Suite
+from rollout.tasks.discovery import find_queries, known_servers
+from rollout.tasks.jsonl import TaskFile
+from rollout.tasks.naming import split_fused
+from rollout.tasks.source import Tasks
+from rollout.tasks.task import Task
+from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
+from rollout.worlds.tools.empty import EmptyWorld
+from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
+from rollout.worlds.tools.mock import MockServers, MockWorld
+from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
+from rollout.worlds.world import World
+
+
+async def _nothing_to_close() -> None:
+    """For tools that hold nothing beyond a world."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DatasetTools:
+    """Where a dataset's tools come from."""
+
+    toolset: Toolset
+    domain: Domain | None
+    make_world: Callable[[float], World]
+    offered: Callable[[str], str | None] | None = None
+    """The offered name of a reference action's tool, where somebody knows it."""
+    close: Callable[[], Awaitable[None]] = _nothing_to_close
+    """Lets go of what all worlds share, at the end of the run."""
+    suite: Suite | None = None
+
+
+def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
+    """The tools that a dataset names: a suite's, a domain's (which runs in `pool`, or here without one), those of MCP
+    servers, functions, or none."""
+    if dataset.suite is not None:
+        suite = load_suite(name, dataset)
+        return DatasetTools(suite.toolset, None, suite.make_world, suite=suite)
+    if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
+        raise ConfigError(
+            f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
+            "`rollout serve-domain` makes an MCP server of a domain"
+        )
+    if dataset.mcp_domain is not None:
+        base = dataset.base_path or _shipped(dataset.mcp_domain)
+        domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
+        if pool is not None:
+            number = pool.add(domain)
+            make_world = functools.partial(WorkerWorld, pool, domain, number)
+            return DatasetTools(domain.toolset, domain, make_world, domain.offered)
+        servers = MockServers(domain)
+        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout), domain.offered)
+    if dataset.mcpServers:
+        return _load_mcp_servers(name, dataset)
+    for reference in dataset.tools:
+        if ":" not in reference:
+            raise ConfigError(
+                f"datasets.{name}.tools: {reference!r} is neither module:function nor, without mcp_domain, a server; "
+                f"set mcp_domain to use the servers of a domain"
+            )
+    names = [reference.partition(":")[2] for reference in dataset.tools]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"datasets.{name}.tools: two functions have the same name; rename one: {', '.join(names)}")
+    functions = {tool: import_function(reference) for tool, reference in zip(names, dataset.tools, strict=True)}
+    toolset = Toolset(tuple(spec_of(function, tool) for tool, function in functions.items()))
+    if not functions:
+        return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))
+    return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
+
+
+def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:
+    try:
+        from rollout.worlds.mcp.servers import load_servers
+        from rollout.worlds.mcp.world import McpWorld
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigError(f"datasets.{name}.mcpServers: needs the extra: pip install 'rollout[mcp]'") from error
+    servers = load_servers(name, dataset.mcpServers)
+    return DatasetTools(
+        servers.toolset, None, lambda timeout: McpWorld(servers, timeout), servers.offered, servers.close
+    )
+
+
+def open_tasks(name: str, dataset: Dataset, suite: Suite | None) -> Tasks:
+    """A dataset's tasks."""
+    return suite.tasks if suite is not None else TaskFile(*task_paths(name, dataset))
+
+
+def task_paths(name: str, dataset: Dataset) -> list[Path]:
+    """Where a dataset's tasks are."""
+    if dataset.path:
+        return dataset.path
+    if dataset.mcp_domain is None:
+        raise ConfigError(f"datasets.{name}.path: missing; expected a JSONL file of tasks")
+    base = dataset.base_path or _shipped(dataset.mcp_domain)
+    servers = split_fused(dataset.mcp_domain, known_servers(base)) or []
+    return [find_queries(base, servers) or base / "queries" / f"{dataset.mcp_domain}.jsonl"]
+
+
+def _shipped(domain: str) -> Path:
+    """The folder of the shipped examples that has a domain, single or fused."""
+    servers = split_fused(domain, known_servers(SHIPPED / "single_domain")) or []
+    return SHIPPED / ("cross_domain" if len(servers) > 1 else "single_domain")
+
+
+def with_offered_names(task: Task, offered: Callable[[str], str | None] | None) -> Task:
+    """A task with its reference actions under the names that the agent is offered."""
+    if task.actions is None or offered is None:
+        return task
+    actions = tuple(
+        msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
+    )
+    return msgspec.structs.replace(task, actions=actions)

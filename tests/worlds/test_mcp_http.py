@@ -1,0 +1,86 @@
+"""Streamable HTTP servers as worlds: sessions, and what it costs when the server misbehaves."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from rollout.worlds.mcp.servers import McpServers
+from rollout.worlds.mcp.slot import STATE_IS_LOST
+from tests.servers.mcp_config import ask, error_of, load, opened
+from tests.servers.raw_mcp_http import RawHttpServer
+
+
+async def load_http(url: str, **keys: object) -> McpServers:
+    """As `load`, in a thread: the server lives on this loop."""
+    return await asyncio.to_thread(load, raw={"url": url, **keys})
+
+
+async def test_each_episode_has_a_session_that_ends_with_it() -> None:
+    async with RawHttpServer() as server:
+        servers = await load_http(server.url)
+        assert server.ended == ["s1"], "the session that asked for the tools is over"
+        async with opened(servers) as first, opened(servers) as second:
+            assert [(await ask(first, "add")).content for _ in range(2)] == ["1", "2"]
+            assert (await ask(second, "add")).content == "1"
+        assert sorted(server.ended) == ["s1", "s2", "s3"]
+
+
+async def test_stateless_server_has_one_session_for_all_episodes() -> None:
+    async with RawHttpServer() as server:
+        servers = await load_http(server.url, stateless=True)
+        async with opened(servers) as first, opened(servers) as second:
+            assert [(await ask(world, "add")).content for world in (first, second, first)] == ["1", "2", "3"]
+        assert server.ended == ["s1"]
+        await servers.close()
+        assert server.ended == ["s1", "s2"]
+
+
+async def test_headers_are_sent_and_filled_in() -> None:
+    async with RawHttpServer() as server:
+        servers = await load_http(server.url, headers={"Authorization": "Bearer {task}-token", "X-Number": 7})
+        async with opened(servers, task="t9") as world:
+            sent = json.loads((await ask(world, "headers")).content)
+    assert sent["Authorization"] == "Bearer t9-token"
+    assert sent["X-Number"] == "7"
+
+
+@pytest.mark.parametrize(
+    ("tool", "kind", "told"),
+    [
+        ("hang", "timeout", "gave no answer within 0.5 s"),
+        ("reset", "crash", "broke off the session"),
+        ("forget", "crash", "broke off the session"),
+    ],
+)
+async def test_lost_session_costs_its_call_and_the_next_one_has_a_new_session(tool: str, kind: str, told: str) -> None:
+    async with RawHttpServer() as server, opened(await load_http(server.url), timeout=0.5) as world:
+        await ask(world, "add")
+        lost = await ask(world, tool)
+        assert lost.error_kind == kind
+        assert error_of(lost) == f"{tool}: raw {told}; {STATE_IS_LOST}"
+        assert (await ask(world, "add")).content == "1"
+
+
+@pytest.mark.parametrize("tool", ["endless", "endless_events", "broken"])
+async def test_flood_and_nonsense_over_http_cost_their_own_call(tool: str) -> None:
+    async with RawHttpServer() as server, opened(await load_http(server.url), timeout=60.0) as world:
+        failed = await ask(world, tool)
+        assert failed.is_error
+        assert failed.error_kind == "crash"
+        assert not (await ask(world, "add")).is_error
+
+
+async def test_server_that_is_gone_costs_calls_and_not_the_episode() -> None:
+    async with RawHttpServer() as server:
+        servers = await load_http(server.url)
+        world = opened(servers)
+        live = await world.__aenter__()
+        assert (await ask(live, "add")).content == "1"
+    gone = await ask(live, "add")
+    assert gone.error_kind == "crash"
+    again = await ask(live, "add")
+    assert "could not be started again" in error_of(again)
+    await world.__aexit__(None, None, None)
