@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test lint test-faults bench clean
+.PHONY: run test chromium lint test-faults bench clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -13,8 +13,15 @@ run: $(VENV)/.core
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
 	@echo "      and read README.md for your own models and domains."
 
-test: $(VENV)/.dev lint
+test: $(VENV)/.dev lint chromium
 	$(BIN)/python -m pytest
+
+# What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
+chromium:
+	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
+	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-liberation >/dev/null; } || \
+	echo "No Chromium: tests of the web are skipped. Get it with: apt-get install chromium-headless-shell"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -31,6 +38,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.turns
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.mcp_calls
+	$(BIN)/python -m benchmarks.web
 
 $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -39,7 +47,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,export,bfcl]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,bfcl]'
 	touch $@ $(VENV)/.core
 
 clean:

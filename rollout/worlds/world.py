@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rollout.messages import JSON, Message, ToolResult, Toolset
+from rollout.messages import JSON, Image, Message, ToolResult, Toolset
 from rollout.tasks.task import Task
 
 
@@ -26,6 +26,8 @@ class Opening(msgspec.Struct, frozen=True):
     """What may be called. An agent is offered all of it, or what a suite offers of it in a turn."""
     observation: Message | None = None
     """What the agent sees before it acts (a start page); None where the task's first message is all there is."""
+    images: tuple[Image, ...] = ()
+    """The images that the observation names."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):

@@ -1,0 +1,1 @@
+"""Web pages as worlds: real browsers, one context of its own for each episode."""

@@ -1,0 +1,249 @@
+"""The browser context of one episode as its agent sees it: tabs, one of them active, and what happens around them.
+
+A step is: act, settle, observe. Settling waits for events, each with a bound: requests that the step caused come back,
+the document is loaded, and it does not change for a moment. What the page does beside its own pixels is dealt with at
+once and told in the next observation: dialogs are accepted, new tabs become the active one, downloads and file
+choosers are declined.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rollout.worlds.web.browsers import Lease
+from rollout.worlds.web.observe import Observation, Seen, script_options
+from rollout.worlds.web.page import PageLost, Tab, attach
+from rollout.worlds.web.settings import WebSettings
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog, Download, FileChooser, Page, Request
+
+AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
+"""Kinds of requests that a page's look depends on and that come to an end."""
+MAX_NOTES = 12
+
+
+class Session:
+    """The tabs of one lease."""
+
+    def __init__(self, lease: Lease, settings: WebSettings) -> None:
+        self.lease = lease
+        self.settings = settings
+        self.tabs: list[Tab] = []
+        self.active: Tab
+        self._notes: list[str] = []
+        self._dialogs = 0
+        self._pending: set[Request] = set()
+        self._returned = asyncio.Event()
+        self._asked_for: set[str] = set()
+        """Hosts of the documents that this step asked for."""
+        self._one_at_a_time = asyncio.Lock()
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Take over the lease's page. Raises PageLost where the browser is gone."""
+        self.active = await self._adopt(self.lease.page)
+        context = self.lease.context
+        context.on("page", self._on_page)
+        context.on("dialog", self._on_dialog)
+        context.on("request", self._on_request)
+        context.on("requestfinished", self._on_returned)
+        context.on("requestfailed", self._on_returned)
+
+    async def close(self) -> None:
+        """Let go of what is under way. The lease is its owner's to release."""
+        chores = self._chores | self._arriving
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+
+    def begin_step(self) -> None:
+        """From here on, what happens belongs to the next step."""
+        self._pending.clear()
+        self._dialogs = 0
+        self._asked_for.clear()
+        self.lease.proxy.faults.clear()
+
+    def note(self, text: str) -> None:
+        """Tell something in the next observation."""
+        if len(self._notes) < MAX_NOTES and text not in self._notes:
+            self._notes.append(text)
+
+    def fault_of(self, url: str) -> str | None:
+        """Why the host of an address could not be reached in this step; None where it could."""
+        return self.lease.proxy.faults.get(urlsplit(url).hostname or "")
+
+    async def observe(self, mode: str | None = None) -> Observation:
+        """Settle, then look. `none` only settles and leaves the numbers of the elements as they are.
+
+        Raises PageLost where the browser or the active tab's renderer is gone.
+        """
+        mode = mode or self.settings.mode
+        options = script_options(self.settings, mode)
+        loop = asyncio.get_running_loop()
+        started = loop.time()
+        while True:
+            await self._find_active()
+            tab = self.active
+            try:
+                seen = msgspec.convert(await tab.observe(options), Seen)
+                if tab is not self.active or self._arriving or await self._await_requests(started):
+                    continue
+                image = None if mode in ("text", "none") else await tab.screenshot()
+                if mode == "set_of_marks":
+                    await tab.clear()
+                break
+            except PageLost:
+                # A tab that was closed is no loss; a crash or the end of the browser is.
+                if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
+                    raise
+        for host in sorted(self._asked_for & self.lease.proxy.faults.keys()):
+            self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
+        notes, self._notes = tuple(self._notes), []
+        tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
+        return Observation(seen, tabs, self.tabs.index(self.active), notes, image)
+
+    async def close_active(self) -> None:
+        """Close the active tab; the one before it becomes active."""
+        tab = self.active
+        await tab.page.close()
+        self._drop(tab)
+
+    # ---- settling -----------------------------------------------------------------------------------------------
+
+    async def _await_requests(self, started: float) -> bool:
+        """Wait for the requests of this step. True where there were some, so that the page may look otherwise now."""
+        waited = False
+        while self._pending:
+            is_moving = any(request.resource_type == "document" for request in self._pending)
+            bound = self.settings.load_timeout if is_moving else self.settings.settle_timeout
+            left = started + bound - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            waited = True
+            self._returned.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._returned.wait()
+            except TimeoutError:
+                break
+        if waited:
+            self._pending.clear()
+        return waited
+
+    async def _find_active(self) -> None:
+        """Let tabs that open arrive; where none is left, open an empty one."""
+        while self._arriving:
+            await asyncio.wait(set(self._arriving))
+        for tab in [tab for tab in self.tabs if tab.page.is_closed()]:
+            self._drop(tab)
+        if not self.tabs:
+            if self.lease.lost.is_set():
+                raise PageLost("the browser is gone")
+            from playwright.async_api import Error
+
+            self.note("The page closed its own tab. This is an empty one: navigate to go on.")
+            try:
+                page = await self.lease.context.new_page()
+            except Error as error:
+                raise PageLost(str(error)) from error
+            while self._arriving:
+                await asyncio.wait(set(self._arriving))
+            if not self.tabs:
+                self.active = await self._adopt(page)
+
+    # ---- tabs ---------------------------------------------------------------------------------------------------
+
+    async def _adopt(self, page: Page) -> Tab:
+        tab = await attach(page, self.settings)
+        self.tabs.append(tab)
+        page.on("close", lambda _: self._drop(tab))
+        page.on("download", self._on_download)
+        page.on("filechooser", self._on_file_chooser)
+        return tab
+
+    def _drop(self, tab: Tab) -> None:
+        if tab in self.tabs:
+            self.tabs.remove(tab)
+        if self.active is tab and self.tabs:
+            self.active = self.tabs[-1]
+
+    def _on_page(self, page: Page) -> None:
+        self._start(self._arriving, self._arrive(page))
+
+    async def _arrive(self, page: Page) -> None:
+        async with self._one_at_a_time:
+            if len(self.tabs) >= self.settings.max_tabs:
+                self.note(f"The page opened another tab; there are {len(self.tabs)} already, so it was closed.")
+                await page.close()
+                return
+            is_first = not self.tabs
+            self.active = await self._adopt(page)
+            if not is_first:
+                self.note("A new tab opened; it is the active one now. goback at its first page closes it.")
+
+    # ---- what pages do beside themselves ------------------------------------------------------------------------
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self._dialogs += 1
+        self._start(self._chores, self._answer(dialog, self._dialogs))
+
+    async def _answer(self, dialog: Dialog, number: int) -> None:
+        limit = self.settings.max_dialogs
+        if number <= limit:
+            text = dialog.message if len(dialog.message) <= 300 else dialog.message[:300] + "…"
+            answered = f"with {dialog.default_value!r}" if dialog.type == "prompt" else ""
+            self.note(f"A dialog ({dialog.type}) said {text!r} and was accepted {answered}".rstrip() + ".")
+        elif number == limit + 1:
+            self.note(f"The page opened more than {limit} dialogs; its script was stopped and further ones are muted.")
+            tab = next((tab for tab in self.tabs if tab.page is dialog.page), None)
+            if tab is not None:
+                # The script waits in the dialog: it is stopped as soon as that is answered.
+                self._start(self._chores, tab.mute())
+        await dialog.accept(dialog.default_value) if dialog.type == "prompt" else await dialog.accept()
+
+    def _on_download(self, download: Download) -> None:
+        self.note(f"The page offered the file {download.suggested_filename!r} for download; files are not kept.")
+
+    def _on_file_chooser(self, chooser: FileChooser) -> None:
+        self.note("The page asked for a file to upload; there are no files, so it was declined.")
+
+    def _on_request(self, request: Request) -> None:
+        kind = request.resource_type
+        if kind in AWAITED:
+            self._pending.add(request)
+            if kind == "document":
+                self._asked_for.add(urlsplit(request.url).hostname or "")
+
+    def _on_returned(self, request: Request) -> None:
+        self._pending.discard(request)
+        self._returned.set()
+
+    def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        async def run() -> None:
+            from playwright.async_api import Error
+
+            # Where the tab went away meanwhile, whoever looks at it next finds out.
+            with contextlib.suppress(Error, PageLost):
+                await work
+
+        task = asyncio.create_task(run())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+async def _title(tab: Tab) -> str:
+    from playwright.async_api import Error
+
+    try:
+        async with asyncio.timeout(1):
+            return await tab.page.title() or tab.page.url
+    except (Error, TimeoutError):
+        return tab.page.url

@@ -1,0 +1,252 @@
+"""A browser context as a world: the agent's calls are actions on its pages, their results are what it sees then.
+
+The task's `info["start_url"]` (or `website`, as the seed's task files have it) is the page it begins at; `hosts` and
+`private_hosts` there add to what the settings let pages reach.
+
+A step that goes wrong costs its own episode only, and each has an end. Where the browser or the page's renderer dies
+or does not answer in `step_timeout`, the context is replaced. Then `navigate` and `wait`, which need nothing of the
+page that was lost, are done again; after any other action the last page is loaded anew and the result is an error
+observation that says so, because what was typed, and the site's cookies, are gone. The fourth loss ends the episode.
+
+Calls of one message run in order; only the last is observed, so that the numbers of elements that the model saw hold
+for all of them. Such a world has no snapshots: it is brought back by replaying its calls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+from rollout.errors import ConfigError, WorldError
+from rollout.messages import Message, ToolResult
+from rollout.tasks.task import Task
+from rollout.worlds.results import failed_result
+from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, toolset_of
+from rollout.worlds.web.browsers import BrowserPool, Lease
+from rollout.worlds.web.egress import Egress, egress_of
+from rollout.worlds.web.observe import Observation, describe
+from rollout.worlds.web.page import PageLost
+from rollout.worlds.web.session import Session
+from rollout.worlds.world import Invocation, Opening, Snapshot
+
+MAX_LOSSES = 3
+REPEATABLE = frozenset({"navigate", "wait"})
+
+
+class BrowserWorld:
+    """One episode's context of a pool."""
+
+    def __init__(self, pool: BrowserPool) -> None:
+        self.answer: str | None = None
+        """What the agent answered; None as long as it has not."""
+        self._pool = pool
+        self._settings = pool.settings
+        self._toolset = toolset_of(pool.settings)
+        self._egress = Egress()
+        self._lease: Lease | None = None
+        self._session: Session | None = None
+        self._url = "about:blank"
+        self._losses = 0
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        """Show the task's start page. Raises ConfigError where it has none, WorldError where it cannot be shown."""
+        url = start_url(task)
+        try:
+            self._egress = egress_of(
+                url,
+                (*self._settings.hosts, *task.info.get("hosts", ())),
+                (*self._settings.private_hosts, *task.info.get("private_hosts", ())),
+            )
+        except ConfigError as error:
+            raise ConfigError(f"task {task.id}: {error}") from None
+        self._lease = await self._pool.lease()
+        for attempt in (1, 2):
+            try:
+                async with asyncio.timeout(self._settings.open_timeout):
+                    observation = await self._visit(url)
+                break
+            except ActionFault as fault:
+                raise WorldError(f"task {task.id}: the start page cannot be shown: {fault}", transient=True) from None
+            except _losses() as error:
+                if attempt == 2:
+                    text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
+                    raise WorldError(text, transient=True) from error
+                await self._replace()
+        text = describe(observation, self._settings)
+        images = tuple(image.name for image in observation.images)
+        return Opening(self._toolset, Message(role="user", content=text, images=images), observation.images)
+
+    async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+        results = []
+        for place, call in enumerate(calls):
+            if call.name == "answer":
+                results.append(self._take_answer(call))
+            elif self.answer is not None:
+                results.append(failed_result(call.call_id, "tool", "the answer was given; the work is over"))
+            else:
+                is_last = not any(later.name != "answer" for later in calls[place + 1 :])
+                results.append(await self._step(call, is_last))
+        return results
+
+    async def snapshot(self) -> Snapshot | None:
+        return None
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        raise WorldError("a world of browsers has no snapshots to restore")
+
+    async def state_key(self) -> str:
+        """A hash of address and document: texts, roles, links, values of fields; and of the answer."""
+        session = self._opened()
+        try:
+            async with asyncio.timeout(self._settings.step_timeout):
+                seen = (await session.observe("none")).seen
+                digest = await session.active.digest()
+        except _losses() as error:
+            raise WorldError(f"the state of {self._url} cannot be told: {error}", transient=True) from error
+        told = f"{seen.url}\n{digest}\n{self.answer!r}"
+        return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        lease, self._lease = self._lease, None
+        try:
+            if session is not None:
+                await session.close()
+        finally:
+            if lease is not None:
+                await lease.release()
+
+    # ---- a step -------------------------------------------------------------------------------------------------
+
+    def _take_answer(self, call: Invocation) -> ToolResult:
+        if self.answer is not None:
+            return failed_result(call.call_id, "tool", "an answer was given already; the first one counts")
+        self.answer = call.arguments["text"]
+        return ToolResult(call.call_id, "The answer was taken down. The work is over.")
+
+    async def _step(self, call: Invocation, is_last: bool) -> ToolResult:
+        try:
+            async with asyncio.timeout(self._settings.step_timeout):
+                return await self._act(call, is_last)
+        except _losses() as error:
+            is_late = type(error) is TimeoutError
+            why = (
+                f"the page did not respond within {self._settings.step_timeout:g} s" if is_late else "the page was lost"
+            )
+            return await self._step_again(call, is_last, why)
+
+    async def _act(self, call: Invocation, is_last: bool) -> ToolResult:
+        session = self._opened()
+        session.begin_step()
+        fault: ActionFault | None = None
+        try:
+            await act(session, call)
+        except ActionFault as error:
+            fault = error
+            if not fault.has_moved:
+                return failed_result(call.call_id, "tool", f"{call.name}: {fault}.")
+        observation = await self._observe(session, None if is_last or fault else "none")
+        if fault is not None:
+            return self._told(call, f"{call.name}: {fault}", observation, "tool")
+        if not is_last:
+            return ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
+        return ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
+
+    async def _step_again(self, call: Invocation, is_last: bool, why: str) -> ToolResult:
+        """After a loss: on a new context, the step again, or the last page and an error observation."""
+        await self._replace()
+        if call.name in REPEATABLE:
+            try:
+                async with asyncio.timeout(self._settings.step_timeout):
+                    await (self._begin() if call.name == "navigate" else self._visit(self._url))
+                    return await self._act(call, is_last)
+            except ActionFault:
+                pass  # the page is not there any more: told below
+            except _losses():
+                await self._replace()
+        text = f"{call.name}: {why}, and the browser was replaced. "
+        for url in dict.fromkeys((self._url, "about:blank")):
+            try:
+                async with asyncio.timeout(self._settings.step_timeout):
+                    observation = await self._visit(url)
+            except ActionFault as fault:
+                text += f"The page could not be loaded again: {fault} "
+            except _losses():
+                text += f"{url} could not be loaded again. "
+                await self._replace()
+            else:
+                is_empty = url == "about:blank"
+                text += (
+                    "This is an empty page: navigate to go on."
+                    if is_empty
+                    else "The page was loaded again; what was typed and the site's cookies are gone."
+                )
+                return self._told(call, text, observation, "crash")
+        raise WorldError(f"{call.name}: {why}, and no page can be shown any more", transient=True)
+
+    def _told(self, call: Invocation, text: str, observation: Observation, kind: str) -> ToolResult:
+        """An error observation that also shows where the agent is now."""
+        bare = failed_result(call.call_id, kind, text)
+        content = f"{bare.content}\n{describe(observation, self._settings)}"
+        return ToolResult(call.call_id, content, is_error=True, images=observation.images, error_kind=kind)
+
+    async def _visit(self, url: str) -> Observation:
+        session = self._session or await self._begin()
+        session.begin_step()
+        if url != "about:blank":
+            await goto(session, url)
+        return await self._observe(session, None)
+
+    async def _begin(self) -> Session:
+        """A session on the lease as it is now."""
+        assert self._lease is not None
+        self._lease.proxy.egress = self._egress
+        session = Session(self._lease, self._settings)
+        await session.open()
+        self._session = session
+        return session
+
+    async def _observe(self, session: Session, mode: str | None) -> Observation:
+        observation = await session.observe(mode)
+        if observation.seen.url.startswith(("http://", "https://")):
+            self._url = observation.seen.url
+        return observation
+
+    async def _replace(self) -> None:
+        """Another context instead of the lost one. Raises WorldError after too many losses."""
+        self._losses += 1
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        lease, self._lease = self._lease, None
+        assert lease is not None
+        if self._losses > MAX_LOSSES:
+            await lease.release()
+            raise WorldError(f"{self._url}: the browser was lost {self._losses} times", transient=True)
+        self._lease = await self._pool.replace(lease)
+
+    def _opened(self) -> Session:
+        if self._session is None:
+            raise WorldError("the world is not open")
+        return self._session
+
+
+def start_url(task: Task) -> str:
+    """The page a task begins at."""
+    for key in ("start_url", "website"):
+        given = task.info.get(key)
+        if given is None:
+            continue
+        try:
+            return checked_url(str(given))
+        except ActionFault:
+            raise ConfigError(f"task {task.id}: {key} {given!r} is not an address; expected https://…") from None
+    raise ConfigError(f"task {task.id}: it has no start page; expected start_url in its task_info")
+
+
+def _losses() -> tuple[type[Exception], ...]:
+    """What tells that a page, or all of its browser, is gone or hangs."""
+    from playwright.async_api import Error
+
+    return (PageLost, Error, TimeoutError)
