@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test chromium lint test-faults bench clean
+.PHONY: run test chromium lint test-web test-faults bench clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -13,8 +13,12 @@ run: $(VENV)/.core
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
 	@echo "      and read README.md for your own models and domains."
 
-test: $(VENV)/.dev lint chromium
+test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest
+
+# Browsers as worlds, in real ones: until the web has its command, apart from the others.
+test-web: $(VENV)/.dev chromium
+	$(BIN)/python -m pytest tests/web -m web --override-ini addopts=-q
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
 chromium:

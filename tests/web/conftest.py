@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,12 @@ from rollout.worlds.world import Invocation, Opening
 from tests.web.site import Site
 
 QUICK = WebSettings(load_timeout=3, settle_timeout=1.5, step_timeout=8)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker("web")
 
 
 @pytest.fixture(autouse=True)
