@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from rollout.messages import Message
 from rollout.models.stub import StubServer
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
+
+# LiteLLM asks the network for prices when it is imported, unless it is told not to.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 
 
 @pytest.fixture(autouse=True)
