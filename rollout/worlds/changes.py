@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import msgspec
 
 from rollout.worlds.world import Changes, Row, TableChange
 
-encode_row = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
-"""A row by its value: equal rows, equal bytes."""
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
+
+
+def encode_row(row: Any) -> bytes:
+    """A row by its value: equal rows, equal bytes."""
+    try:
+        return _encode(row)
+    except TypeError:
+        return _encode(with_text_keys(row))
+
+
+def with_text_keys(value: Any) -> Any:
+    """A value whose dicts have texts for keys, as JSON has it: only those can be put in order."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else repr(key): with_text_keys(inner) for key, inner in value.items()}
+    return [with_text_keys(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def table_change(before: Iterable[Row], after: Iterable[Row]) -> TableChange:

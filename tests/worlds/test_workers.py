@@ -429,6 +429,27 @@ async def test_changes_are_seen_also_where_a_server_copies_badly(
     assert await other.changes() == {}  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize(
+    ("code", "added", "removed"),
+    [
+        ("session.databases.pop('Member')", 0, 2),
+        ("session.databases.clear()", 0, 2),
+        ("session.databases.update(Member={1: {'name': 'Ada'}})", 1, 2),
+        ("session.databases.update(Member=[])", 0, 2),
+        ("session.databases.update(New=[{'id': 1}])", 1, 0),
+    ],
+)
+async def test_tables_that_go_or_come_are_changes(make_world: MakeWorld, code: str, added: int, removed: int) -> None:
+    world = await opened(make_world)
+    key = await world.state_key()
+    await call(world, "run", code=f"({code}, session.databases.pop('Loan', None)) and 1")
+    changes = await world.changes()  # type: ignore[attr-defined]
+    told = changes.get("New") or changes["Member"]
+    assert (len(told.added), len(told.removed)) == (added, removed)
+    assert len(changes["Loan"].removed) == 1
+    assert await world.state_key() != key
+
+
 @pytest.mark.parametrize("code", ["setattr(json, 'load', None)", "setattr(copy, 'deepcopy', lambda x: x)"])
 async def test_a_server_cannot_patch_what_other_conversations_use(make_world: MakeWorld, code: str) -> None:
     result = await call(await opened(make_world), "run", code=code)

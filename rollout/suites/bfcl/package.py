@@ -19,7 +19,7 @@ from pathlib import Path
 
 from rollout.errors import ConfigError
 from rollout.wheels import cache_folder, download_wheel
-from rollout.worlds.tools.determinism import make_deterministic
+from rollout.worlds.tools.stand_ins import make_deterministic
 
 PACKAGE = "bfcl-eval==2026.3.23"
 NAME = "bfcl_eval"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout.errors import ConfigError
-from rollout.worlds.tools.determinism import make_deterministic
+from rollout.worlds.tools.stand_ins import make_deterministic
 
 PACKAGE = "tau2"
 INSTALL = "pip install 'rollout[tau2]'"

@@ -25,7 +25,7 @@ from rollout.tasks.task import Task
 from rollout.worlds.changes import encode_row
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.threads import ToolFault, tool_threads
-from rollout.worlds.tools.determinism import current_random
+from rollout.worlds.tools.stand_ins import current_random
 from rollout.worlds.world import Changes, Invocation, Opening, Snapshot
 
 Side = Literal["assistant", "user"]

@@ -23,10 +23,10 @@ from typing import Any
 import msgspec
 
 from rollout.errors import ConfigError, WorldError
-from rollout.worlds.changes import change_of, encode_row
-from rollout.worlds.tools.determinism import current_random, make_deterministic
+from rollout.worlds.changes import change_of, encode_row, with_text_keys
+from rollout.worlds.tools.stand_ins import current_random, make_deterministic
 from rollout.worlds.tools.tables import BaseTable, SharedTable, digest_row, join_digests, load
-from rollout.worlds.world import Changes
+from rollout.worlds.world import Changes, TableChange
 
 
 class ServerFile(msgspec.Struct, frozen=True):
@@ -88,8 +88,8 @@ class Sessions:
         """The tables that each server was last seen with."""
         self._sharing: dict[tuple[str, str], set[str]] = {}
         """The servers that have a table in common, for each of them and the table."""
-        self._before: dict[tuple[str, str], list[bytes]] = {}
-        """Tables that are plain lists, as they were when the world was opened."""
+        self._before: dict[tuple[str, str], BaseTable | list[bytes]] = {}
+        """Every table as it was when the world was opened."""
         self._meet_first()
 
     def call(self, server: str, tool: str, arguments: dict[str, Any]) -> Any:
@@ -114,8 +114,7 @@ class Sessions:
             self._tables[server] = dict(databases)
             for table, rows in databases.items():
                 self._share(server, table, databases, owners.setdefault(table, []))
-                if not isinstance(self._tables[server][table], SharedTable) and isinstance(rows, list):
-                    self._before[server, table] = [encode_row(row) for row in rows]
+                self._before[server, table] = rows.base if isinstance(rows, SharedTable) else _encoded(rows)
 
     def _share(self, server: str, table: str, databases: dict[str, Any], owners: list[str]) -> None:
         """Give a server the table of an owner before it, where that is the same one; else it owns one itself."""
@@ -181,23 +180,17 @@ class Sessions:
     def changes(self) -> Changes:
         """What differs from how the world was opened. A table that two servers hold apart is told of both."""
         changes: Changes = {}
-        seen: set[int] = set()
+        told: set[tuple[str, str]] = set()
         for server in self._servers:
             now = self._readable(server)
-            for table in {**self._tables_before(server), **now}:
-                rows = now.get(table, [])
-                if id(rows) in seen:
+            here = [table for owner, table in self._before if owner == server]
+            for table in dict.fromkeys([*here, *now]):
+                if (server, table) in told:
                     continue
-                seen.add(id(rows))
+                told |= {(other, table) for other in self._sharing.get((server, table), {server})}
                 name = table if table not in changes else f"{server}.{table}"
-                if isinstance(rows, SharedTable):
-                    changes[name] = rows.change()
-                elif isinstance(rows, list):
-                    changes[name] = change_of(self._before.get((server, table), []), map(encode_row, rows))
+                changes[name] = _change(self._before.get((server, table), []), now.get(table, ()))
         return {name: change for name, change in changes.items() if change.added or change.removed}
-
-    def _tables_before(self, server: str) -> dict[str, None]:
-        return {table: None for owner, table in self._before if owner == server}
 
     def _readable(self, server: str) -> dict[str, Any]:
         if not hasattr(self._servers[server], "_get_session"):
@@ -288,6 +281,21 @@ def _load_table(saved: Any, bases: dict[str, BaseTable]) -> Any:
     return load(bases[name], rows)
 
 
+def _change(before: BaseTable | list[bytes], rows: Any) -> TableChange:
+    """What became of a table. A server may have put anything in its place, or nothing."""
+    if isinstance(rows, SharedTable) and rows.base is before:
+        return rows.change()
+    old = map(encode_row, before.rows) if isinstance(before, BaseTable) else before
+    return change_of(old, _encoded(rows))
+
+
+def _encoded(rows: Any) -> list[bytes]:
+    """What is in the place of a table, row by row: a list as it is, a dict by its entries."""
+    if isinstance(rows, dict):
+        rows = [{"key": key, "value": value} for key, value in rows.items()]
+    return [encode_row(row if isinstance(row, dict) else {"value": row}) for row in rows]
+
+
 def _by_value(rows: list[Any]) -> bytes:
     return rows.digest() if isinstance(rows, SharedTable) else join_digests(map(digest_row, rows))
 
@@ -329,4 +337,11 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, dict) else vars(value) if hasattr(value, "__dict__") else repr(value)
 
 
-_canonical = msgspec.json.Encoder(enc_hook=_plain, order="sorted").encode
+_encode = msgspec.json.Encoder(enc_hook=_plain, order="sorted").encode
+
+
+def _canonical(value: Any) -> bytes:
+    try:
+        return _encode(value)
+    except TypeError:
+        return _encode(with_text_keys(value))

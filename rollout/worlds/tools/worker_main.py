@@ -2,9 +2,9 @@
 
     python -m rollout.worlds.tools.worker_main SOCKET MEMORY_BYTES FOLDER...
 
-It answers frames (four bytes of length, then MessagePack) one after the other, in the order in which they came, so the
-oldest unanswered one is at any time the one that runs. The other side is `rollout.worlds.tools.worker_process`, which
-ends the process when that takes too long.
+It answers messages (`frames`) one after the other, in the order in which they came, so the oldest unanswered one is at
+any time the one that runs. The other side is `rollout.worlds.tools.worker_process`, which ends the process when that
+takes too long.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ import msgspec
 from rollout.errors import ConfigError, WorldError
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.threads import ToolFault, run_guarded
-from rollout.worlds.tools.determinism import install_stand_ins
+from rollout.worlds.tools.frames import FrameReader, write_frame
 from rollout.worlds.tools.host import Host, ServerFile
 from rollout.worlds.tools.sandbox import die_with_parent, give_up_rights
+from rollout.worlds.tools.stand_ins import install_stand_ins
 
 MAX_RESULT = 16 * 1024 * 1024
 OUT_OF_MEMORY = 77
 """The exit code after a server used up the memory: what is left in the process is not to be trusted."""
-_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
-_decode = msgspec.msgpack.Decoder().decode
 
 
 class Worker:
@@ -88,14 +87,11 @@ def main() -> None:
     # What servers print is nobody's: the socket is the only way out.
     sys.stdout = sys.stderr = nowhere
     worker = Worker()
-    _send(connection, ("ok", in_force))
-    received = bytearray()
+    connection.sendall(write_frame(("ok", in_force)))
+    frames = FrameReader()
     while piece := connection.recv(1 << 16):
-        received += piece
-        while len(received) >= 4 and len(received) >= 4 + (size := int.from_bytes(received[:4], "little")):
-            what, domain, args = _decode(memoryview(received)[4 : 4 + size].tobytes())
-            del received[: 4 + size]
-            _send(connection, _answer(worker, what, domain, args))
+        for what, domain, args in frames.feed(piece):
+            connection.sendall(write_frame(_answer(worker, what, domain, args)))
 
 
 def _answer(worker: Worker, what: str, domain: int, args: list[Any]) -> tuple[str, Any]:
@@ -109,11 +105,6 @@ def _answer(worker: Worker, what: str, domain: int, args: list[Any]) -> tuple[st
         os._exit(OUT_OF_MEMORY)
     except BaseException as error:  # noqa: BLE001 - a server's code may raise anything; the engine is told
         return "world", f"{type(error).__name__}: {error}"
-
-
-def _send(connection: socket.socket, message: Any) -> None:
-    data = _encode(message)
-    connection.sendall(len(data).to_bytes(4, "little") + data)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,13 @@ from typing import Any, Literal, cast
 import msgspec
 
 from rollout.errors import ConfigError, WorldError
+from rollout.worlds.tools.frames import FrameReader, write_frame
 from rollout.worlds.tools.worker_main import OUT_OF_MEMORY
 
 log = logging.getLogger(__name__)
 SLOW = 2.0
 """Seconds after which a call that still runs has its process to itself."""
 START_TIMEOUT = 60.0
-_encode = msgspec.msgpack.Encoder(enc_hook=str).encode
-_decode = msgspec.msgpack.Decoder().decode
 
 
 class Gone(Exception):
@@ -55,14 +54,15 @@ class WorkerProcess(asyncio.Protocol):
         self.folders = frozenset(folders)
         self.memory_mb = memory_mb
         self.worlds: set[int] = set()
-        self.domains: set[int] = set()
+        self.loaded: dict[int, asyncio.Future[Any]] = {}
+        """The loading of each domain that was asked for, done or under way."""
         self.is_open = False
         """Whether worlds may be here; if not, only the owner's."""
         self.owner: int | None = None
         """The world whose call was so slow that the others moved away."""
         self._loop = asyncio.get_running_loop()
         self._requests: collections.deque[_Request] = collections.deque()
-        self._received = bytearray()
+        self._frames = FrameReader()
         self._tick: asyncio.TimerHandle | None = None
         self._why: Literal["timeout", "crash", "memory"] = "crash"
         self._ready = self._loop.create_future()
@@ -79,8 +79,11 @@ class WorkerProcess(asyncio.Protocol):
         self._watch()
         try:
             in_force = await self._ready
-        except Gone:
-            raise WorldError(f"the process for mock servers did not start: {self._last_words()}") from None
+        except BaseException as error:
+            self._end()
+            if isinstance(error, Gone):
+                raise WorldError(f"the process for mock servers did not start: {self._last_words()}") from None
+            raise
         self.is_open = True
         _warn_once(tuple(means for means, is_so in in_force.items() if not is_so))
 
@@ -115,7 +118,7 @@ class WorkerProcess(asyncio.Protocol):
             answer.set_exception(Gone(None))
             return answer
         self._requests.append(_Request(world, answer, timeout, self._loop.time()))
-        self._send(what, domain, *args)
+        self._transport.write(write_frame((what, domain, args)))
         self._watch()
         return answer
 
@@ -135,10 +138,6 @@ class WorkerProcess(asyncio.Protocol):
         await self._lost
         self._said.close()
 
-    def _send(self, what: str, domain: int, *args: Any) -> None:
-        data = _encode((what, domain, args))
-        self._transport.write(len(data).to_bytes(4, "little") + data)
-
     def _end(self) -> None:
         if not self._lost.done():
             self._child.kill()
@@ -149,11 +148,7 @@ class WorkerProcess(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        received = self._received
-        received += data
-        while len(received) >= 4 and len(received) >= 4 + (size := int.from_bytes(received[:4], "little")):
-            how, value = _decode(bytes(received[4 : 4 + size]))
-            del received[: 4 + size]
+        for how, value in self._frames.feed(data):
             request = self._requests.popleft()
             if self._requests:
                 self._requests[0].since = self._loop.time()

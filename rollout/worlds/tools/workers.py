@@ -62,16 +62,17 @@ class WorkerPool:
                 process = self._choose(folders)
                 if process is None:
                     process = await self._start()
-        if domain not in process.domains:
+        if domain not in process.loaded:
             files = [msgspec.to_builtins(file) for file in self._domains[domain].files]
-            try:
-                await process.request(0, START_TIMEOUT, "load", domain, files)
-            except Gone as gone:
-                if gone.why is None:
-                    return await self.take(domain)
-                name = self._domains[domain].name
-                raise ConfigError(f"{name}: its servers took the process down while loading ({gone.why})") from None
-            process.domains.add(domain)
+            process.loaded[domain] = process.request(0, START_TIMEOUT, "load", domain, files)
+        try:
+            # Many worlds may wait for it, and one of them that is cancelled takes it from nobody.
+            await asyncio.shield(process.loaded[domain])
+        except Gone as gone:
+            if gone.why is None:
+                return await self.take(domain)
+            name = self._domains[domain].name
+            raise ConfigError(f"{name}: its servers took the process down while loading ({gone.why})") from None
         return process
 
     def _folders(self, domain: int) -> set[str]:
