@@ -127,18 +127,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
             report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
         if dataset.mode == "positive" and not len(tools.toolset):
             report.warnings.append("no tools: the agent can only talk (mode positive)")
-        make_panel(
-            name,
-            dataset,
-            config,
-            registry,
-            toolset=tools.toolset,
-            domain=tools.domain,
-            offered=tools.offered,
-            suite=suite,
-            make_world=lambda: tools.make_world(config.timeouts.tool),
-            seed_of=lambda task: 0,
-        )
+        make_panel(name, dataset, config, registry, tools, lambda task: 0)
     except ConfigError as error:
         report.problems.append(str(error))
         report.broken.append(str(error))

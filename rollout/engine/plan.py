@@ -157,18 +157,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
             return EmptyWorld(Toolset(task.tools or ()))
         return tools.make_world(timeout) if dataset.mode == "positive" else EmptyWorld(NO_TOOLS)
 
-    panel = make_panel(
-        name,
-        dataset,
-        config,
-        registry,
-        toolset=tools.toolset,
-        domain=tools.domain,
-        offered=tools.offered,
-        suite=suite,
-        make_world=lambda: tools.make_world(timeout),
-        seed_of=lambda task: world_seed(seed, name, task.id),
-    )
+    panel = make_panel(name, dataset, config, registry, tools, lambda task: world_seed(seed, name, task.id))
     judge = None
     # When a suite's conversation is over, the suite says.
     has_monitor = config.enable_monitor and suite is None

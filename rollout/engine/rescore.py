@@ -192,18 +192,7 @@ class DatasetScoring:
         self._seed = config.seed if dataset.seed is None else dataset.seed
         self.tasks = open_tasks(name, dataset, self.tools.suite)
         self._places = {task_id: place for place, task_id in enumerate(self.tasks.ids)}
-        self.panel = make_panel(
-            name,
-            dataset,
-            config,
-            registry,
-            toolset=self.tools.toolset,
-            domain=self.tools.domain,
-            offered=self.tools.offered,
-            suite=self.tools.suite,
-            make_world=self.make_world,
-            seed_of=self.seed_of,
-        )
+        self.panel = make_panel(name, dataset, config, registry, self.tools, self.seed_of)
 
     def make_world(self) -> World:
         """A world as the dataset's episodes have them."""

@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Callable
 
 from rollout.config.schema import Config, Dataset
+from rollout.engine.tools import DatasetTools
 from rollout.errors import ConfigError
-from rollout.messages import Toolset
 from rollout.models.registry import Registry
 from rollout.plugins import find_plugin
 from rollout.scoring.abstention import AbstentionScorer
@@ -20,10 +20,9 @@ from rollout.scoring.reference import References
 from rollout.scoring.rules import NO_RULES, RuleBook, load_rules
 from rollout.scoring.scorer import Scorer
 from rollout.scoring.state import StateScorer
-from rollout.suites.suite import Suite
 from rollout.tasks.task import Task
 from rollout.worlds.tools.domain import Domain
-from rollout.worlds.world import WorldFactory
+from rollout.worlds.world import World
 
 
 def make_panel(
@@ -31,12 +30,7 @@ def make_panel(
     dataset: Dataset,
     config: Config,
     registry: Registry,
-    *,
-    toolset: Toolset,
-    domain: Domain | None,
-    offered: Callable[[str], str | None] | None,
-    suite: Suite | None = None,
-    make_world: WorldFactory,
+    tools: DatasetTools,
     seed_of: Callable[[Task], int],
 ) -> Panel:
     """The scorers of a dataset. Raises ConfigError with the key where something is wrong."""
@@ -50,14 +44,19 @@ def make_panel(
         if settings.judge is not None:
             judge = registry.model(settings.judge)
             judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
-        if suite is not None:
-            scorers += suite.scorers(seed_of, config.timeouts.tool)
+        timeout = config.timeouts.tool
+
+        def make_world() -> World:
+            return tools.make_world(timeout)
+
+        if tools.suite is not None:
+            scorers += tools.suite.scorers(seed_of, timeout)
         else:
             references = References(make_world, seed_of)
-            rules = make_rules(domain, offered)
+            rules = make_rules(tools.domain, tools.offered)
             scorers += [
                 StateScorer(references, rules),
-                ActionScorer(toolset, references, rules),
+                ActionScorer(tools.toolset, references, rules),
                 CommunicateScorer(),
                 MilestoneScorer(make_world, seed_of, rules),
                 MinefieldScorer(make_world, seed_of, rules),

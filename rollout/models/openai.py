@@ -9,8 +9,6 @@ limits: `rollout.models.guard` does that for every kind of model.
 from __future__ import annotations
 
 import base64
-import email.utils
-import json
 import time
 import urllib.parse
 from typing import Any
@@ -21,12 +19,20 @@ from aiohttp.abc import AbstractStreamWriter
 
 from rollout.errors import ContextLengthError, DeadlineError, ModelError
 from rollout.messages import Message, ToolCall
+from rollout.models.completion import (
+    Response,
+    decode_answer,
+    error_text,
+    is_about_length,
+    read_calls,
+    read_usage,
+    seconds_of,
+)
 from rollout.models.model import Capability, Request, Sampling
 from rollout.secrets import redact
-from rollout.trajectories.generation import FinishReason, Generation, Tokens, Usage
+from rollout.trajectories.generation import FinishReason, Generation, Tokens
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-MAX_TOKENS = 1 << 40
 MAX_REPLY = 400
 """Characters of a reply under `constrain_tools`: a small model does not end a text without a limit."""
 _FINISH: dict[str | None, FinishReason] = {
@@ -39,48 +45,6 @@ _FINISH: dict[str | None, FinishReason] = {
 }
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _OVERLOAD_STATUS = frozenset({429, 503, 529})
-
-
-class _Function(msgspec.Struct):
-    name: str
-    arguments: str | dict[str, Any] | None = None
-
-
-class _Call(msgspec.Struct):
-    function: _Function
-    id: str | None = None
-
-
-class _Part(msgspec.Struct):
-    text: str | None = None
-
-
-class _Answer(msgspec.Struct):
-    content: str | list[_Part] | None = None
-    tool_calls: list[_Call] | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-
-
-class _TokenLogprob(msgspec.Struct):
-    logprob: float
-
-
-class _Logprobs(msgspec.Struct):
-    content: list[_TokenLogprob] | None = None
-
-
-class _Choice(msgspec.Struct):
-    message: _Answer
-    finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
-    token_ids: list[int] | None = None
-
-
-class _Response(msgspec.Struct):
-    choices: list[_Choice]
-    usage: Any = None
-    prompt_token_ids: list[int] | None = None
 
 
 class _Body(aiohttp.payload.Payload):
@@ -179,7 +143,7 @@ class OpenAIModel:
         raw = await self._post(self._body(request))
         latency = time.perf_counter() - started
         try:
-            response = _decode_leniently(raw)
+            response = decode_answer(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ModelError(f"{self.name}: the answer is not a chat completion: {error}", transient=True) from error
         if not response.choices:
@@ -230,14 +194,14 @@ class OpenAIModel:
         return b"".join(pieces)
 
     def _refusal(self, status: int, raw: bytes, retry_after: str | None) -> ModelError:
-        text = redact(_error_text(raw))
+        text = redact(error_text(raw))
         message = f"{self.name}: HTTP {status}: {text}"
-        if status in (400, 413, 422) and _is_about_length(text):
+        if status in (400, 413, 422) and is_about_length(text):
             return ContextLengthError(message, status=status)
         return ModelError(
             message,
             transient=status in _TRANSIENT_STATUS,
-            retry_after=_seconds(retry_after),
+            retry_after=seconds_of(retry_after),
             status=status,
             is_overload=status in _OVERLOAD_STATUS,
         )
@@ -278,7 +242,7 @@ class OpenAIModel:
         fields.update(sampling.extra)
         return fields
 
-    def _read(self, response: _Response, request: Request, latency: float) -> Generation:
+    def _read(self, response: Response, request: Request, latency: float) -> Generation:
         choice = response.choices[0]
         answer = choice.message
         content = answer.content
@@ -287,12 +251,12 @@ class OpenAIModel:
         calls: tuple[ToolCall, ...] = ()
         if answer.tool_calls:
             asked_for = [(call.id, call.function.name, call.function.arguments) for call in answer.tool_calls]
-            calls = _read_calls(asked_for, seed=request.seed)
+            calls = read_calls(asked_for, seed=request.seed)
         elif self._constrain_tools and len(request.tools) and content:
             from rollout.models.constrained import parse_constrained
 
             content, asked = parse_constrained(content)
-            calls = _read_calls([(None, name, arguments) for name, arguments in asked], seed=request.seed)
+            calls = read_calls([(None, name, arguments) for name, arguments in asked], seed=request.seed)
         message = Message(
             role="assistant",
             content=content,
@@ -310,102 +274,9 @@ class OpenAIModel:
         return Generation(
             message=message,
             finish_reason=_FINISH.get(choice.finish_reason, "unknown"),
-            usage=_read_usage(response.usage),
+            usage=read_usage(response.usage),
             model=self.name,
             latency=latency,
             seed=request.seed,
             tokens=tokens,
         )
-
-
-_decode = msgspec.json.Decoder(_Response).decode
-
-
-def _read_calls(
-    asked: list[tuple[str | None, str, str | dict[str, Any] | None]], seed: int | None = None
-) -> tuple[ToolCall, ...]:
-    """Tool calls with ids of their own: some servers send none, or the same one twice."""
-    calls: list[ToolCall] = []
-    seen: set[str] = set()
-    for index, (call_id, name, arguments) in enumerate(asked):
-        if not call_id or call_id in seen:
-            call_id = f"{call_id or f'call_{seed or 0}'}_{index}"
-        seen.add(call_id)
-        if not isinstance(arguments, str):
-            arguments = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
-        calls.append(ToolCall(id=call_id, name=name, arguments=arguments))
-    return tuple(calls)
-
-
-def _read_usage(usage: Any) -> Usage:
-    """Tokens as far as they can be read: a server that counts oddly has still answered."""
-    if not isinstance(usage, dict):
-        return Usage()
-    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
-    return Usage(
-        prompt_tokens=_count(usage.get("prompt_tokens")),
-        completion_tokens=_count(usage.get("completion_tokens")),
-        cached_tokens=_count(prompt.get("cached_tokens")) if isinstance(prompt, dict) else 0,
-        reasoning_tokens=_count(completion.get("reasoning_tokens")) if isinstance(completion, dict) else 0,
-    )
-
-
-def _count(value: Any) -> int:
-    try:
-        return max(0, min(int(value), MAX_TOKENS))
-    except (TypeError, ValueError, OverflowError):
-        return 0
-
-
-def _decode_leniently(raw: bytes) -> _Response:
-    """The answer, also where its JSON holds lone surrogates, which models do write and msgspec refuses."""
-    try:
-        return _decode(raw)
-    except msgspec.ValidationError:
-        raise
-    except msgspec.DecodeError:
-        if b"\\ud" not in raw:
-            raise
-        plain = json.loads(raw)
-        return _decode(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
-
-
-def _error_text(raw: bytes) -> str:
-    """The server's own words, short: `error.message`, `message`, `detail`, or the start of whatever came."""
-    try:
-        body = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return raw[:300].decode("utf-8", "replace")
-    if isinstance(body, dict):
-        error = body.get("error", body)
-        if isinstance(error, dict):
-            code = error.get("code") or error.get("type") or ""
-            text = str(error.get("message") or error.get("detail") or error)
-            return f"{text} ({code})"[:500] if code else text[:500]
-        return str(error)[:500]
-    return str(body)[:300]
-
-
-def _is_about_length(text: str) -> bool:
-    # The one place where a text decides: providers have no common code for it.
-    lowered = text.lower()
-    return (
-        "context_length_exceeded" in lowered
-        or "context length" in lowered
-        or "maximum context" in lowered
-        or ("exceed" in lowered and "context" in lowered)
-    )
-
-
-def _seconds(retry_after: str | None) -> float | None:
-    """Seconds from a Retry-After header: a number or an HTTP date. A header that is neither is no wish."""
-    if retry_after is None:
-        return None
-    try:
-        return max(0.0, float(retry_after))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (TypeError, ValueError):
-        return None

@@ -17,6 +17,7 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, message_from_json
+from rollout.trajectories.line import Head
 from rollout.trajectories.stop import StopReason, status_of
 
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -34,19 +35,11 @@ class BadLine(ValueError):
     """A line that holds no trajectory. The text says why."""
 
 
-class SavedLine(msgspec.Struct, frozen=True):
-    """One saved trajectory."""
+class SavedLine(Head, frozen=True):
+    """One saved trajectory: its head, and all that stands in the line."""
 
     fields: dict[str, msgspec.Raw]
     """Everything that stands in the line, in its order."""
-    id: str
-    task_id: str
-    success: bool
-    metadata: JSON
-
-    @property
-    def status(self) -> str:
-        return str(self.metadata["status"])
 
     @property
     def is_labelled(self) -> bool:
@@ -84,7 +77,7 @@ def read_saved(line: bytes) -> SavedLine:
         raise BadLine(f"not a trajectory: {_describe(error)}") from error
     name = str(identifier) if identifier not in (None, "") else hashlib.sha256(bytes(raw)).hexdigest()[:16]
     task = _value(fields, "task_id")
-    return SavedLine(fields, name, name if task is None else str(task), success, metadata)
+    return SavedLine(name, name if task is None else str(task), success, metadata, fields)
 
 
 def read_saved_file(path: Path) -> Iterator[tuple[str, SavedLine | BadLine]]:

@@ -210,17 +210,7 @@ class Desk:
         self.tools = load_tools("library", dataset)
         assert self.tools.offered is not None
         self.offered: Callable[[str], str | None] = self.tools.offered
-        self.panel: Panel = make_panel(
-            "library",
-            dataset,
-            config,
-            Registry({}),
-            toolset=self.tools.toolset,
-            domain=self.tools.domain,
-            offered=self.tools.offered,
-            make_world=lambda: self.tools.make_world(10.0),
-            seed_of=lambda task: 7,
-        )
+        self.panel: Panel = make_panel("library", dataset, config, Registry({}), self.tools, lambda task: 7)
 
     def task(self, actions: Calls, **info: Any) -> Task:
         self._tasks += 1

@@ -1,0 +1,154 @@
+"""What servers of chat completions send back, read leniently: answers, usage, error texts, wishes to be left alone.
+
+An answer is parsed once, by msgspec, into typed slots. Servers differ in details and break them under load: what can
+be read is read, and the rest is the caller's error.
+"""
+
+from __future__ import annotations
+
+import email.utils
+import json
+import time
+from typing import Any
+
+import msgspec
+
+from rollout.messages import ToolCall
+from rollout.trajectories.generation import Usage
+
+MAX_TOKENS = 1 << 40
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str | dict[str, Any] | None = None
+
+
+class _Call(msgspec.Struct):
+    function: _Function
+    id: str | None = None
+
+
+class _Part(msgspec.Struct):
+    text: str | None = None
+
+
+class _Answer(msgspec.Struct):
+    content: str | list[_Part] | None = None
+    tool_calls: list[_Call] | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+
+
+class _TokenLogprob(msgspec.Struct):
+    logprob: float
+
+
+class _Logprobs(msgspec.Struct):
+    content: list[_TokenLogprob] | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Answer
+    finish_reason: str | None = None
+    logprobs: _Logprobs | None = None
+    token_ids: list[int] | None = None
+
+
+class Response(msgspec.Struct):
+    choices: list[_Choice]
+    usage: Any = None
+    prompt_token_ids: list[int] | None = None
+
+
+_decode = msgspec.json.Decoder(Response).decode
+
+
+def read_calls(
+    asked: list[tuple[str | None, str, str | dict[str, Any] | None]], seed: int | None = None
+) -> tuple[ToolCall, ...]:
+    """Tool calls with ids of their own: some servers send none, or the same one twice."""
+    calls: list[ToolCall] = []
+    seen: set[str] = set()
+    for index, (call_id, name, arguments) in enumerate(asked):
+        if not call_id or call_id in seen:
+            call_id = f"{call_id or f'call_{seed or 0}'}_{index}"
+        seen.add(call_id)
+        if not isinstance(arguments, str):
+            arguments = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
+        calls.append(ToolCall(id=call_id, name=name, arguments=arguments))
+    return tuple(calls)
+
+
+def read_usage(usage: Any) -> Usage:
+    """Tokens as far as they can be read: a server that counts oddly has still answered."""
+    if not isinstance(usage, dict):
+        return Usage()
+    prompt, completion = usage.get("prompt_tokens_details"), usage.get("completion_tokens_details")
+    return Usage(
+        prompt_tokens=_count(usage.get("prompt_tokens")),
+        completion_tokens=_count(usage.get("completion_tokens")),
+        cached_tokens=_count(prompt.get("cached_tokens")) if isinstance(prompt, dict) else 0,
+        reasoning_tokens=_count(completion.get("reasoning_tokens")) if isinstance(completion, dict) else 0,
+    )
+
+
+def _count(value: Any) -> int:
+    try:
+        return max(0, min(int(value), MAX_TOKENS))
+    except (TypeError, ValueError, OverflowError):
+        return 0
+
+
+def decode_answer(raw: bytes) -> Response:
+    """The answer, also where its JSON holds lone surrogates, which models do write and msgspec refuses."""
+    try:
+        return _decode(raw)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        if b"\\ud" not in raw:
+            raise
+        plain = json.loads(raw)
+        return _decode(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
+
+
+def error_text(raw: bytes) -> str:
+    """The server's own words, short: `error.message`, `message`, `detail`, or the start of whatever came."""
+    try:
+        body = msgspec.json.decode(raw)
+    except msgspec.DecodeError:
+        return raw[:300].decode("utf-8", "replace")
+    if isinstance(body, dict):
+        error = body.get("error", body)
+        if isinstance(error, dict):
+            code = error.get("code") or error.get("type") or ""
+            text = str(error.get("message") or error.get("detail") or error)
+            return f"{text} ({code})"[:500] if code else text[:500]
+        return str(error)[:500]
+    return str(body)[:300]
+
+
+def is_about_length(text: str) -> bool:
+    # The one place where a text decides: providers have no common code for it.
+    lowered = text.lower()
+    return (
+        "context_length_exceeded" in lowered
+        or "context length" in lowered
+        or "maximum context" in lowered
+        or ("exceed" in lowered and "context" in lowered)
+    )
+
+
+def seconds_of(retry_after: str | None) -> float | None:
+    """Seconds from a Retry-After header: a number or an HTTP date. A header that is neither is no wish."""
+    if retry_after is None:
+        return None
+    try:
+        return max(0.0, float(retry_after))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
+    except (TypeError, ValueError):
+        return None
