@@ -14,9 +14,12 @@ import yaml
 
 from rollout.agents.users import faults
 from rollout.config.docs import SECTIONS, describe
+from rollout.config.load import load_config
 from rollout.config.schema import Agent, Config
+from rollout.engine.tools import task_paths
 from rollout.models.builtin import ERRORS
 from rollout.models.stub import FAULT_KINDS, load_script
+from rollout.tasks.jsonl import TaskFile
 from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.stop import StopReason, status_of
 
@@ -125,3 +128,13 @@ def test_nothing_of_a_workplace_is_in_the_repository() -> None:
     pattern = re.compile(rb"/" + rb"work/|/" + rb"root/|\.lib" + rb"rary|sk-proj-[A-Za-z0-9]{20}")
     found = [name for name in tracked if (ROOT / name).is_file() and pattern.search((ROOT / name).read_bytes())]
     assert found == []
+
+
+def test_readme_says_how_much_make_run_rolls_out() -> None:
+    config = load_config(ROOT / "configs" / "default.yml")
+    tasks = sum(len(TaskFile(*task_paths(name, dataset))) for name, dataset in config.datasets.items())
+    (samples,) = {dataset.samples for dataset in config.datasets.values()}
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"rolls out {tasks * samples} conversations" in text
+    assert f"two attempts at each of the {tasks} tasks" in text
+    assert samples == 2

@@ -28,17 +28,11 @@ from rollout.worlds.mcp.connection import Link, NotStarted, connect
 from rollout.worlds.mcp.http import HttpEndpoint
 from rollout.worlds.mcp.process import ServerProcess
 from rollout.worlds.mcp.slot import Slot
+from rollout.worlds.routes import Route, find_offered
 
 log = logging.getLogger(__name__)
 STARTS_AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
 """Servers that start at the same time; more would only make each other late."""
-
-
-class Route(msgspec.Struct, frozen=True):
-    """Where an offered tool lives."""
-
-    server: str
-    tool: str
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -82,13 +76,8 @@ class McpServers:
             self._shared_place = None
 
     def offered(self, name: str) -> str | None:
-        """The offered name of a reference action's tool: bare, `server.tool`, or offered already."""
-        if name in self.routes:
-            return name
-        for offered, route in self.routes.items():
-            if name in (route.tool, f"{route.server}.{route.tool}"):
-                return offered
-        return None
+        """The offered name of a reference action's tool."""
+        return find_offered(self.routes, name)
 
     def _own_settings(self, *, is_shared: bool) -> dict[str, McpServer]:
         return {name: settings for name, settings in self.settings.items() if settings.stateless == is_shared}

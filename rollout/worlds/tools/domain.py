@@ -16,16 +16,10 @@ from rollout.errors import ConfigError
 from rollout.messages import Toolset, ToolSpec
 from rollout.tasks.discovery import find_file, find_policy, fused_database, known_servers
 from rollout.tasks.naming import match_server, offered_name, prefixes, split_fused
+from rollout.worlds.routes import Route, find_offered
 from rollout.worlds.tools.host import ServerFile
 
 SHIPPED = Path(__file__).parents[2] / "examples" / "datasets"
-
-
-class Route(msgspec.Struct, frozen=True):
-    """Where an offered tool lives."""
-
-    server: str
-    tool: str
 
 
 class Domain:
@@ -58,14 +52,8 @@ class Domain:
         return Toolset(tuple(specs))
 
     def offered(self, name: str) -> str | None:
-        """The offered name of a reference action's tool: bare, `Server.tool`, or offered already."""
-        if name in self.routes:
-            return name
-        server, dot, tool = name.partition(".")
-        for offered, route in self.routes.items():
-            if (dot and route.server == server and route.tool == tool) or (not dot and route.tool == name):
-                return offered
-        return None
+        """The offered name of a reference action's tool."""
+        return find_offered(self.routes, name)
 
 
 def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], policy: Path | None = None) -> Domain:
