@@ -40,7 +40,8 @@ from benchmarks.web_child import say, wait_for_word
 from benchmarks.web_tasks import PLANS, WINDOW, Step, episodes
 from rollout.errors import ConfigError
 from rollout.wheels import cache_folder
-from rollout.worlds.web.browsers import BrowserPool, find_chromium
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.chromium import find_chromium
 
 ROOT = Path(__file__).parents[1]
 BROWSERGYM = "0.14.3"

@@ -15,15 +15,16 @@ for all of them. Such a world has no snapshots: it is brought back by replaying 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError, WorldError
 from rollout.messages import Message, ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
-from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, toolset_of
+from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, pause, toolset_of
 from rollout.worlds.web.browsers import BrowserPool, Lease
 from rollout.worlds.web.egress import Egress, egress_of
 from rollout.worlds.web.observe import Observation, describe
@@ -68,7 +69,7 @@ class BrowserWorld:
         self._lease = await self._pool.lease(self._settings)
         for attempt in (1, 2):
             try:
-                async with asyncio.timeout(self._settings.open_timeout):
+                async with self._turn(self._settings.open_timeout):
                     observation = await self._visit(url)
                 break
             except ActionFault as fault:
@@ -104,7 +105,7 @@ class BrowserWorld:
         """A hash of address and document: texts, roles, links, values of fields; and of the answer."""
         session = self._opened()
         try:
-            async with asyncio.timeout(self._settings.step_timeout):
+            async with self._turn(self._settings.step_timeout):
                 seen = (await session.observe("none")).seen
                 digest = await session.active.digest()
         except _losses() as error:
@@ -130,9 +131,19 @@ class BrowserWorld:
         self.answer = call.arguments["text"]
         return ToolResult(call.call_id, "The answer was taken down. The work is over.", end="answered")
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, seconds: float) -> AsyncIterator[None]:
+        """A turn of the pool, and a bound for what is done in it. Waiting for the turn is not in the bound."""
+        async with self._pool.turn(), asyncio.timeout(seconds):
+            yield
+
     async def _step(self, call: Invocation, is_last: bool) -> ToolResult:
+        session = self._opened()
+        session.begin_step()
+        if call.name == "wait":
+            await pause(session, call.arguments)  # without a turn: the page does nothing for us meanwhile
         try:
-            async with asyncio.timeout(self._settings.step_timeout):
+            async with self._turn(self._settings.step_timeout):
                 return await self._act(call, is_last)
         except _losses() as error:
             is_late = type(error) is TimeoutError
@@ -143,7 +154,6 @@ class BrowserWorld:
 
     async def _act(self, call: Invocation, is_last: bool) -> ToolResult:
         session = self._opened()
-        session.begin_step()
         fault: ActionFault | None = None
         try:
             await act(session, call)
@@ -163,7 +173,7 @@ class BrowserWorld:
         await self._replace()
         if call.name in REPEATABLE:
             try:
-                async with asyncio.timeout(self._settings.step_timeout):
+                async with self._turn(self._settings.step_timeout):
                     await (self._begin() if call.name == "navigate" else self._visit(self._url))
                     return await self._act(call, is_last)
             except ActionFault:
@@ -173,7 +183,7 @@ class BrowserWorld:
         text = f"{call.name}: {why}, and the browser was replaced. "
         for url in dict.fromkeys((self._url, "about:blank")):
             try:
-                async with asyncio.timeout(self._settings.step_timeout):
+                async with self._turn(self._settings.step_timeout):
                     observation = await self._visit(url)
             except ActionFault as fault:
                 text += f"The page could not be loaded again: {fault} "
