@@ -16,6 +16,7 @@ import msgspec
 
 Role = Literal["system", "user", "assistant", "tool"]
 JSON = dict[str, Any]
+WorldEnd = Literal["answered", "world_done"]
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -98,7 +99,9 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
     images: tuple[Image, ...] = ()
     error_kind: str | None = None
-    """`unknown_tool`, `bad_arguments`, `malformed_call`, `timeout`, `crash`, or what the tool itself reported (`tool`)."""
+    """`unknown_tool`, `bad_arguments`, `malformed_call`, `timeout`, `crash`, or what the tool itself said (`tool`)."""
+    end: WorldEnd | None = None
+    """Set where this call ended the episode: the agent gave its answer, or the world is over."""
 
     def to_message(self) -> Message:
         """The observation that the agent reads."""
