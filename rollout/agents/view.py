@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -72,6 +72,11 @@ class ContextView:
         self._called = False
         if system is not None:
             self.add(Message(role="system", content=system))
+
+    @property
+    def path(self) -> Sequence[Message]:
+        """All that was added, as it is on record but for reasoning that was cleared."""
+        return self._records
 
     def add(self, message: Message) -> None:
         """Take in the next message of the path."""

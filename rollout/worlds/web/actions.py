@@ -22,11 +22,18 @@ PAGE = 0.85
 KEYS = "Enter, Tab, Escape, Backspace, Delete, Space, ArrowUp, ArrowDown, PageDown, Home, End, F5, Control+A"
 
 
+GOBACK = "goback"
+NOTHING_BEFORE = "nothing_before"
+"""The kind of error of a `goback` that leads nowhere."""
+
+
 class ActionFault(Exception):
     """An action that could not be done."""
 
-    def __init__(self, text: str, *, has_moved: bool = False) -> None:
+    def __init__(self, text: str, *, has_moved: bool = False, kind: str = "tool") -> None:
         super().__init__(text)
+        self.kind = kind
+        """The `error_kind` of its result."""
         self.has_moved = has_moved
         """The page is not the one that was last observed."""
 
@@ -67,7 +74,7 @@ def toolset_of(settings: WebSettings) -> Toolset:
             ),
             _tool("press", f"Press a key or keys together: {KEYS}.", {"key": _text("The key.")}, ["key"]),
             _tool("wait", "Wait for the page to change.", {"seconds": seconds}, [], is_write=False),
-            _tool("goback", "Go back to the page before this one.", {}, []),
+            _tool(GOBACK, "Go back to the page before this one.", {}, []),
             _tool("navigate", "Open an address.", {"url": _text("It begins with http:// or https://.")}, ["url"]),
             _tool("answer", "Give the final answer to the task. This ends the work.", {"text": _text("")}, ["text"]),
         )
@@ -305,7 +312,7 @@ async def _goback(session: Session, arguments: JSON) -> None:
         await session.close_active()
         session.note("The tab had no page before this one and was closed.")
     else:
-        raise ActionFault("there is no page before this one")
+        raise ActionFault("there is no page before this one", kind=NOTHING_BEFORE)
 
 
 async def _navigate(session: Session, arguments: JSON) -> None:
@@ -320,6 +327,6 @@ _ACTIONS: dict[str, Callable[[Session, Any], Awaitable[None]]] = {
     "select": _select,
     "press": _press,
     "wait": _wait,
-    "goback": _goback,
+    GOBACK: _goback,
     "navigate": _navigate,
 }

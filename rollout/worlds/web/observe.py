@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -93,6 +94,15 @@ def describe(observation: Observation, settings: WebSettings) -> str:
         if seen.is_cut:
             lines.append("(cut here; scroll down to read on)")
     return "\n".join(lines)
+
+
+_PAGE = re.compile(r"^URL: .*\nTitle: (.*)$", re.MULTILINE)
+
+
+def title_of(text: str | None) -> str | None:
+    """The title of the page that such a text describes; None where it describes none."""
+    found = _PAGE.search(text or "")
+    return None if found is None else found[1]
 
 
 def _short(text: str, limit: int) -> str:

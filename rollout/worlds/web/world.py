@@ -150,10 +150,10 @@ class BrowserWorld:
         except ActionFault as error:
             fault = error
             if not fault.has_moved:
-                return failed_result(call.call_id, "tool", f"{call.name}: {fault}.")
+                return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}.")
         observation = await self._observe(session, None if is_last or fault else "none")
         if fault is not None:
-            return self._told(call, f"{call.name}: {fault}", observation, "tool")
+            return self._told(call, f"{call.name}: {fault}", observation, fault.kind)
         if not is_last:
             return ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
         return ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
