@@ -41,6 +41,10 @@ class Dialect(Protocol):
         """A message of the record as the model is sent it."""
         ...
 
+    def export(self, message: Message) -> Message:
+        """A message of the record as others are to learn it: in the form it was sent in, with all its reasoning."""
+        ...
+
     def read(self, generation: Generation, seed: int | None) -> Generation:
         """A generation as it goes on record. The seed of its request makes ids of calls that have none."""
         ...
@@ -59,6 +63,9 @@ class NativeDialect:
 
     def show(self, message: Message) -> Message:
         return with_readable_calls(message) if message.tool_calls else message
+
+    def export(self, message: Message) -> Message:
+        return message
 
     def read(self, generation: Generation, seed: int | None) -> Generation:
         return generation
@@ -99,6 +106,10 @@ class TextDialect:
             elif reasoning == thought:
                 reasoning = None  # It stands in the text, as the model wrote it.
         return Message(role="assistant", content=text, reasoning=reasoning, images=message.images)
+
+    def export(self, message: Message) -> Message:
+        shown = self.show(message.without_reasoning())
+        return shown if message.reasoning is None else msgspec.structs.replace(shown, reasoning=message.reasoning)
 
     def read(self, generation: Generation, seed: int | None) -> Generation:
         message = generation.message

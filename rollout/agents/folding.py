@@ -117,7 +117,7 @@ def fold_round(number: int, before: Sequence[Message], answer: Message, results:
 def _action(answer: Message) -> str:
     said = _ACTION.search(answer.content or "")
     if said is not None:
-        return _short(said[1], MAX_ACTION)
+        return _short(said[1].rstrip(" *_"), MAX_ACTION)
     calls = ", ".join(f"{call.name} {call.arguments}" for call in answer.tool_calls)
     return _short(calls or answer.content or "nothing", MAX_ACTION)
 

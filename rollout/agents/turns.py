@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.agents.dialects import NATIVE
-from rollout.agents.viewing import Viewing, as_shown, viewing_of
+from rollout.agents.viewing import Viewing, viewing_of
 from rollout.errors import ConfigError
 from rollout.messages import Message
 from rollout.trajectories.exports.exporter import Unfit
@@ -36,7 +35,7 @@ def split_turns(example: Example) -> Iterator[Example]:
             context = list(view.messages)
         view.add(message)
         if turn or message.role == "assistant":
-            turn.append(as_shown(message, viewing.dialect))
+            turn.append(viewing.dialect.export(message))
     if turn:
         yield _part(example, number + 1, users - 1, context, turn)
 
@@ -44,11 +43,8 @@ def split_turns(example: Example) -> Iterator[Example]:
 def whole(example: Example) -> Example:
     """The whole conversation in the form in which the model was sent it, with all reasoning. Raises Unfit where no
     request ever had the whole."""
-    viewing = _whole_viewing(example)
-    if viewing.dialect is NATIVE:
-        return example
-    shown = tuple(as_shown(message, viewing.dialect) for message in example.messages)
-    return msgspec.structs.replace(example, messages=shown)
+    dialect = _whole_viewing(example).dialect
+    return msgspec.structs.replace(example, messages=tuple(map(dialect.export, example.messages)))
 
 
 def _part(example: Example, number: int, place: int, context: list[Message], turn: list[Message]) -> Example:

@@ -15,7 +15,7 @@ from rollout.agents.dialects import NATIVE, Dialect, make_dialect
 from rollout.agents.folding import FoldingView
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.errors import ConfigError
-from rollout.messages import JSON, Message
+from rollout.messages import JSON
 from rollout.trajectories.labels import Prompt
 from rollout.trajectories.saved import SavedLine
 
@@ -88,9 +88,3 @@ def requests_of(line: SavedLine, prompt: Prompt, image_url: Callable[[str], str]
         if message.role == "assistant" and place >= opening:
             yield _decode(b"[" + b",".join(view.wire) + b"]")
         view.add(message)
-
-
-def as_shown(message: Message, dialect: Dialect) -> Message:
-    """A message as the model was sent it, but with its reasoning, whatever became of that in later requests."""
-    shown = dialect.show(message.without_reasoning())
-    return shown if message.reasoning is None else msgspec.structs.replace(shown, reasoning=message.reasoning)

@@ -41,11 +41,11 @@ Action: <what you do now, in one sentence>
 {call}"""
 _COMPLETE = """\
 # What to write
-In each answer write these parts in this order, then call one tool. Earlier steps may no longer be shown to you, so what \
-you will need later must be in Memory and Progress.
+In each answer write these parts in this order, then call one tool. Earlier steps may no longer be shown to you, so \
+what you will need later must be in Memory and Progress.
 
-Memory: <a JSON object of what you have found out and need for the task; repeat all of it each time and add to it, never \
-take anything out>
+Memory: <a JSON object of what you have found out and need for the task; repeat all of it each time and add to it, \
+never take anything out>
 Progress: <a JSON object: each part of the task, and whether it is "open", "doing" or "done">
 Intention: <the part of Progress that you work on now>
 Action: <what you do now, in one sentence>

@@ -12,7 +12,7 @@ Errors come in chosen proportions (`params`), each the probability that one answ
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -60,7 +60,7 @@ class OracleModel:
                 request, messages=request.path, tools=request.tools if request.offered is None else request.offered
             )
         chance = seeds.stream(request.seed or 0, "oracle", len(request.messages))
-        played = _played(task, request.messages)
+        played = _played(task, request)
         message = self._answer(task, played, request, chance)
         if request.sampling.extra.get("enable_thinking"):
             message = msgspec.structs.replace(message, reasoning=_think(message))
@@ -108,9 +108,12 @@ class _Played(msgspec.Struct):
     last_call: ToolCall | None
 
 
-def _played(task: Task, messages: Sequence[Message]) -> _Played:
+def _played(task: Task, request: Request) -> _Played:
+    messages = request.messages
     actions = task.actions or ()
-    turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
+    turn = request.turn
+    if turn is None:
+        turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
