@@ -279,6 +279,8 @@ class Scoring(Section):
     """Tries until the judge's answer is one that can be used."""
     judge_max_tokens: int | None = Field(None, ge=1)
     """Cut the judge's answers at so many tokens; by default the registry's limit."""
+    judge_images: int = Field(8, ge=1)
+    """Screenshots of a web trajectory that the judge is shown, the last ones, where its registry entry has `images`."""
     custom: list[str] = []
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 

@@ -14,6 +14,7 @@ from rollout.scoring.abstention import AbstentionScorer
 from rollout.scoring.actions import ActionScorer
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.communicate import CommunicateScorer
+from rollout.scoring.judge import Judge
 from rollout.scoring.milestones import MilestoneScorer, MinefieldScorer
 from rollout.scoring.panel import Panel
 from rollout.scoring.reference import References
@@ -40,10 +41,15 @@ def make_panel(
         scorers.append(AbstentionScorer())
     else:
         judge = None
-        judge_tokens = settings.judge_max_tokens
         if settings.judge is not None:
-            judge = registry.model(settings.judge)
-            judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
+            entry = registry.resolve(settings.judge).entry
+            judge = Judge(
+                registry.model(settings.judge),
+                settings.judge_attempts,
+                settings.judge_max_tokens or entry.max_tokens,
+                sees_images=entry.images,
+                max_images=settings.judge_images,
+            )
         timeout = config.timeouts.tool
 
         def make_world() -> World:
@@ -61,7 +67,7 @@ def make_panel(
                 MilestoneScorer(make_world, seed_of, rules),
                 MinefieldScorer(make_world, seed_of, rules),
             ]
-        scorers.append(AssertionScorer(judge, settings.judge_attempts, judge_tokens))
+        scorers.append(AssertionScorer(judge))
     scorers += [load_scorer(reference) for reference in settings.custom]
     panel = Panel(scorers, decide=settings.decide, timeout=config.timeouts.scoring)
     for wanted in settings.decide or ():
