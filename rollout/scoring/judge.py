@@ -1,8 +1,8 @@
 """Asking a judge model: one JSON object as the answer, asked for again while it is not that, and no verdict otherwise.
 
-An answer that is empty, cut, or not what was asked for is no verdict. The judge is told what was wrong with it and asked
-again, and after the last try there is none; nor is there where the judge cannot be asked at all. What nobody judged is
-neither a pass nor a 0: the scorers leave it unscored. Every answer is kept, to be paid for and journalled.
+An answer that is empty, cut, or not what was asked for is no verdict. The judge is told what was wrong with it and is
+asked again, and after the last try there is none; nor is there where the judge cannot be asked at all. What nobody
+judged is neither a pass nor a 0: the scorers leave it unscored. Every answer is kept, to be paid for and journalled.
 """
 
 from __future__ import annotations
