@@ -50,6 +50,7 @@ class AssertionScorer:
     """1 where the judge sees every assertion hold."""
 
     name = "nl_assertions"
+    needs_world = False
 
     def __init__(self, judge: Judge | None) -> None:
         self._judge = judge
