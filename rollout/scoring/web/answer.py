@@ -1,9 +1,9 @@
 """Scoring by the agent's answer: `task_info.answer`, or `definite_answer` where no judge reads it.
 
-`answer` is `{"equals": "…" | ["…", …], "match": "normalized"}`, and any of several texts will do. `exact` takes the text
-as written, `normalized` (the default) and `contains` see through its form, `number` wants this number and no other; see
-`rollout.scoring.web.texts`. Without `answer`, a `definite_answer` must be contained, unless a judge is set: then the
-rubric's call asks it whether the answer matches.
+`answer` is `{"equals": "…" | ["…", …], "match": "normalized"}`, and any of several texts will do. `exact` takes the
+text as written, `normalized` (the default) and `contains` see through its form, `number` wants this number and no
+other; see `rollout.scoring.web.texts`. Without `answer`, a `definite_answer` must be contained, unless a judge is set:
+then the rubric's call asks whether the answer matches.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """When an answer is the wanted one: as written, in a normalised form, within it, or as a number.
 
-The normalised form goes on from that of `rollout.scoring.wording` (case, spacing, typography, thousands, currency signs,
-empty decimals, days of months): Latin letters lose their accents and texts their punctuation, but for what belongs to
-a number (`-5`, `12.5`, `14:30`, `5%`) or a name (`c++`, `c#`). `the` goes wherever it stands, `a` and `an` only at the
-beginning: "Vitamin A" is not "Vitamin".
+The normalised form goes on from that of `rollout.scoring.wording` (case, spacing, typography, thousands, currency
+signs, empty decimals, days of months): Latin letters lose their accents and texts their punctuation, but for what
+belongs to a number (`-5`, `12.5`, `14:30`, `5%`) or a name (`c++`, `c#`). `the` goes wherever it stands, `a` and `an`
+only at the beginning: "Vitamin A" is not "Vitamin".
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ def _belongs(text: str, place: int) -> bool:
     if char == "%":
         return before.isdigit()
     if char in "+#":
-        return before.isalnum() and not after.isalnum() or before in "+#" and place > 1 and text[place - 2].isalnum()
+        is_second = before in "+#" and place > 1 and text[place - 2].isalnum()
+        return is_second or (before.isalnum() and not after.isalnum())
     return unicodedata.category(char) not in _DROPPED
 
 

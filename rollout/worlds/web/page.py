@@ -165,6 +165,39 @@ class Tab:
             except Error:
                 return
 
+    # ---- scripts that are not ours ------------------------------------------------------------------------------
+
+    async def is_program(self, text: str) -> bool:
+        """Whether a text is JavaScript."""
+        options = {"expression": text, "sourceURL": "", "persistScript": False}
+        return "exceptionDetails" not in await self._send("Runtime.compileScript", options)
+
+    async def evaluate(self, program: str, timeout: float) -> Any:
+        """The value of a program in the page's main world, as JSON. Raises WorldError where it fails or is stopped
+        because it computes longer than `timeout` seconds; waiting for a promise is the caller's to bound."""
+        options = {
+            "expression": program,
+            "returnByValue": True,
+            "awaitPromise": True,
+            "userGesture": False,
+            "timeout": timeout * 1e3,
+        }
+        reply = await self._send("Runtime.evaluate", options)
+        if "exceptionDetails" in reply:
+            raise WorldError(f"the script failed: {_failure(reply)}")
+        return reply["result"].get("value")
+
+    async def _send(self, method: str, options: JSON) -> JSON:
+        from playwright.async_api import Error
+
+        try:
+            reply: JSON = await self.cdp.send(method, options)
+        except Error as error:
+            if self.is_gone:
+                raise PageLost(str(error)) from error
+            raise WorldError(f"the script failed: {error.message.partition(chr(10))[0][:300]}") from error
+        return reply
+
     # ---- frames of other origins --------------------------------------------------------------------------------
 
     async def _observe_foreign(self, seen: JSON, options: JSON) -> None:
@@ -224,9 +257,7 @@ class Tab:
             {"contextId": world, "expression": expression, "returnByValue": True, "awaitPromise": True},
         )
         if "exceptionDetails" in reply:
-            details = reply["exceptionDetails"]
-            text = details.get("exception", {}).get("description") or details.get("text")
-            raise WorldError(f"the script in the page failed at {expression[-200:]}: {text}")
+            raise WorldError(f"the script in the page failed at {expression[-200:]}: {_failure(reply)}")
         return reply["result"].get("value")
 
     async def _enter(self) -> int:
@@ -248,6 +279,12 @@ class Tab:
 
 def _call(function: str, *arguments: Any) -> str:
     return f"rollout.{function}({','.join(_encode(argument).decode() for argument in arguments)})"
+
+
+def _failure(reply: JSON) -> str:
+    details = reply["exceptionDetails"]
+    text = details.get("exception", {}).get("description") or details.get("exception", {}).get("value")
+    return str(text or details.get("text")).partition("\n")[0][:300]
 
 
 def _descendants(tree: JSON) -> Iterator[str]:

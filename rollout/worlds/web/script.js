@@ -510,8 +510,28 @@
     return (a >>> 0).toString(16) + (b >>> 0).toString(16);
   }
 
+  // ---- looking up ---------------------------------------------------------------------------------------------
+
+  // What fits a selector. Text is what a reader sees: of an element that is not shown, none.
+  function find(selector, maxFound, maxText) {
+    let found;
+    try { found = [...document.querySelectorAll(selector)].filter((element) => element !== overlay); }
+    catch { return {problem: `${JSON.stringify(selector)} is not a CSS selector`}; }
+    const elements = found.slice(0, maxFound).map((element) => {
+      const isOption = element.tagName === 'OPTION', isHead = Boolean(element.closest('head'));
+      const shown = isOption ? element.closest('select') || element : element;
+      const isVisible = isHead || shown.checkVisibility({visibilityProperty: true});
+      const text = isOption ? element.label : isHead ? element.textContent : element.innerText ?? element.textContent;
+      return {
+        text: isVisible ? clean(text || '', maxText) : '',
+        value: typeof element.value === 'string' ? element.value.slice(0, maxText) : null, isVisible,
+      };
+    });
+    return {value: {count: found.length, elements}};
+  }
+
   globalThis.rollout = {
-    observe, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate, setValue, selectAll, choose, digest,
+    find, observe, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate, setValue, selectAll, choose, digest,
     at: (x, y) => { const {element, ...found} = at(x, y); return found; },
   };
 })();
