@@ -20,7 +20,8 @@ SCRIPT_TIMEOUT = 5.0
 MAX_VALUE = 100_000
 MAX_FOUND = 200
 """Elements of a selector that are told about; `count` counts all."""
-MAX_ELEMENT_TEXT = 2_000
+MAX_TEXT = 200_000
+"""Characters that all of them may have together."""
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class Finding(msgspec.Struct, frozen=True):
 
     url: str
     value: Any = None
-    """Of a selector `{"count": n, "elements": [{"text", "value", "isVisible"}, …]}`; of a script its value."""
+    """Of a selector `{"count": n, "elements": [{"text", "value", "isVisible", "isCut"}, …]}`; of a script its value."""
     problem: str | None = None
     """Why there is no value."""
 
@@ -47,7 +48,7 @@ async def look_into(tab: Tab, probe: Probe) -> Finding:
     try:
         async with asyncio.timeout(SCRIPT_TIMEOUT + 1):
             if probe.selector is not None:
-                return _found(url, await tab.call("find", probe.selector, MAX_FOUND, MAX_ELEMENT_TEXT))
+                return _found(url, await tab.call("find", probe.selector, MAX_FOUND, MAX_TEXT))
             if probe.script is not None:
                 return _found(url, await _run(tab, probe.script))
             return Finding(url)
