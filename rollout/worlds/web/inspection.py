@@ -1,8 +1,8 @@
 """Finding out about a page what no observation tells: which elements fit a selector, and what a script says.
 
 Selectors are looked up from our own world of the document, which the page's scripts cannot reach. A script is the
-task's: it runs in the page's main world, among the page's own variables, within SCRIPT_TIMEOUT, and its value comes back
-as JSON of at most MAX_VALUE characters. Whatever cannot be found out is a `Finding` with a problem, never a value.
+task's: it runs in the page's main world, among the page's own variables, within SCRIPT_TIMEOUT, and its value comes
+back as JSON of at most MAX_VALUE characters. What cannot be found out is a `Finding` with a problem, never a value.
 """
 
 from __future__ import annotations

@@ -172,15 +172,15 @@ class Tab:
         options = {"expression": text, "sourceURL": "", "persistScript": False}
         return "exceptionDetails" not in await self._send("Runtime.compileScript", options)
 
-    async def evaluate(self, program: str, timeout: float) -> Any:
+    async def evaluate(self, program: str, seconds: float) -> Any:
         """The value of a program in the page's main world, as JSON. Raises WorldError where it fails or is stopped
-        because it computes longer than `timeout` seconds; waiting for a promise is the caller's to bound."""
+        because it computes longer than `seconds`; waiting for a promise is the caller's to bound."""
         options = {
             "expression": program,
             "returnByValue": True,
             "awaitPromise": True,
             "userGesture": False,
-            "timeout": timeout * 1e3,
+            "timeout": seconds * 1e3,
         }
         reply = await self._send("Runtime.evaluate", options)
         if "exceptionDetails" in reply:
