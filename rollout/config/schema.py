@@ -267,11 +267,11 @@ class Scoring(Section):
     """How finished conversations are scored."""
 
     decide: list[str] | None = None
-    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions, or a
-    custom one's name. By default everything that the task declares, and actions only where there is no state to
-    compare."""
+    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions; in
+    browsers answer, checks, rubric; or a custom one's name. By default everything that the task declares, and actions
+    only where there is no state to compare."""
     judge: str | None = None
-    """The model that judges `task_info.nl_assertions`. Without it they stay unjudged."""
+    """The model that judges `task_info.nl_assertions` and `task_info.rubric`. Without it they stay unjudged."""
     judge_attempts: int = Field(3, ge=1)
     """Tries until the judge's answer is one that can be used."""
     judge_max_tokens: int | None = Field(None, ge=1)

@@ -21,6 +21,9 @@ from rollout.scoring.reference import References
 from rollout.scoring.rules import NO_RULES, RuleBook, load_rules
 from rollout.scoring.scorer import Scorer
 from rollout.scoring.state import StateScorer
+from rollout.scoring.web.answer import AnswerScorer
+from rollout.scoring.web.pages import CheckScorer
+from rollout.scoring.web.rubric import BlockedScorer, RubricScorer, WebJudge
 from rollout.tasks.task import Task
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.world import World
@@ -58,7 +61,13 @@ def make_panel(
         if tools.suite is not None:
             scorers += tools.suite.scorers(seed_of, timeout)
         elif dataset.web is not None:
-            pass  # a page's tables are not ours to compare
+            web_judge = None if judge is None else WebJudge(judge)
+            scorers += [
+                CheckScorer(),
+                AnswerScorer(has_judge=judge is not None),
+                RubricScorer(web_judge),
+                BlockedScorer(web_judge),
+            ]
         else:
             references = References(make_world, seed_of)
             rules = make_rules(tools.domain, tools.offered)
@@ -77,8 +86,9 @@ def make_panel(
             near = difflib.get_close_matches(wanted, panel.names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(panel.names)}"
             raise ConfigError(f"datasets.{name}.scoring.decide: there is no scorer {wanted!r}; {hint}")
-    if settings.judge is None and "nl_assertions" in (settings.decide or ()):
-        raise ConfigError(f"datasets.{name}.scoring.judge: needed because nl_assertions are to decide")
+    judged = {"nl_assertions", "rubric"} & set(settings.decide or ())
+    if settings.judge is None and judged:
+        raise ConfigError(f"datasets.{name}.scoring.judge: needed because {' and '.join(sorted(judged))} are to decide")
     return panel
 
 
