@@ -63,16 +63,19 @@ def _found(url: str, told: JSON) -> Finding:
 
 
 async def _run(tab: Tab, script: str) -> JSON:
+    """A script is an expression if it can be read as one, else a function's body."""
     expression = f"const value = (\n{script}\n); return typeof value === 'function' ? await value() : value;"
-    inner = expression if await tab.is_program(_program(expression)) else script
-    told: JSON = await tab.evaluate(_program(inner), SCRIPT_TIMEOUT)
-    if "text" in told:
-        return {"value": msgspec.json.decode(told["text"])}
-    return told
+    try:
+        await tab.run(f"{_function(expression)}; 0", SCRIPT_TIMEOUT)  # read and not called
+        body = expression
+    except WorldError:
+        body = script
+    told: JSON = await tab.run(f"{_function(body)}()", SCRIPT_TIMEOUT)
+    return {"value": msgspec.json.decode(told["text"])} if "text" in told else told
 
 
-def _program(body: str) -> str:
-    """A program that runs a function's body and tells its value as JSON, if that is not too long."""
+def _function(body: str) -> str:
+    """A function that tells the value of another one's body as JSON, if that is not too long."""
     return f"""(async () => {{
 const told = await (async () => {{
 {body}
@@ -81,4 +84,4 @@ const text = JSON.stringify(told);
 if (text === undefined) return {{problem: 'the script returned nothing; expected a value'}};
 if (text.length > {MAX_VALUE}) return {{problem: `its value has ${{text.length}} characters; at most {MAX_VALUE}`}};
 return {{text}};
-}})()"""
+}})"""

@@ -167,14 +167,11 @@ class Tab:
 
     # ---- scripts that are not ours ------------------------------------------------------------------------------
 
-    async def is_program(self, text: str) -> bool:
-        """Whether a text is JavaScript."""
-        options = {"expression": text, "sourceURL": "", "persistScript": False}
-        return "exceptionDetails" not in await self._send("Runtime.compileScript", options)
-
-    async def evaluate(self, program: str, seconds: float) -> Any:
+    async def run(self, program: str, seconds: float) -> Any:
         """The value of a program in the page's main world, as JSON. Raises WorldError where it fails or is stopped
         because it computes longer than `seconds`; waiting for a promise is the caller's to bound."""
+        from playwright.async_api import Error
+
         options = {
             "expression": program,
             "returnByValue": True,
@@ -182,21 +179,15 @@ class Tab:
             "userGesture": False,
             "timeout": seconds * 1e3,
         }
-        reply = await self._send("Runtime.evaluate", options)
-        if "exceptionDetails" in reply:
-            raise WorldError(f"the script failed: {_failure(reply)}")
-        return reply["result"].get("value")
-
-    async def _send(self, method: str, options: JSON) -> JSON:
-        from playwright.async_api import Error
-
         try:
-            reply: JSON = await self.cdp.send(method, options)
+            reply = await self.cdp.send("Runtime.evaluate", options)
         except Error as error:
             if self.is_gone:
                 raise PageLost(str(error)) from error
             raise WorldError(f"the script failed: {error.message.partition(chr(10))[0][:300]}") from error
-        return reply
+        if "exceptionDetails" in reply:
+            raise WorldError(f"the script failed: {_failure(reply)}")
+        return reply["result"].get("value")
 
     # ---- frames of other origins --------------------------------------------------------------------------------
 
