@@ -107,6 +107,15 @@ def _load_web(name: str, dataset: Dataset, web: WebSettings, browsers: BrowserPo
     return DatasetTools(toolset_of(web), None, lambda timeout: BrowserWorld(browsers, web, sites), close=sites.close)
 
 
+def load_recorded_tools(name: str, dataset: Dataset, pools: Pools) -> DatasetTools:
+    """The tools of a dataset whose runs are over. A browser's pages cannot be brought back by its calls, so its worlds
+    are empty ones and no browser is needed."""
+    if dataset.suite is None and dataset.web is not None:
+        toolset = toolset_of(dataset.web)
+        return DatasetTools(toolset, None, lambda timeout: EmptyWorld(toolset))
+    return load_tools(name, dataset, pools)
+
+
 def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:
     try:
         from rollout.worlds.mcp.servers import load_servers

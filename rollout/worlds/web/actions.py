@@ -137,8 +137,8 @@ async def goto(session: Session, url: str) -> None:
             "Page.goto: "
         )
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
-    if reply is not None and reply.status >= 400:
-        session.note(f"The site answered with the status {reply.status} {reply.status_text}".rstrip() + ".")
+    if reply is not None:
+        session.document_came(session.active.page, reply)
 
 
 def checked_url(text: str) -> str:
