@@ -23,7 +23,6 @@ from typing import Any
 import msgspec
 
 from rollout.messages import JSON, Message, ToolCall, read_arguments
-from rollout.tasks.task import Task
 from rollout.trajectories.saved import SavedLine
 from rollout.trajectories.stop import Status
 from rollout.trajectories.web_page import NO_PAGE, Page, read_page
@@ -53,14 +52,15 @@ def is_action(call: ToolCall) -> bool:
 
 def steps_of(
     line: SavedLine,
-    task: Task | None = None,
+    info: JSON | None = None,
     *,
     is_readable: IsReadable = is_action,
     prompts: Sequence[str | None] = (),
 ) -> list[JSON]:
-    """The steps of a trajectory. `prompts`: what was sent before each answer, as JSON text. Raises BadLine."""
+    """The steps of a trajectory. `info`: its task's `task_info`; `prompts`: what was sent before each answer, as JSON
+    text. Raises BadLine."""
     messages = line.read_messages()
-    told = _task(line, task, messages)
+    told = _task(line, info or {}, messages)
     steps: list[JSON] = []
     pages: list[Page] = []
     page, has_seen = NO_PAGE, False
@@ -117,12 +117,10 @@ def _step(task: JSON, page: Page, action: JSON, response: JSON) -> JSON:
     }
 
 
-def _task(line: SavedLine, task: Task | None, messages: Sequence[Message]) -> JSON:
-    info: JSON = {} if task is None else task.info
-    opening = messages if task is None else task.messages
+def _task(line: SavedLine, info: JSON, messages: Sequence[Message]) -> JSON:
     return {
         "task_id": line.task_id,
-        "task_name": next((message.content or "" for message in opening if message.role == "user"), ""),
+        "task_name": next((message.content or "" for message in messages if message.role == "user"), ""),
         "website": info.get("website") or info.get("start_url"),
         "domain": info.get("domain"),
         "subdomain": info.get("subdomain"),

@@ -1,4 +1,4 @@
-"""The seed's rates by its own definitions, against an oracle that goes about it the slow way; and those from statuses."""
+"""The seed's rates against an oracle that goes about it the slow way; and the rates from statuses."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from rollout.errors import ConfigError
 from rollout.messages import Message
-from rollout.tasks.task import Task
 from rollout.trajectories.pt import PtFile
 from rollout.trajectories.saved import SavedLine
 from rollout.trajectories.web_metrics import WebRates, calculate_rollout_metrics, difficulty_group
 from rollout.trajectories.web_steps import steps_of
-from tests.trajectories.web_lines import TASK, answered, page, says, web_line
+from tests.trajectories.web_lines import answered, page, says, web_line
 
 Step = dict[str, Any]
 
@@ -191,10 +190,10 @@ def test_a_window_of_less_than_nothing_is_refused() -> None:
 # ---- from statuses ---------------------------------------------------------------------------------------------------
 
 
-def measure(*lines: SavedLine, task: Task | None = TASK) -> dict[str, Any]:
+def measure(*lines: SavedLine, info: dict[str, Any] | None = None) -> dict[str, Any]:
     measured = WebRates()
     for line in lines:
-        measured.take(line, steps_of(line, task))
+        measured.take(line, steps_of(line, info))
     return measured.result()
 
 
@@ -237,9 +236,9 @@ def test_nothing_is_behind_a_rate_of_nothing() -> None:
 def test_difficulty_groups_and_attempts_are_told_apart() -> None:
     measured = WebRates()
     for number, (difficulty, success) in enumerate([(3, True), (3, False), (6, True), (7, False), (None, True)]):
-        task = Task("t", TASK.messages, info={"difficulty": difficulty})
+        info = {"difficulty": difficulty}
         line = answered(success, id=f"t{number}", task_id=f"task{difficulty}")
-        measured.take(line, steps_of(line, task))
+        measured.take(line, steps_of(line, info))
     found = measured.result()
     rates = {name: group["success_rate"] for name, group in found["by_difficulty"].items()}
     assert rates == {"easy": 0.5, "medium": 1.0, "hard": 0.0, "unknown": 1.0}

@@ -68,7 +68,7 @@ def test_each_answer_of_the_agent_is_a_step_with_what_it_saw_before() -> None:
         success=True,
         scores=[{"name": "checks", "value": 1.0, "reason": "the cart holds it"}],
     )
-    first, last = steps_of(line, TASK)
+    first, last = steps_of(line, TASK.info)
     assert first["observation"]["task"]["task_name"] == "Buy the red cup"
     assert first["observation"]["task"]["evaluator_reference"][0]["description"] == "the cup is in the cart"
     assert first["observation"]["page_metadata"] == {"title": "Shop ", "url": "http://shop.test/"}
@@ -105,7 +105,7 @@ def test_a_refused_action_leaves_the_page_and_its_screenshot_as_they_were() -> N
         page("cup", call="c"),
         says("answer", "d", text=""),
     )
-    steps = steps_of(line, TASK)
+    steps = steps_of(line, TASK.info)
     assert [step["same_as_next_screenshot"] for step in steps] == [True, True, False, False]
     assert "there is no element 9" in steps[0]["response"]["answering_tokens"]["observation"]
     assert steps[1]["observation"]["page_metadata"]["url"] == "http://shop.test/"
@@ -116,7 +116,7 @@ def test_an_error_that_moved_the_page_shows_the_new_one() -> None:
     line = web_line(
         says("goback", "a"), page("late", call="a", error="goback: no answer"), says("answer", "b", text="")
     )
-    assert steps_of(line, TASK)[1]["observation"]["page_metadata"]["url"] == "http://shop.test/late"
+    assert steps_of(line, TASK.info)[1]["observation"]["page_metadata"]["url"] == "http://shop.test/late"
 
 
 def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written() -> None:
@@ -131,12 +131,14 @@ def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written()
         refusal("d", "click: element: 0 is less than 1", "bad_arguments"),
         Message(role="assistant"),
     )
-    steps = steps_of(line, TASK, is_readable=lambda call: call.id != "d" and call.name == "click" and call.id != "b")
+    steps = steps_of(
+        line, TASK.info, is_readable=lambda call: call.id != "d" and call.name == "click" and call.id != "b"
+    )
     assert [step["action"]["action"]["key"] for step in steps] == [*["invalid_step"] * 4, "none"]
     assert steps[0]["action"]["action"]["arguments"] == {"name": "left_click", "arguments": {"x": 1}}
     assert steps[1]["action"]["action"]["arguments"]["arguments"] == {"malformed_arguments": '{"element": '}
     assert steps[2]["action"]["action"]["arguments"] == {"text": "I would click."}
-    by_itself = [step["action"]["action"]["key"] for step in steps_of(line, TASK)]
+    by_itself = [step["action"]["action"]["key"] for step in steps_of(line, TASK.info)]
     assert by_itself == ["invalid_step", "invalid_step", "invalid_step", "click", "none"]
 
 
@@ -148,7 +150,7 @@ def test_several_calls_of_one_answer_are_one_step_with_the_last_as_its_key() -> 
         page("found", call="b"),
         says("answer", "c", text=""),
     )
-    step = steps_of(line, TASK)[0]
+    step = steps_of(line, TASK.info)[0]
     assert step["action"]["action"]["key"] == "press"
     assert [call["key"] for call in step["action"]["calls"]] == ["type", "press"]
     assert step["action"]["action_string"] == 'type(element=2, text="x"); press(key="Enter")'
@@ -160,7 +162,7 @@ def test_a_failed_trajectory_keeps_its_steps_and_ends_with_an_error() -> None:
         says("click", "a", element=1), page("p", call="a"),
         status="failed", stop_reason="error", scored=False, error=error, unscored="the conversation failed",
     )  # fmt: skip
-    clicked, ended = steps_of(line, TASK)
+    clicked, ended = steps_of(line, TASK.info)
     assert clicked["action"]["action"]["key"] == "click"
     assert ended["action"]["action"] == {
         "key": "error",
@@ -174,15 +176,15 @@ def test_a_failed_trajectory_keeps_its_steps_and_ends_with_an_error() -> None:
 def test_a_start_page_that_cannot_be_shown_is_an_invalid_url() -> None:
     error = {"kind": "world", "text": "the start page cannot be shown", "notes": []}
     line = web_line(status="failed", stop_reason="error", scored=False, error=error)
-    seen = steps_of(line, TASK)
+    seen = steps_of(line, TASK.info)
     assert [step["action"]["action"]["key"] for step in seen] == ["error"]  # it was shown, and was lost later
     unseen = read_saved(encode_line(line, TASK.messages))
-    assert [step["action"]["action"]["key"] for step in steps_of(unseen, TASK)] == ["invalid_url"]
+    assert [step["action"]["action"]["key"] for step in steps_of(unseen, TASK.info)] == ["invalid_url"]
 
 
 def test_what_was_cut_says_so_and_has_no_verdict() -> None:
     line = web_line(status="cut", stop_reason="cut", scored=False)
-    (step,) = steps_of(line, TASK)
+    (step,) = steps_of(line, TASK.info)
     assert step["action"]["action"]["arguments"]["error_type"] == "cut"
     assert step["reward"]["reward"] == -1
 
@@ -196,7 +198,7 @@ def test_blocking_and_the_screenshots_that_a_judge_saw_are_told() -> None:
             {"name": "rubric", "value": 0.0, "reason": "not seen", "evidence": {"images": [picture("p0")]}},
         ],
     )
-    steps = steps_of(line, TASK, prompts=['[{"role": "user"}]', None])
+    steps = steps_of(line, TASK.info, prompts=['[{"role": "user"}]', None])
     assert [step["reward"]["submit"] for step in steps] == [False, True]
     assert steps[1]["reward"]["submission_judgment"] == "not seen"
     assert [step["reward"]["is_blocked"] for step in steps] == [False, True]
