@@ -90,6 +90,13 @@ class JournalReader:
         messages += [said for body in self.nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
 
+    def lines(self, dataset: str) -> Iterator[bytes]:
+        """The lines of all trajectories: the finished ones as the output has them, then the failed ones."""
+        rows = self._db.execute(
+            "SELECT id FROM trajectories WHERE dataset = ? ORDER BY place IS NULL, place, id", (dataset,)
+        ).fetchall()
+        return (self.line(dataset, row[0]) for row in rows)
+
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every finished trajectory of a dataset that did not fail, by id."""
         rows = self._db.execute(
