@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollout.config.browsing import WebSettings
 from rollout.messages import Message, ToolCall
 from rollout.trajectories.line import encode_line
 from rollout.trajectories.saved import read_saved
@@ -14,7 +15,6 @@ from rollout.trajectories.web_page import read_page
 from rollout.trajectories.web_steps import steps_of
 from rollout.worlds.results import failed_result
 from rollout.worlds.web.observe import Element, Observation, Seen, describe
-from rollout.worlds.web.settings import WebSettings
 from tests.trajectories.web_lines import TASK, answered, page, picture, refusal, says, web_line
 
 one_line = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"), max_size=320)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rollout.config.browsing import WebSettings
 from rollout.messages import Image, Message, ToolCall
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import SavedLine, read_saved
 from rollout.worlds.results import failed_result
 from rollout.worlds.web.observe import Element, Observation, Seen, describe
-from rollout.worlds.web.settings import WebSettings
 
 TASK = Task(
     "shop-1",
@@ -89,3 +89,16 @@ def answered(success: bool = True, clicks: int = 0, **changes: Any) -> SavedLine
         said += [says("click", f"c{number}", element=1), page(f"p{number}", call=f"c{number}")]
     said += [says("answer", "end", text="42"), Message(role="tool", content="taken down", tool_call_id="end")]
     return web_line(*said, success=success, **changes)
+
+
+# ---- tools that show pages, for runs without a browser --------------------------------------------------------------
+
+
+def click(element: int) -> str:
+    """Click an element."""
+    return page(f"p{element}").content or ""
+
+
+def goback() -> str:
+    """Go back."""
+    return page("").content or ""
