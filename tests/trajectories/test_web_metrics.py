@@ -244,3 +244,9 @@ def test_difficulty_groups_and_attempts_are_told_apart() -> None:
     assert rates == {"easy": 0.5, "medium": 1.0, "hard": 0.0, "unknown": 1.0}
     assert [(entry["k"], entry["tasks"], entry["at"]) for entry in found["pass_k"]] == [(1, 4, 0.625), (2, 1, 1.0)]
     assert difficulty_group(True) == "unknown"
+
+
+def test_every_figure_is_defined_in_the_docs() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "web-metrics.md").read_text(encoding="utf-8")
+    found = measure()
+    assert [name for name in (*found, *found["by_status"], *found["seed"]) if f"`{name}`" not in page] == []
