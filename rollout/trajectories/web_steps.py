@@ -39,6 +39,8 @@ _KEPT = ("group", "seed", "status", "stop_reason", "scored", "unscored", "scores
 _SECTION = re.compile(
     r"^[ \t*#]*(Memory|Progress|Intention|Thought|Action)[ \t*]*:[ \t*]*", re.MULTILINE | re.IGNORECASE
 )
+_MALFORMED = "malformed_call"
+"""Stands in a record where the model tried to call something that could not be read. The model did not write it."""
 _TOOL_CALL = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
 
 IsReadable = Callable[[ToolCall], bool]
@@ -174,10 +176,13 @@ def _end(line: SavedLine, has_begun: bool) -> JSON:
 
 def _response(message: Message, action: JSON, page: Page, results: Sequence[Message], prompt: str | None) -> JSON:
     content = message.content or ""
-    written = "\n".join(_as_text(call) for call in message.tool_calls)
-    in_words = _TOOL_CALL.search(content)
+    # The whole text, where calls and reasoning were read out of it.
+    text: str = getattr(message, "raw", None) or content
+    written = "\n".join(_as_text(call) for call in message.tool_calls if call.name != _MALFORMED)
+    in_words = _TOOL_CALL.search(text)
     thinking = message.reasoning or ""
-    parts = [f"<think>\n{thinking}\n</think>" if thinking else "", content, "" if in_words else written]
+    is_thought_apart = bool(thinking) and "</think>" not in text
+    parts = [f"<think>\n{thinking}\n</think>" if is_thought_apart else "", text, "" if in_words else written]
     sections = _sections(_TOOL_CALL.sub("", content))
     return {
         "raw_response": "\n".join(part for part in parts if part),
