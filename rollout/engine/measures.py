@@ -7,8 +7,7 @@ journal keeps it, so that a later command that works on another dataset of the r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 import msgspec
@@ -25,8 +24,9 @@ class Measure(Protocol):
     name: str
     """Of the section in metrics.json."""
 
-    def take(self, line: SavedLine, info: JSON | None) -> None:
-        """Count a trajectory. `info` is its task's `task_info`; None where the task is there no more."""
+    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
+        """Count a trajectory. `info` is its task's `task_info`, None where the task is there no more; `error_kinds` are
+        those of error observations by their places in the messages, None where they were not kept."""
         ...
 
     def result(self) -> JSON:
@@ -34,8 +34,7 @@ class Measure(Protocol):
         ...
 
 
-MakeMeasure = Callable[[Path], Measure]
-"""A measure for the trajectories of a run directory."""
+MakeMeasure = Callable[[], Measure]
 
 
 class TaskInfo:
@@ -52,15 +51,15 @@ class TaskInfo:
 
 def measure_dataset(journal: Journal, dataset: str, tasks: Tasks, makers: Iterable[MakeMeasure]) -> None:
     """Feed new measures the dataset's trajectories, and keep in the journal what they found."""
-    measures = [make(journal.path.parent) for make in makers]
+    measures = [make() for make in makers]
     if not measures:
         return
     known = TaskInfo(tasks)
-    for text in journal.lines(dataset):
-        line = read_saved(text)
+    for record in journal.on_record(dataset):
+        line = read_saved(record.line)
         info = known.of(line.task_id)
         for measure in measures:
-            measure.take(line, info)
+            measure.take(line, info, record.error_kinds)
     found = {measure.name: measure.result() for measure in measures}
     journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
 

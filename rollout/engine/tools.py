@@ -16,7 +16,6 @@ from rollout.config.browsing import WebSettings
 from rollout.config.schema import Dataset
 from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
-from rollout.engine.web_lines import WebMeasure
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.suites.find import load_suite
@@ -26,6 +25,7 @@ from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.naming import split_fused
 from rollout.tasks.source import Tasks
 from rollout.tasks.task import Task
+from rollout.trajectories.web_metrics import WebRates
 from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
@@ -67,7 +67,7 @@ def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> Datas
         tools = DatasetTools(suite.toolset, None, suite.make_world, suite=suite)
         if isinstance(suite, NeedsBrowsers):
             close = suite.use_browsers(pools.browsers)
-            return dataclasses.replace(tools, close=close, measures=(WebMeasure,))
+            return dataclasses.replace(tools, close=close, measures=(WebRates,))
         return tools
     if dataset.web is not None:
         return _load_web(name, dataset, dataset.web, pools.browsers)
@@ -116,7 +116,7 @@ def _load_web(name: str, dataset: Dataset, web: WebSettings, browsers: BrowserPo
         None,
         lambda timeout: BrowserWorld(browsers, web, sites),
         close=sites.close,
-        measures=(WebMeasure,),
+        measures=(WebRates,),
     )
 
 

@@ -19,7 +19,6 @@ import msgspec
 
 from rollout.engine.measures import TaskInfo
 from rollout.engine.reader import JournalReader, open_reader
-from rollout.engine.web_lines import StepReader
 from rollout.messages import JSON
 from rollout.tasks.jsonl import TaskFile
 from rollout.trajectories.exports.writing import replaced_together
@@ -28,9 +27,10 @@ from rollout.trajectories.pt import PtFile
 from rollout.trajectories.saved import SavedLine, read_saved
 from rollout.trajectories.web_metrics import WebRates
 from rollout.trajectories.web_parquet import WebParquet
+from rollout.trajectories.web_steps import steps_of
 
-PromptsOf = Callable[[str, SavedLine], Sequence[str | None]]
-"""What was sent before each answer of a dataset's trajectory, as JSON text: `response.raw_prompt`."""
+PromptsOf = Callable[[SavedLine], Sequence[str | None]]
+"""What was sent before each answer of a trajectory, as JSON text: `response.raw_prompt`."""
 
 
 class Saved(msgspec.Struct, frozen=True):
@@ -73,14 +73,12 @@ def save_iteration(
         "run_dir": os.path.relpath(run_dir, out_dir),
         "schema_version": SCHEMA_VERSION,
     }
-    steps_of = StepReader(run_dir)
     with open_reader(run_dir) as reader, replaced_together(paths) as made, contextlib.ExitStack() as files:
         pt = files.enter_context(contextlib.closing(PtFile(made[0], about)))
         tables = [files.enter_context(contextlib.closing(WebParquet(path))) for path in made[1:]]
-        for dataset, line, info in _trajectories(reader, run_dir):
-            prompts = () if prompts_of is None else prompts_of(dataset, line)
-            steps = steps_of.steps(line, info, prompts)
-            rates.take(line, steps)
+        for line, info, kinds in _trajectories(reader, run_dir):
+            steps = steps_of(line, info, error_kinds=kinds, prompts=() if prompts_of is None else prompts_of(line))
+            rates.take_steps(line, steps)
             pt.write(steps)
             for table in tables:
                 table.write(line, steps)
@@ -90,13 +88,15 @@ def save_iteration(
     return Saved(tuple(paths), count, rates.result(), tuple(notes))
 
 
-def _trajectories(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, SavedLine, JSON | None]]:
-    """Every trajectory on record with its dataset and its task's info."""
+def _trajectories(
+    reader: JournalReader, run_dir: Path
+) -> Iterator[tuple[SavedLine, JSON | None, dict[int, str] | None]]:
+    """Every trajectory on record, with its task's info and the kinds of its errors."""
     for dataset in reader.datasets():
         known = _task_info(run_dir, dataset)
-        for text in reader.lines(dataset):
-            line = read_saved(text)
-            yield dataset, line, None if known is None else known.of(line.task_id)
+        for record in reader.on_record(dataset):
+            line = read_saved(record.line)
+            yield line, None if known is None else known.of(line.task_id), record.error_kinds
 
 
 def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:

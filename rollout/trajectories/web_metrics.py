@@ -25,8 +25,9 @@ from rollout.messages import JSON
 from rollout.trajectories.line import Head
 from rollout.trajectories.passk import pass_table
 from rollout.trajectories.pt import read_pt
+from rollout.trajectories.saved import SavedLine
 from rollout.trajectories.stop import Status
-from rollout.trajectories.web_steps import INVALID_STEP, INVALID_URL, NONE, blocked_verdict
+from rollout.trajectories.web_steps import INVALID_STEP, INVALID_URL, NONE, blocked_verdict, steps_of
 
 LEAST_STEPS = 10
 """A shorter trajectory that neither answers nor is blocked counts as crashed."""
@@ -248,7 +249,9 @@ class Rates(msgspec.Struct):
 
 
 class WebRates:
-    """Both kinds of rates of one dataset, fed a trajectory at a time."""
+    """Both kinds of rates of one dataset, fed a trajectory at a time: the section `web` of metrics.json."""
+
+    name = "web"
 
     def __init__(self) -> None:
         self._seed = SeedSums()
@@ -256,8 +259,12 @@ class WebRates:
         self._groups: dict[str, Rates] = {}
         self._attempts: dict[str, tuple[int, int]] = {}
 
-    def take(self, head: Head, steps: Sequence[JSON]) -> None:
-        """Count a trajectory: its head, and its steps as `steps_of` makes them."""
+    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
+        """Count a trajectory: see `steps_of`."""
+        self.take_steps(line, steps_of(line, info, error_kinds=error_kinds))
+
+    def take_steps(self, head: Head, steps: Sequence[JSON]) -> None:
+        """Count a trajectory whose steps are made already."""
         count = count_steps(steps)
         self._seed.take(count)
         group = difficulty_group(steps[0]["observation"]["task"]["difficulty"] if steps else None)
@@ -268,7 +275,7 @@ class WebRates:
         self._attempts[head.task_id] = (tried + scored, solved + (scored and head.success))
 
     def result(self) -> JSON:
-        """What stands under `web` in metrics.json."""
+        """What was found."""
         for rates in (self._all, *self._groups.values()):
             rates.close()
         return {

@@ -17,7 +17,7 @@ What the agent saw is read from the text that it was shown, so a line is all it 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,8 @@ from rollout.trajectories.stop import Status
 from rollout.trajectories.web_page import NO_PAGE, Page, read_page
 
 ACTIONS = ("click", "type", "hover", "scroll", "select", "press", "wait", "goback", "navigate", "answer")
+UNREADABLE = frozenset({"unknown_tool", "bad_arguments", "malformed_call"})
+"""The kinds of errors that answer a call which never reached the world."""
 INVALID_STEP = "invalid_step"
 NONE = "none"
 ERROR = "error"
@@ -40,27 +42,23 @@ _SECTION = re.compile(
     r"^[ \t*#]*(Memory|Progress|Intention|Thought|Action)[ \t*]*:[ \t*]*", re.MULTILINE | re.IGNORECASE
 )
 _MALFORMED = "malformed_call"
-"""Stands in a record where the model tried to call something that could not be read. The model did not write it."""
+"""The name of what stands for a call that could not be read. The model did not write it."""
 _TOOL_CALL = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
-
-IsReadable = Callable[[ToolCall], bool]
-
-
-def is_action(call: ToolCall) -> bool:
-    """Whether a call is one of a browser's actions with arguments that are an object. `IsReadable` where nothing is
-    known of the tools that were offered."""
-    return call.name in ACTIONS and "malformed_arguments" not in read_arguments(call)
 
 
 def steps_of(
     line: SavedLine,
     info: JSON | None = None,
     *,
-    is_readable: IsReadable = is_action,
+    error_kinds: Mapping[int, str] | None = None,
     prompts: Sequence[str | None] = (),
 ) -> list[JSON]:
-    """The steps of a trajectory. `info`: its task's `task_info`; `prompts`: what was sent before each answer, as JSON
-    text. Raises BadLine."""
+    """The steps of a trajectory.
+
+    `info` is its task's `task_info`. `error_kinds`: of error observations, by their places in the messages; where they
+    are not known, a call counts as invalid only where its name or the form of its arguments shows it. `prompts`: what
+    was sent before each answer, as JSON text. Raises BadLine.
+    """
     messages = line.read_messages()
     told = _task(line, info or {}, messages)
     steps: list[JSON] = []
@@ -72,7 +70,8 @@ def steps_of(
             page, has_seen = (page, has_seen) if shown is None else (shown, True)
             continue
         results = _results(messages, place)
-        action = _action(message, is_readable)
+        answers = None if error_kinds is None else [error_kinds.get(place + 1 + n) for n in range(len(results))]
+        action = _action(message, answers)
         prompt = prompts[len(steps)] if len(steps) < len(prompts) else None
         steps.append(_step(told, page, action, _response(message, action, page, results, prompt)))
         pages.append(page)
@@ -135,8 +134,13 @@ def _task(line: SavedLine, info: JSON, messages: Sequence[Message]) -> JSON:
     }
 
 
-def _action(message: Message, is_readable: IsReadable) -> JSON:
-    calls = [_call(call, is_readable) for call in message.tool_calls]
+def _action(message: Message, errors: Sequence[str | None] | None) -> JSON:
+    """What an answer did. `errors`: the kind of error that answered each call, as far as they were answered."""
+    calls = []
+    for number, call in enumerate(message.tool_calls):
+        is_answered = errors is not None and number < len(errors)
+        is_invalid = errors[number] in UNREADABLE if errors and is_answered else not _is_action(call)
+        calls.append(_call(call, is_invalid))
     if calls:
         chosen = calls[-1]
     elif message.content or message.reasoning:
@@ -150,11 +154,15 @@ def _action(message: Message, is_readable: IsReadable) -> JSON:
     return action
 
 
-def _call(call: ToolCall, is_readable: IsReadable) -> JSON:
+def _call(call: ToolCall, is_invalid: bool) -> JSON:
     arguments = read_arguments(call)
-    if is_readable(call):
-        return {"key": call.name, "arguments": arguments}
-    return {"key": INVALID_STEP, "arguments": {"name": call.name, "arguments": arguments}}
+    if is_invalid:
+        return {"key": INVALID_STEP, "arguments": {"name": call.name, "arguments": arguments}}
+    return {"key": call.name, "arguments": arguments}
+
+
+def _is_action(call: ToolCall) -> bool:
+    return call.name in ACTIONS and "malformed_arguments" not in read_arguments(call)
 
 
 def _written(call: ToolCall) -> str:

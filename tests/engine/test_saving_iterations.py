@@ -104,7 +104,7 @@ async def test_an_error_on_the_way_leaves_the_files_that_were_there(
     save_iteration(Path("run"), OUT, "train", 0, {})
     before = {path: path.read_bytes() for path in OUT.iterdir()}
 
-    def torn(dataset: str, line: Any) -> list[str]:
+    def torn(line: Any) -> list[str]:
         raise RuntimeError("killed here")
 
     with pytest.raises(RuntimeError, match="killed here"):
@@ -115,7 +115,7 @@ async def test_an_error_on_the_way_leaves_the_files_that_were_there(
 async def test_prompts_stand_with_the_answers_that_they_led_to(pages: StubServer) -> None:
     await roll_out(config(pages.url, "buy"))
     sent = [f'["prompt {number}"]' for number in range(4)]
-    save_iteration(Path("run"), OUT, "train", 0, {}, prompts_of=lambda dataset, line: sent)
+    save_iteration(Path("run"), OUT, "train", 0, {}, prompts_of=lambda line: sent)
     (steps,) = read_pt(PT)
     assert [step["response"]["raw_prompt"] for step in steps] == sent
 
@@ -128,6 +128,13 @@ async def test_without_pyarrow_the_other_files_are_saved_and_it_is_said(
     saved = save_iteration(Path("run"), OUT, "train", 0, {})
     assert saved.files == (PT,)
     assert "rollout[export]" in saved.notes[0]
+
+
+async def test_a_run_without_nodes_is_saved_from_its_lines(pages: StubServer) -> None:
+    await roll_out(config(pages.url, "buy") | {"use_checkpoints": False})
+    save_iteration(Path("run"), OUT, "train", 0, {})
+    (steps,) = read_pt(PT)
+    assert [step["action"]["action"]["key"] for step in steps] == ["click", "click", "goback", "invalid_step"]
 
 
 @pytest.mark.export

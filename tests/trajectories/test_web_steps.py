@@ -131,9 +131,7 @@ def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written()
         refusal("d", "click: element: 0 is less than 1", "bad_arguments"),
         Message(role="assistant"),
     )
-    steps = steps_of(
-        line, TASK.info, is_readable=lambda call: call.id != "d" and call.name == "click" and call.id != "b"
-    )
+    steps = steps_of(line, TASK.info, error_kinds={3: "unknown_tool", 5: "bad_arguments", 8: "bad_arguments"})
     assert [step["action"]["action"]["key"] for step in steps] == [*["invalid_step"] * 4, "none"]
     assert steps[0]["action"]["action"]["arguments"] == {"name": "left_click", "arguments": {"x": 1}}
     assert steps[1]["action"]["action"]["arguments"]["arguments"] == {"malformed_arguments": '{"element": '}
@@ -213,3 +211,20 @@ def test_an_unscored_trajectory_is_pending_whatever_its_success_says() -> None:
         "submit": False,
         "submission_judgment": None,
     }
+
+
+def test_a_call_is_known_by_its_place_and_errors_of_the_world_are_no_invalid_steps() -> None:
+    same = ToolCall("same", "click", '{"element": 1}')
+    line = web_line(
+        Message(role="assistant", tool_calls=(same, same)),
+        refusal("same", "click: element: unexpected", "bad_arguments"),
+        refusal("same", "click: the button is covered"),
+        says("play_note", "same", note="C"),
+        page("p", call="same"),
+        says("goback", "open"),
+    )
+    kinds = {3: "malformed_call", 4: "tool"}
+    first, second, unanswered = steps_of(line, error_kinds=kinds)
+    assert [call["key"] for call in first["action"]["calls"]] == ["invalid_step", "click"]
+    assert second["action"]["action"] == {"key": "play_note", "arguments": {"note": "C"}}
+    assert unanswered["action"]["action"]["key"] == "goback"

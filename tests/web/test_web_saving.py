@@ -11,6 +11,8 @@ import pytest
 from rich.console import Console
 
 from rollout.cli.web_metrics import show_web_metrics
+from rollout.config.schema import Config
+from rollout.engine.run import open_run
 from rollout.engine.web_saving import save_iteration
 from rollout.models.stub import StubServer
 from rollout.trajectories.pt import read_pt
@@ -68,3 +70,17 @@ async def test_torch_loads_what_a_browser_showed() -> None:
     assert loaded["trajectories"] == list(read_pt(PT))
     assert loaded["metadata"]["iteration"] == 3
     assert loaded["metadata"]["trajectories"] == 1
+
+
+async def test_rates_stay_in_the_metrics_when_another_dataset_is_worked_on() -> None:
+    async with StubServer({"rules": RULES}) as stub:
+        config = web_config(stub.url)
+        plain = {"path": "tasks.jsonl", "output_path": "plain.jsonl", "agent": "agent"}
+        both = Config.model_validate(config | {"datasets": config["datasets"] | {"plain": plain}})
+        for names in (["web"], ["plain"]):
+            async with open_run(both, Path("run"), datasets=names, resume=True) as opened:
+                await opened.engine.run()
+            metrics = json.loads(Path("run/metrics.json").read_bytes())
+            assert metrics["web"]["web"]["by_status"]["trajectories"] == 1
+            assert list(metrics["web"]) == ["web"]
+    assert metrics["datasets"]["plain"]["finished"] == 1
