@@ -20,6 +20,7 @@ from rollout.errors import ConfigError
 from rollout.messages import ToolSpec, message_from_json
 from rollout.tasks.source import Problem
 from rollout.tasks.task import Action, Task
+from rollout.tasks.web import web_entry
 
 _decode = msgspec.json.Decoder().decode
 _BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
@@ -104,9 +105,14 @@ class TaskFile:
 
 
 def parse_task(entry: Any) -> Task:
-    """Read one decoded line. Raises KeyError, TypeError or msgspec's ValidationError on what is no task."""
+    """Read one decoded line, also one of the seed's web tasks.
+
+    Raises KeyError, TypeError or msgspec's ValidationError on what is no task.
+    """
     if not isinstance(entry, dict):
         raise TypeError(f"expected an object, got {type(entry).__name__}")
+    if "task_name" in entry and "messages" not in entry:
+        entry = web_entry(entry)
     raw_messages = entry["messages"]
     if not isinstance(raw_messages, list):
         raise TypeError(f"messages: expected a list, got {type(raw_messages).__name__}")
