@@ -3,8 +3,9 @@
 import sys
 from pathlib import Path
 
-# Not this folder: in it `rollout` would be this file.
-sys.path[0] = str(Path(__file__).parents[1])
+# First, and without this folder: in it `rollout` would be this file.
+sys.path.insert(0, str(Path(__file__).parents[1]))
+sys.path.remove(str(Path(__file__).parent))
 
 from rollout.cli import call_typed
 from rollout.cli.web import web

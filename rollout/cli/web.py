@@ -6,6 +6,8 @@ run of `rollout run`'s own runner; then the iteration is saved and the block lis
 
 from __future__ import annotations
 
+import importlib.util
+import inspect
 import shlex
 import sys
 import tempfile
@@ -38,7 +40,8 @@ def web(
         typer.Argument(metavar="KEY=VALUE...", help="Overrides, as Hydra takes them.", show_default=False),
     ] = None,
     config_name: Annotated[
-        str, typer.Option("--config-name", "-cn", metavar="NAME", help="rollout_train, rollout_test, or one of your own.")
+        str,
+        typer.Option("--config-name", "-cn", metavar="NAME", help="rollout_train, rollout_test, or one of your own."),
     ] = DEFAULT_NAME,
     config_dir: Annotated[
         Path | None, typer.Option("--config-dir", "-cd", metavar="FOLDER", help="Where YAML files of your own lie.")
@@ -46,28 +49,28 @@ def web(
     multirun: Annotated[
         bool, typer.Option("--multirun", "-m", help="Run every combination of KEY=A,B values, one after the other.")
     ] = False,
-    cfg: Annotated[bool, typer.Option("--cfg", "-c", help="Print the configuration and run nothing.")] = False,
+    cfg: Annotated[
+        str | None, typer.Option("--cfg", "-c", metavar="job", help="Print the configuration and run nothing.")
+    ] = None,
     verbose: VerboseOption = False,
     no_colors: NoColorsOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Roll out tasks on web pages: the next iteration of an experiment, or the one that was not finished.
 
-    The tasks of /data/tasks/train.jsonl, with the model that a server on this machine serves:
+    The next iteration over train.jsonl in the folder tasks, with a model that a server on this machine serves:
 
-        rollout web save_path=/data/exp1 data_path=/data/tasks policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct
+        rollout web save_path=exp data_path=tasks policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct
 
-    The test tasks, five attempts at each:
+    The test tasks; `builtin/oracle` plays their reference actions:
 
-        rollout web --config-name rollout_test save_path=/data/exp1 data_path=/data/tasks
-        policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct env_config.test_tasks_repeat_times=5
+        rollout web --config-name rollout_test save_path=exp data_path=tasks policy_config.base_model=builtin/oracle
 
-    Three iterations that differ in their temperature:
+    Two iterations that draw other tasks:
 
-        rollout web -m save_path=/data/exp1 data_path=/data/tasks policy_config.base_model=openai/gpt-5
-        policy_config.temperature=0.5,0.7,1.0
+        rollout web -m save_path=exp data_path=tasks policy_config.base_model=openai/gpt-5 seed=0,1
 
-    Trajectories go to SAVE_PATH/train_trajectories/train_trajectories.iteration0.jsonl, then iteration1, and so on. The
+    Trajectories go to `exp/train_trajectories/train_trajectories.iteration0.jsonl`, then `iteration1` and so on. The
     same command goes on with an iteration that was stopped or killed.
     """
     sys.exit(
@@ -76,7 +79,7 @@ def web(
             config_name=config_name,
             config_dir=config_dir,
             multirun=multirun,
-            cfg=cfg,
+            cfg=cfg is not None,
             verbose=verbose,
             no_colors=no_colors,
             dry_run=dry_run,
@@ -84,7 +87,7 @@ def web(
     )
 
 
-web.__doc__ = f"{web.__doc__}\n{describe_keys()}"
+web.__doc__ = f"{inspect.cleandoc(web.__doc__ or '')}\n\n{describe_keys()}"
 
 
 def run_web(
@@ -158,9 +161,7 @@ def _run_one(
     return code
 
 
-def _draw(
-    config: WebConfig, iteration: Iteration, now: datetime, console: Console, scratch: Path | None
-) -> Paths:
+def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Console, scratch: Path | None) -> Paths:
     """Draw a new iteration's sample, tell of it, and write it down: into `scratch` where nothing is to be run."""
     sample = iterations.draw_sample(config, iteration, now)
     for problem in sample.problems[:SHOWN_PROBLEMS]:
@@ -180,8 +181,6 @@ def _draw(
 
 def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Console, *, is_over: bool) -> None:
     """Save what came out, learn which sites are blocked; what is over is marked so, last of all."""
-    from rollout.engine.web_saving import save_iteration
-
     judge = config.openai_config.evaluation.model or config.openai_config.model
     metadata = {
         "solution_model": model,
@@ -190,11 +189,16 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
         "server_size": config.env_config.server_size,
         "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
     }
-    saved = save_iteration(iteration.paths.run_dir, iteration.folder, config.split, iteration.number, metadata)
-    for path in saved.files:
-        _say(console, f"saved: {path}")
-    for note in saved.notes:
-        _say(console, note)
+    # SEAM: a plain import once `save_iteration` is merged.
+    if importlib.util.find_spec("rollout.engine.web_saving") is not None:
+        saving = importlib.import_module("rollout.engine.web_saving")
+        saved = saving.save_iteration(
+            iteration.paths.run_dir, iteration.folder, config.split, iteration.number, metadata
+        )
+        for path in saved.files:
+            _say(console, f"saved: {path}")
+        for note in saved.notes:
+            _say(console, note)
     now = datetime.now(UTC)
     blocked = iterations.learn(config, now)
     if blocked:
@@ -208,10 +212,9 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
 
 def _append_hyperparameters(save_path: Path, iteration: Iteration, tree: dict[str, Any]) -> None:
     """Add the configuration to what the experiment was run with before, without secrets."""
-    path = save_path / "hyperparameters.yaml"
-    head = f"---\n# {iteration.split}, iteration {iteration.number}, {datetime.now().astimezone().isoformat('T', 'seconds')}\n"
-    with path.open("a", encoding="utf-8") as file:
-        file.write(head + _as_yaml(tree))
+    at = datetime.now().astimezone().isoformat("T", "seconds")
+    with (save_path / "hyperparameters.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"---\n# {iteration.split}, iteration {iteration.number}, {at}\n{_as_yaml(tree)}")
 
 
 def _as_yaml(tree: dict[str, Any]) -> str:

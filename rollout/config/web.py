@@ -7,7 +7,6 @@ others why they have none. What the seed forgot stands beside the groups. Compos
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
 from typing import Any, Literal
 
@@ -307,17 +306,18 @@ class WebConfig(Section):
 
 
 def describe_keys() -> str:
-    """Every key by its group, one a line, as `--help` shows them."""
-    lines = ["Keys, with what they mean in docs/web.md:", ""]
-    own = [name for name, field in WebConfig.model_fields.items() if not is_group(field.annotation)]
-    groups = {field.alias or name: field.annotation for name, field in WebConfig.model_fields.items()}
-    lines += ["\b", ", ".join(own), ""]
-    for group, annotation in groups.items():
-        if is_group(annotation):
-            lines += ["\b", *textwrap.wrap(f"{group}: {', '.join(annotation.model_fields)}", 100), ""]
-    return "\n".join(lines)
+    """Every key by its group, as `--help` shows them."""
+    sections = groups()
+    own = [key for key in WebConfig.model_fields if key not in sections and key != "model_settings"]
+    listed = {"By themselves": own, **{name: list(section.model_fields) for name, section in sections.items()}}
+    lines = [f"{name}: {', '.join(keys)}" for name, keys in listed.items()]
+    return "\n\n".join(["Keys; docs/web.md says what each means.", *lines])
 
 
-def is_group(annotation: Any) -> bool:
-    """Whether a key holds further keys."""
-    return isinstance(annotation, type) and issubclass(annotation, Section)
+def groups() -> dict[str, type[Section]]:
+    """The groups of keys, by name."""
+    return {
+        field.alias or name: field.annotation
+        for name, field in WebConfig.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section)
+    }

@@ -17,8 +17,8 @@ from rollout.config.web import WebConfig
 from rollout.errors import ConfigError
 
 PROVIDERS = frozenset(
-    "openai deepseek sglang llamacpp anthropic azure bedrock fireworks_ai gemini groq mistral openrouter together_ai "
-    "vertex_ai xai".split()
+    {"openai", "deepseek", "sglang", "llamacpp", "anthropic", "azure", "bedrock", "fireworks_ai", "gemini", "groq"}
+    | {"mistral", "openrouter", "together_ai", "vertex_ai", "xai"}
 )
 """What `base_model` may begin with to mean a provider rather than a model of `vllm_server_url`."""
 WIDTH, HEIGHT, POINTS = 1280, 768, 1000
@@ -126,7 +126,11 @@ def _agent_model(web: WebConfig, models: Mapping[str, ModelEntry]) -> tuple[str,
 
 def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Agent:
     policy, context, settings = web.policy_config, web.context_config, web.model_settings
-    sampling: dict[str, Any] = {"temperature": policy.temperature, "top_p": policy.top_p, "max_tokens": policy.max_new_tokens}
+    sampling: dict[str, Any] = {
+        "temperature": policy.temperature,
+        "top_p": policy.top_p,
+        "max_tokens": policy.max_new_tokens,
+    }
     if is_served:
         sampling |= {"top_k": policy.top_k, "min_p": policy.min_p}
     elif not model.startswith("builtin/"):

@@ -90,11 +90,6 @@ class JournalReader:
         messages += [said for body in self.nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
 
-    def heads(self, dataset: str) -> Iterator[tuple[Head, float]]:
-        """The head of every trajectory on record, failed ones included, with the time when it was written down."""
-        rows = self._db.execute("SELECT head, finished FROM trajectories WHERE dataset = ? ORDER BY id", (dataset,))
-        return ((_head_decoder.decode(head), finished) for head, finished in rows)
-
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every finished trajectory of a dataset that did not fail, by id."""
         rows = self._db.execute(
@@ -119,6 +114,11 @@ class JournalReader:
             "SELECT id FROM trajectories WHERE dataset = ? AND status = 'failed' ORDER BY id", (dataset,)
         ).fetchall()
         return (self.line(dataset, row[0]) for row in rows)
+
+    def heads(self, dataset: str) -> Iterator[tuple[Head, float]]:
+        """The head of every trajectory on record, failed ones included, with the time when it was written down."""
+        rows = self._db.execute("SELECT head, finished FROM trajectories WHERE dataset = ? ORDER BY id", (dataset,))
+        return ((_head_decoder.decode(head), finished) for head, finished in rows)
 
     def counts(self) -> list[tuple[Any, ...]]:
         """Sums for the summary, by dataset, status and stop reason: number, successes, scored, cost, prompt tokens,

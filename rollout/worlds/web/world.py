@@ -54,7 +54,10 @@ class BrowserWorld:
         self._losses = 0
 
     async def open(self, task: Task, seed: int) -> Opening:
-        """Show the task's start page. Raises ConfigError where it has none, NavigationError where it cannot be shown."""
+        """Show the task's start page.
+
+        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        """
         url = start_url(task)
         try:
             self._egress = egress_of(
