@@ -143,6 +143,11 @@ class JournalReader:
         ).fetchall()
         return (self.line(dataset, row[0]) for row in rows)
 
+    def heads(self, dataset: str) -> Iterator[tuple[Head, float]]:
+        """The head of every trajectory on record, failed ones included, with the time when it was written down."""
+        rows = self._db.execute("SELECT head, finished FROM trajectories WHERE dataset = ? ORDER BY id", (dataset,))
+        return ((_head_decoder.decode(head), finished) for head, finished in rows)
+
     def counts(self) -> list[tuple[Any, ...]]:
         """Sums for the summary, by dataset, status and stop reason: number, successes, scored, cost, prompt tokens,
         completion tokens, generations, tool calls, turns, successes among the scored."""

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from urllib.parse import urljoin
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError, WorldError
+from rollout.errors import ConfigError, NavigationError, WorldError
 from rollout.messages import Message, ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
@@ -56,7 +56,10 @@ class BrowserWorld:
         self._losses = 0
 
     async def open(self, task: Task, seed: int) -> Opening:
-        """Show the task's start page. Raises ConfigError where it has none, WorldError where it cannot be shown."""
+        """Show the task's start page.
+
+        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        """
         url = self._start = start_url(task)
         try:
             self._egress = egress_of(
@@ -74,11 +77,12 @@ class BrowserWorld:
                     observation = await self._visit(url)
                 break
             except ActionFault as fault:
-                raise WorldError(f"task {task.id}: the start page cannot be shown: {fault}", transient=True) from None
+                text = f"task {task.id}: the start page cannot be shown: {fault}"
+                raise NavigationError(text, transient=True) from None
             except _losses() as error:
                 if attempt == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
-                    raise WorldError(text, transient=True) from error
+                    raise NavigationError(text, transient=True) from error
                 await self._replace()
         text = describe(observation, self._settings)
         images = tuple(image.name for image in observation.images)
