@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -18,7 +18,7 @@ from rollout.models.model import Capability, Generation, Request
 from rollout.suites.miniwob.world import task_type_of
 
 
-class Step(NamedTuple):
+class Step(msgspec.Struct, frozen=True):
     tool: str
     element: str
     """A pattern of the element's line, behind its number."""

@@ -26,7 +26,9 @@ class MiniwobPackage:
         found = importlib.util.find_spec("miniwob")
         places = found.submodule_search_locations if found is not None else None
         if not places:
-            raise ConfigError("its pages are in the package miniwob, which is not there: pip install 'rollout[miniwob]'")
+            raise ConfigError(
+                "its pages are in the package miniwob, which is not there: pip install 'rollout[miniwob]'"
+            )
         self.folder = Path(next(iter(places))) / "html"
         """What is served: pages, and what they load."""
         self.version = importlib.metadata.version("miniwob")

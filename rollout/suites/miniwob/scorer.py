@@ -2,8 +2,8 @@
 
 The page says itself when the task is over and how well it went: the raw reward, from -1 to 1, without the decay by time
 that is meant for people and for agents that act in real time. As in the package's own binary reward, the task is
-solved where it is 1. In a few tasks it measures a distance (to the centre of a circle, to a colour) and 1 is hardly ever
-met; there, as the package advises, a threshold decides.
+solved where it is 1. In a few tasks it measures a distance (to the centre of a circle, to a colour) and 1 is hardly
+ever met; there, as the package advises, a threshold decides.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rollout.errors import ReplayMismatch, RolloutError
+from rollout.messages import JSON
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.suites.miniwob.world import MiniwobWorld, Outcome, task_type_of
 from rollout.tasks.task import Task
@@ -61,7 +62,7 @@ class MiniwobScorer:
         needed = self._threshold if task_type_of(task) in MEASURED else 1.0
         reached = outcome.reward >= needed
         reason = f"the raw reward is {outcome.reward:g}, {'as' if reached else 'less than the'} {needed:g} needed"
-        evidence = {"done": True, "raw_reward": outcome.reward}
+        evidence: JSON = {"done": True, "raw_reward": outcome.reward}
         if outcome.reason is not None:
             evidence["reason"] = outcome.reason
         return Score(self.name, float(reached), reason, partial=max(0.0, outcome.reward), evidence=evidence)

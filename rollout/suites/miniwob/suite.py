@@ -53,7 +53,7 @@ class Params(Section):
     """The seed of the first task of each kind: other seeds are other tasks."""
     mode: WebMode = "set_of_marks"
     """How pages are shown, and acted on: `coordinates`, `set_of_marks` or `text`."""
-    web: dict[str, Any] = {}
+    web: dict[str, Any] = Field(default_factory=dict)
     """Further keys of `datasets.<name>.web`, such as coordinate_range."""
     data_mode: Literal["train", "test"] = "train"
     """Five kinds have other contents for testing."""
@@ -120,9 +120,7 @@ def _choose(wanted: list[str] | Literal["all"], package: MiniwobPackage) -> Sequ
         if name in EXCLUDED:
             raise ConfigError(f"suite_params.tasks: {name} cannot be played: {EXCLUDED[name]}")
         if name not in package.task_types:
-            raise ConfigError(
-                f"suite_params.tasks: there is no {name!r}; there are: {', '.join(package.task_types)}"
-            )
+            raise ConfigError(f"suite_params.tasks: there is no {name!r}; there are: {', '.join(package.task_types)}")
     if not wanted:
         raise ConfigError("suite_params.tasks: is empty; expected kinds of pages, or all")
     return [name for name in package.task_types if name in wanted]

@@ -28,7 +28,7 @@ from rollout.worlds.world import Opening
 _GOAL = "globalThis.miniwob || Promise.reject(new Error('this is no page of MiniWoB++'))"
 _OUTCOME = (
     "typeof WOB_DONE_GLOBAL === 'undefined' || !WOB_DONE_GLOBAL ? null"
-    " : {reward: WOB_RAW_REWARD_GLOBAL, reason: WOB_REWARD_REASON}"
+    " : {reward: Number(WOB_RAW_REWARD_GLOBAL) || 0, reason: WOB_REWARD_REASON ? String(WOB_REWARD_REASON) : null}"
 )
 OVER = "The task is over."
 
@@ -79,8 +79,8 @@ class MiniwobWorld(BrowserWorld):
         found = await _evaluate(session, _OUTCOME)
         if found is None:
             return result
-        self.outcome = Outcome(float(found["reward"]), None if found["reason"] is None else str(found["reason"]))
-        self.over = OVER
+        self.outcome = msgspec.convert(found, Outcome)
+        self.is_done = True
         return msgspec.structs.replace(result, content=f"{OVER}\n{result.content}", end="world_done")
 
 
