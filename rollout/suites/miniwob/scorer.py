@@ -61,7 +61,7 @@ class MiniwobScorer:
             return Score(self.name, 0.0, "the task was not brought to its end", evidence={"done": False})
         needed = self._threshold if task_type_of(task) in MEASURED else 1.0
         reached = outcome.reward >= needed
-        reason = f"the raw reward is {outcome.reward:g}, {'as' if reached else 'less than the'} {needed:g} needed"
+        reason = f"the raw reward is {outcome.reward:g}, {needed:g} is needed"
         evidence: JSON = {"done": True, "raw_reward": outcome.reward}
         if outcome.reason is not None:
             evidence["reason"] = outcome.reason

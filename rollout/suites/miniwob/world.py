@@ -69,6 +69,7 @@ class MiniwobWorld(BrowserWorld):
         )
 
     async def before_pages(self, session: Session) -> None:
+        session.awaited |= {"image"}  # some pages have things to click that are as large as their icon
         await session.active.page.add_init_script(self._script)
 
     async def after_visit(self, session: Session) -> None:
