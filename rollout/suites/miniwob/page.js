@@ -20,24 +20,27 @@
   performance.now = passed;
 
   // A list of elements can only name those that say that they can be clicked; these pages' shapes and words do not.
-  // What holds or is part of one that does is left as it is.
-  const LISTENED = /^(click|mousedown|mouseup|pointerdown|touchstart)$/, CLEAR = 'a[href],button,input,select,textarea';
+  // What holds or is part of one that does is left as it is. Lists that can be sorted listen for their items.
+  const LISTENED = /^(click|mousedown|mouseup|pointerdown|touchstart)$/;
+  const CLEAR = 'a[href],button,input,select,textarea', WHOLE = 'html,body,#wrap,#area';
   const listen = EventTarget.prototype.addEventListener;
   EventTarget.prototype.addEventListener = function (kind, ...rest) {
-    if (LISTENED.test(kind) && this instanceof Element && !this.onclick && !this.closest(CLEAR) && !this.querySelector(CLEAR)) {
-      this.setAttribute('onclick', '');
-      // Icons have no other name than this.
-      const name = this.id || this.getAttribute('class');
-      if (name && !this.hasAttribute('name')) this.setAttribute('name', name);
-    }
+    if (LISTENED.test(kind) && this instanceof Element) (this.matches('.ui-sortable') ? [...this.children] : [this]).forEach(mark);
     return listen.call(this, kind, ...rest);
+  };
+  const mark = (element) => {
+    if (element.onclick || element.closest(CLEAR) || element.querySelector(CLEAR) || element.matches(WHOLE)) return;
+    element.setAttribute('onclick', '');
+    // Icons have no other name than this.
+    const name = element.id || element.getAttribute('class');
+    if (name && !element.hasAttribute('name')) element.setAttribute('name', name);
   };
 
   const hide = () => {
     const style = document.createElement('style');
     style.textContent = '#reward-display,#click-canvas,#sync-task-cover{display:none!important}'
       + '*{caret-color:transparent!important;transition:none!important;animation:none!important}'
-      + '#input-flicker{visibility:visible!important}';
+      + '#input-flicker{display:inline!important}';
     document.head.append(style);
   };
 
