@@ -87,17 +87,17 @@ async def by_hand():
 
 @contextlib.asynccontextmanager
 async def by_world():
+    from rollout.config.browsing import WebSettings
     from rollout.tasks.task import Task
     from rollout.worlds.web.browsers import BrowserPool
-    from rollout.worlds.web.settings import WebSettings
     from rollout.worlds.web.world import BrowserWorld
     from rollout.worlds.world import Invocation
 
-    async with BrowserPool(WebSettings()) as pool:
+    async with BrowserPool() as pool:
 
         async def episode(url: str, resets: list[float], steps: list[float]) -> None:
             started = time.perf_counter()
-            world = BrowserWorld(pool)
+            world = BrowserWorld(pool, WebSettings())
             host = url.split("/")[2]
             await world.open(Task("bench", info={"start_url": url, "private_hosts": [host]}), 1)
             resets.append(time.perf_counter() - started)

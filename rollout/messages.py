@@ -16,6 +16,7 @@ import msgspec
 
 Role = Literal["system", "user", "assistant", "tool"]
 JSON = dict[str, Any]
+WorldEnd = Literal["answered", "world_done"]
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -91,6 +92,8 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     images: tuple[Image, ...] = ()
     error_kind: str | None = None
     """`unknown_tool`, `bad_arguments`, `timeout`, `crash`, or what the tool itself reported (`tool`)."""
+    end: WorldEnd | None = None
+    """Set where this call ended the episode: the agent gave its answer, or the world is over."""
 
     def to_message(self) -> Message:
         """The observation that the agent reads."""

@@ -1,7 +1,8 @@
 """Parts that others bring: found by Python entry points, or named as `module:Name` in a config.
 
 A package offers a part by an entry point in one of the groups `rollout.models`, `rollout.worlds`, `rollout.strategies`,
-`rollout.scorers`, `rollout.exporters`, `rollout.suites`. What is loaded must keep the contract of its room.
+`rollout.scorers`, `rollout.exporters`, `rollout.suites`, `rollout.sites`. What is loaded must keep the contract of its
+room.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from typing import Any, Literal
 from rollout.errors import ConfigError
 
 Group = Literal[
-    "rollout.models", "rollout.worlds", "rollout.strategies", "rollout.scorers", "rollout.exporters", "rollout.suites"
+    "rollout.models",
+    "rollout.worlds",
+    "rollout.strategies",
+    "rollout.scorers",
+    "rollout.exporters",
+    "rollout.suites",
+    "rollout.sites",
 ]
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

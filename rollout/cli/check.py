@@ -13,7 +13,7 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
-from rollout.engine.run import worker_pool
+from rollout.engine.pools import Pools, open_pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_tools, open_tasks
 from rollout.errors import ConfigError
@@ -24,7 +24,6 @@ from rollout.suites.find import settle_dataset
 from rollout.suites.suite import Suite
 from rollout.tasks.source import refuse_clashes
 from rollout.worlds.tools.domain import Domain
-from rollout.worlds.tools.workers import WorkerPool
 
 
 class DatasetCheck(msgspec.Struct):
@@ -60,10 +59,10 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
 
 
 async def _check_all(config: Config, names: list[str], registry: Registry) -> list[DatasetCheck]:
-    async with worker_pool(config) as pool:
-        found = [_check(name, config.datasets[name], config, registry, pool) for name in names]
-        if pool is not None:
-            for domain, problem in await pool.problems():
+    async with open_pools(config) as pools:
+        found = [_check(name, config.datasets[name], config, registry, pools) for name in names]
+        if pools.workers is not None:
+            for domain, problem in await pools.workers.problems():
                 for report in found:
                     if report.domain is domain:
                         report.problems.append(problem)
@@ -105,13 +104,13 @@ def _cells(report: DatasetCheck) -> dict[str, str]:
     }
 
 
-def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None) -> DatasetCheck:
+def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools) -> DatasetCheck:
     report = DatasetCheck(name, agent=dataset.agent.model)
     report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
     suite: Suite | None = None
     has_actions = True
     try:
-        tools = load_tools(name, dataset, pool)
+        tools = load_tools(name, dataset, pools)
         report.domain = tools.domain
         suite = tools.suite
         dataset = settle_dataset(name, dataset, suite)

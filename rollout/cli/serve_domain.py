@@ -54,14 +54,13 @@ async def _serve(
     except ModuleNotFoundError as error:
         raise ConfigError("serve-domain needs the extra: pip install 'rollout[mcp]'") from error
     from rollout.config.schema import Config, Dataset, MockServers
-    from rollout.engine.run import worker_pool
+    from rollout.engine.pools import open_pools
     from rollout.engine.tools import load_tools
 
     config = Config(mock_servers=MockServers(isolation="none" if in_process else "process"))
-    async with worker_pool(config) as pool:
-        tools = load_tools(name, Dataset(mcp_domain=name, base_path=_base_of(name, base_path)), pool)
-        if pool is not None and (problems := await pool.problems()):
-            raise ConfigError("\n".join(problem for _, problem in problems))
+    async with open_pools(config) as pools:
+        tools = load_tools(name, Dataset(mcp_domain=name, base_path=_base_of(name, base_path)), pools)
+        await pools.refuse_broken()
         worlds = ServedWorlds(lambda: tools.make_world(seconds), tools.toolset, seed)
         server = make_server(name, worlds, tools.domain.policy if tools.domain is not None else None)
         if http:

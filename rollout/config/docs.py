@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from rollout.config.browsing import Browsers, WebSettings
 from rollout.config.schema import (
     Agent,
     AutoDiscover,
@@ -25,6 +26,7 @@ from rollout.config.schema import (
     Retries,
     SamplingKeys,
     Scoring,
+    Tail,
     Timeouts,
     User,
 )
@@ -40,6 +42,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("The file", Config),
     ("`datasets.<name>`", Dataset),
     ("`datasets.<name>.mcpServers.<name>`", McpServer),
+    ("`datasets.<name>.web`", WebSettings),
     ("`datasets.<name>.agent`", Agent),
     ("`datasets.<name>.user`", User),
     ("`datasets.<name>.scoring`", Scoring),
@@ -47,6 +50,8 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`models.<name>`, here or in `models_config_file`", ModelEntry),
     ("`timeouts`", Timeouts),
     ("`retries`", Retries),
+    ("`browsers`", Browsers),
+    ("`tail`", Tail),
     ("`local`", LocalModel),
     ("`auto_discover`", AutoDiscover),
 )

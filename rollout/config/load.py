@@ -19,7 +19,8 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
 
 from rollout import secrets
-from rollout.config.schema import Config, ModelEntry, Section
+from rollout.config.schema import Config, ModelEntry
+from rollout.config.section import Section
 from rollout.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")

@@ -9,16 +9,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
+
+from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.section import Section
 
 Mode = Literal["positive", "no_tool", "wrong_tool"]
 Reasoning = Literal["clear_on_user_turn", "keep_tool_turns", "keep_all", "drop"]
-
-
-class Section(BaseModel):
-    """A part of a configuration: unknown keys are errors, defaults are checked too."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
 
 
 class Timeouts(Section):
@@ -302,6 +299,9 @@ class Dataset(Section):
     """Servers of the domain, by name; without `mcp_domain`: Python functions, as `module:function`."""
     mcpServers: dict[str, McpServer] = {}
     """Real MCP servers whose tools the agent is offered, by name, instead of `mcp_domain` and `tools`."""
+    web: WebSettings | None = None
+    """Browsers are where the agent acts, from each task's `task_info.website` on; instead of `mcp_domain` and `tools`.
+    `{}` takes every default."""
     base_path: Path | None = None
     """Holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
     policy: Path | None = None
@@ -359,6 +359,15 @@ class AutoDiscover(Section):
     """No combination that holds one of these."""
 
 
+class Tail(Section):
+    """When a run does not wait for its last stragglers. What it does not wait for is recorded as `cut`."""
+
+    threshold: float = Field(0.95, gt=0, le=1)
+    """The share of trajectories that must be done."""
+    grace: float = Field(30.0, ge=0)
+    """Seconds that the others have from then on."""
+
+
 class Config(Section):
     """A whole configuration file."""
 
@@ -410,6 +419,10 @@ class Config(Section):
     """How the server of `local/…` models is started."""
     mock_servers: MockServers = MockServers()
     """Where the Python classes of mock domains run."""
+    browsers: Browsers = Browsers()
+    """The browsers of datasets with `web`."""
+    tail: Tail | None = None
+    """By default a run waits for every trajectory."""
     datasets: dict[str, Dataset] = {}
     """What to roll out, by name."""
     auto_discover: AutoDiscover | None = None

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
@@ -26,7 +27,7 @@ from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
-from rollout.trajectories.tree import Node, RolloutTree
+from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
 HIRE_AT_ONCE = 16
@@ -65,6 +66,7 @@ class Engine:
         max_workers: int,
         control: Control | None = None,
         grace: float = 10.0,
+        tail: Tail | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.control = control or Control()
@@ -78,6 +80,10 @@ class Engine:
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
         self._source = self._open_tasks(plans)
         self._workers = 0
+        self._tail = tail
+        self._tail_timer: asyncio.TimerHandle | None = None
+        self._is_tail_cut = False
+        self._live: set[Episode] = set()
         self.replay_mismatches = 0
         for plan in plans:
             self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
@@ -95,6 +101,8 @@ class Engine:
             raise group_error.exceptions[0] from None
         finally:
             self._grace.close()
+            if self._tail_timer is not None:
+                self._tail_timer.cancel()
 
     def cut(self) -> None:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
@@ -172,13 +180,13 @@ class Engine:
         try:
             try:
                 episode = self._open_episode(launch, saved, attempt)
-                head = await episode.run(self._journal.nodes(saved.id) if saved is not None else ())
+                head = await self._run(episode, self._journal.nodes(saved.id) if saved is not None else ())
             except ReplayMismatch as error:
                 assert saved is not None
                 self.replay_mismatches += 1
                 log.warning("%s; the path starts anew (attempt %d)", error, saved.attempt + 2)
                 episode = self._open_episode(launch, None, attempt=saved.attempt + 1)
-                head = await episode.run()
+                head = await self._run(episode)
         except Paused:
             return
         except JournalError:
@@ -191,8 +199,32 @@ class Engine:
             for observer in self._observers:
                 observer.episode_ended(plan.name, launch.trajectory, head)
         self._notice_hopelessness(head)
+        self._notice_tail()
         live_tree.tree.add_leaf(episode.leaf)
         self._expand(live_tree, plan.strategy.after(live_tree.tree, episode.leaf))
+
+    async def _run(self, episode: Episode, saved: Sequence[NodeBody] = ()) -> Head:
+        if self._is_tail_cut:
+            episode.cut()
+        self._live.add(episode)
+        try:
+            return await episode.run(saved)
+        finally:
+            self._live.discard(episode)
+
+    def _notice_tail(self) -> None:
+        """Where enough is done, give the rest its grace. What is left then is recorded as cut, begun or not."""
+        if self._tail is None or self._tail_timer is not None or not self.progress.total:
+            return
+        share = self.progress.finished / self.progress.total
+        if self._tail.threshold <= share < 1:
+            self._tail_timer = asyncio.get_running_loop().call_later(self._tail.grace, self._cut_tail)
+
+    def _cut_tail(self) -> None:
+        log.info("%d of %d are done; the others are cut", self.progress.finished, self.progress.total)
+        self._is_tail_cut = True
+        for episode in self._live:
+            episode.cut()
 
     def _notice_hopelessness(self, head: Head) -> None:
         """Pause where not one conversation of this command has worked: a wrong key would fail ten thousand alike."""

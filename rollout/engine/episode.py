@@ -34,7 +34,7 @@ from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
 from rollout.engine.user_side import UserSide
 from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
-from rollout.messages import Message, ToolCall, ToolResult, Toolset
+from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset
 from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
@@ -56,6 +56,12 @@ _ENDS: dict[End, StopReason] = {
     "silent": StopReason.USER_SILENT,
     "max_turns": StopReason.MAX_TURNS,
     "judged_complete": StopReason.MONITOR_JUDGE,
+    "answered": StopReason.ANSWERED,
+    "world_done": StopReason.WORLD_DONE,
+}
+_UNSCORED = {
+    StopReason.ERROR: "the conversation failed",
+    StopReason.CUT: "the run did not wait for it",
 }
 
 
@@ -101,6 +107,9 @@ class Episode:
         self._batch: Batch | None = None
         self._last: Message | None = None
         self._is_judged = False
+        self._is_cut = False
+        self._clock: asyncio.Timeout | None = None
+        self._max_steps = task.max_steps or plan.max_steps
         self._said_something = False
         self._pending: tuple[ToolCall, ...] = ()
         self._user_side = UserSide(self._user)
@@ -127,12 +136,24 @@ class Episode:
         finally:
             await self._close_worlds()
 
+    def cut(self) -> None:
+        """End it where it stands, or before it begins: the run does not wait for it any more."""
+        self._is_cut = True
+        if self._clock is not None and not self._clock.expired():
+            self._clock.reschedule(asyncio.get_running_loop().time())
+
     async def _live(self, saved: Sequence[NodeBody]) -> None:
+        if self._is_cut:
+            for body in saved:
+                self._grow(body)
+            self._stop = StopReason.CUT
+            self._answer_late()
+            return
         try:
             async with asyncio.timeout(self._plan.episode_timeout) as clock:
+                self._clock = clock
                 opening = await self._open_worlds()
-                if opening.observation is not None and not saved:
-                    self._append([NodeBody("user", message=opening.observation)])
+                self._take_opening(opening, saved)
                 await self._replay(saved)
                 # Calls that were asked for are answered even when this is the end: no record ends in open calls.
                 while self._stop is None or self._pending:
@@ -143,7 +164,7 @@ class Episode:
                 # Somebody's own time-out that was not translated at its boundary: not our deadline.
                 self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected TimeoutError: {error}")
                 return
-            self._stop = StopReason.DEADLINE
+            self._stop = StopReason.CUT if self._is_cut else StopReason.DEADLINE
             self._answer_late()
         except ContextLengthError as error:
             self._stop, self._error = StopReason.CONTEXT_LENGTH, error
@@ -155,6 +176,18 @@ class Episode:
         except Exception as error:
             log.exception("%s: unexpected error", self.trajectory)
             self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
+        finally:
+            self._clock = None
+
+    def _take_opening(self, opening: Opening, saved: Sequence[NodeBody]) -> None:
+        """What the world shows before the agent acts: a new node, or the same as on record."""
+        shown = opening.observation
+        if not saved:
+            if shown is not None:
+                self._keep_images(opening.images)
+                self._append([NodeBody("observation", message=shown)])
+        elif shown is not None and not _is_same(saved[0].message, shown):
+            raise ReplayMismatch(f"{self.trajectory}: the world begins otherwise than recorded")
 
     async def _open_worlds(self) -> Opening:
         seed = self._plan.world_seed(self._task)
@@ -183,7 +216,7 @@ class Episode:
         elif self._user_side.pending:
             self._append_results(await self._user_side.answer(), "user_tool")
         elif self._last is not None and self._last.role != "assistant":
-            if self._count.steps >= self._plan.max_steps:
+            if self._count.steps >= self._max_steps:
                 self._stop = StopReason.MAX_STEPS
             else:
                 await self._generate()
@@ -194,7 +227,8 @@ class Episode:
         await self._be_durable()
         view = self._view
         seed = seeds.derive(self._seed, self._place)
-        request = Request(view.messages, view.wire, self._tools, self._plan.sampling, seed, self._task)
+        turn = self._task.turn_after(self._count.turns)
+        request = Request(view.messages, view.wire, self._tools, self._plan.sampling, seed, self._task, turn)
         generation = await self._plan.agent.generate(request)
         self._control.charge(generation.cost)
         self._append([NodeBody("generation", generation=generation)])
@@ -207,12 +241,18 @@ class Episode:
 
     def _append_results(self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool") -> None:
         for result in results:
-            for image in result.images:
-                write_image(self._journal.path.parent, image)
+            self._keep_images(result.images)
         if results:
             self._append(
-                [NodeBody(kind, message=result.to_message(), error_kind=result.error_kind) for result in results]
+                [
+                    NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
+                    for result in results
+                ]
             )
+
+    def _keep_images(self, images: Sequence[Image]) -> None:
+        for image in images:
+            write_image(self._journal.path.parent, image)
 
     async def _ask_user(self) -> None:
         if self._user is None:
@@ -290,6 +330,8 @@ class Episode:
             count.tool_results += 1
             if body.error_kind is not None:
                 count.tool_errors[body.error_kind] = count.tool_errors.get(body.error_kind, 0) + 1
+        elif body.kind == "observation":
+            pass  # shown by the world, said by nobody
         elif message.role == "user":
             self._dialogue.append(message)
             count.steps = self._user_side.steps = 0
@@ -331,7 +373,7 @@ class Episode:
             else:
                 results = await answer_calls(calls, self._reader, self._world)
             for call, answer, result in zip(calls, recorded, results, strict=True):
-                if answer.message != result.to_message():
+                if not _is_same(answer.message, result.to_message()):
                     raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
             for answer in recorded:
                 self._grow(answer)
@@ -342,8 +384,8 @@ class Episode:
     async def _score(self) -> Verdict:
         """What the scorers say. Not of what broke: a failure of infrastructure is never a score."""
         assert self._stop is not None
-        if self._stop is StopReason.ERROR:
-            return Verdict(unscored="the conversation failed")
+        if self._stop in _UNSCORED:
+            return Verdict(unscored=_UNSCORED[self._stop])
         if self._plan.panel.asks_models:
             await self._be_durable()
         said = [node.body for node in self.leaf.path() if node.body.said is not None]
@@ -355,8 +397,9 @@ class Episode:
             self._count.tool_results > 0,
             frozenset(place for place, body in enumerate(said) if body.error_kind is not None),
             self._seed,
+            functools.partial(image_url, self._journal.path.parent),
         )
-        verdict = await self._plan.panel.judge(self._task, trajectory, self._world)
+        verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:
             self._control.charge(generation.cost)
             self._append([NodeBody("judge", generation=generation)])
@@ -412,6 +455,11 @@ class Episode:
         # An empty last word is no proper end.
         is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and self._said_something))
         return Head(self.trajectory, self._task.id, is_success, metadata)
+
+
+def _is_same(recorded: Message | None, shown: Message) -> bool:
+    """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
+    return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
 
 
 def _describe(error: RolloutError) -> dict[str, Any]:

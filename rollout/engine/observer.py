@@ -69,6 +69,11 @@ class Progress(msgspec.Struct):
             self.turns += 1
 
     @property
+    def finished(self) -> int:
+        """Trajectories that need no more work, those of earlier commands included."""
+        return self.finished_before + self.done + self.failed
+
+    @property
     def elapsed(self) -> float:
         return max(1e-9, time.monotonic() - self.started)
 

@@ -25,6 +25,7 @@ from rollout.agents.users.user import User
 from rollout.agents.view import ReasoningRule
 from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError
@@ -40,7 +41,6 @@ from rollout.tasks.source import Tasks, refuse_clashes, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
 from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.tools.workers import WorkerPool
 from rollout.worlds.world import World
 
 log = logging.getLogger(__name__)
@@ -120,12 +120,12 @@ class Plan:
         return self.toolset if self.offer is None else self.offer(task, turn)
 
 
-def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None = None) -> Plan:
+def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools | None = None) -> Plan:
     """Wire one dataset together. Raises ConfigError with file and key where something is wrong.
 
-    Mock servers run in `pool`; without one, in this process.
+    Worlds take what they need from `pools`; without them, mock servers run in this process.
     """
-    tools = load_tools(name, dataset, pool)
+    tools = load_tools(name, dataset, pools)
     suite = tools.suite
     dataset = settle_dataset(name, dataset, suite)
     tasks = open_tasks(name, dataset, suite)
@@ -159,8 +159,8 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
 
     panel = make_panel(name, dataset, config, registry, tools, lambda task: world_seed(seed, name, task.id))
     judge = None
-    # When a suite's conversation is over, the suite says.
-    has_monitor = config.enable_monitor and suite is None
+    # When a suite's conversation is over, the suite says. In a browser the same call again is often right: scrolling.
+    has_monitor = config.enable_monitor and suite is None and dataset.web is None
     if has_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
         judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)

@@ -19,8 +19,8 @@ import msgspec
 
 from rollout.config.schema import Config, Dataset
 from rollout.engine.plan import world_seed
+from rollout.engine.pools import Pools, open_pools
 from rollout.engine.reader import JournalReader, Recorded
-from rollout.engine.run import worker_pool
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
@@ -33,7 +33,6 @@ from rollout.tasks.task import Task
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import Status, StopReason
 from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.tools.workers import WorkerPool
 from rollout.worlds.world import World
 
 AT_ONCE = 32
@@ -165,14 +164,13 @@ async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[li
     """Make everything ready to score these datasets; the servers' processes and the judges are let go on leaving."""
     async with (
         Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry,
-        worker_pool(config) as pool,
+        open_pools(config) as pools,
     ):
         scorings: list[DatasetScoring] = []
         try:
             for name in names:
-                scorings.append(DatasetScoring(name, config.datasets[name], config, registry, pool))
-            if pool is not None and (problems := await pool.problems()):
-                raise ConfigError("\n".join(problem for _, problem in problems))
+                scorings.append(DatasetScoring(name, config.datasets[name], config, registry, pools))
+            await pools.refuse_broken()
             yield scorings
         finally:
             for scoring in scorings:
@@ -182,12 +180,10 @@ async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[li
 class DatasetScoring:
     """What scoring needs of a dataset: its tasks, its worlds and its panel; no agent and no user."""
 
-    def __init__(
-        self, name: str, dataset: Dataset, config: Config, registry: Registry, pool: WorkerPool | None
-    ) -> None:
+    def __init__(self, name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools) -> None:
         self.name = name
         self._dataset = dataset
-        self.tools = load_tools(name, dataset, pool)
+        self.tools = load_tools(name, dataset, pools)
         self._timeout = config.timeouts.tool
         self._seed = config.seed if dataset.seed is None else dataset.seed
         self.tasks = open_tasks(name, dataset, self.tools.suite)
@@ -245,7 +241,7 @@ def as_trajectory(recorded: Recorded) -> Trajectory:
         any(message.role == "tool" for message in recorded.messages),
         recorded.failed,
         int(head.metadata.get("seed") or 0),
-        msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
+        user_calls=msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
     )
 
 

@@ -28,15 +28,15 @@ from rollout.engine.journal import Journal, open_journal
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
+from rollout.engine.pools import open_pools
 from rollout.engine.reader import open_reader
 from rollout.engine.store import lock_run
 from rollout.engine.summary import Summary, summarize
 from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry
 from rollout.secrets import redact
-from rollout.worlds.tools.workers import WorkerPool
 
-PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp")
+PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright")
 
 
 class Opened(msgspec.Struct):
@@ -80,15 +80,14 @@ async def open_run(
             local=config.local,
             log_dir=run_dir / "logs",
         ) as registry,
-        worker_pool(config) as pool,
+        open_pools(config) as pools,
         contextlib.AsyncExitStack() as held,
     ):
         plans = []
         for name in names:
-            plans.append(make_plan(name, config.datasets[name], config, registry, pool))
+            plans.append(make_plan(name, config.datasets[name], config, registry, pools))
             held.push_async_callback(plans[-1].close_tools)
-        if pool is not None and (problems := await pool.problems()):
-            raise ConfigError("\n".join(problem for _, problem in problems))
+        await pools.refuse_broken()
         files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
         for name, problem in output_problems(files):
             raise ConfigError(f"datasets.{name}.output_path: {problem}")
@@ -107,6 +106,7 @@ async def open_run(
                 max_workers=config.max_workers,
                 control=Control(config.max_cost),
                 grace=config.timeouts.grace,
+                tail=config.tail,
                 observers=observers,
             )
             engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
@@ -118,19 +118,6 @@ async def open_run(
             opened.summary = finish_files(journal, plans, run_dir)
         finally:
             await journal.close()
-
-
-@contextlib.asynccontextmanager
-async def worker_pool(config: Config) -> AsyncIterator[WorkerPool | None]:
-    """The processes for mock servers, as the configuration has it; None where they run in this one."""
-    if config.mock_servers.isolation == "none":
-        yield None
-        return
-    pool = WorkerPool(processes=config.mock_servers.processes, memory_mb=config.mock_servers.memory_mb)
-    try:
-        yield pool
-    finally:
-        await pool.close()
 
 
 def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from rollout.config.browsing import WebSettings
 from rollout.config.schema import Dataset
+from rollout.engine.pools import Pools
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.suites.find import load_suite
-from rollout.suites.suite import Suite
+from rollout.suites.suite import NeedsBrowsers, Suite
 from rollout.tasks.discovery import find_queries, known_servers
 from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.naming import split_fused
@@ -26,7 +28,11 @@ from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
 from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
+from rollout.worlds.tools.workers import WorkerWorld
+from rollout.worlds.web.actions import toolset_of
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.sites import load_sites
+from rollout.worlds.web.world import BrowserWorld
 from rollout.worlds.world import World
 
 
@@ -48,12 +54,16 @@ class DatasetTools:
     suite: Suite | None = None
 
 
-def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> DatasetTools:
-    """The tools that a dataset names: a suite's, a domain's (which runs in `pool`, or here without one), those of MCP
-    servers, functions, or none."""
+def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> DatasetTools:
+    """The tools that a dataset names: a suite's, a browser's, a domain's, those of MCP servers, functions, or none.
+    Without `pools` a domain runs in this process."""
+    pools = pools or Pools()
     if dataset.suite is not None:
         suite = load_suite(name, dataset)
-        return DatasetTools(suite.toolset, None, suite.make_world, suite=suite)
+        close = suite.use_browsers(pools.browsers) if isinstance(suite, NeedsBrowsers) else _nothing_to_close
+        return DatasetTools(suite.toolset, None, suite.make_world, close=close, suite=suite)
+    if dataset.web is not None:
+        return _load_web(name, dataset, dataset.web, pools.browsers)
     if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
         raise ConfigError(
             f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
@@ -62,9 +72,9 @@ def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> D
     if dataset.mcp_domain is not None:
         base = dataset.base_path or _shipped(dataset.mcp_domain)
         domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
-        if pool is not None:
-            number = pool.add(domain)
-            make_world = functools.partial(WorkerWorld, pool, domain, number)
+        if pools.workers is not None:
+            number = pools.workers.add(domain)
+            make_world = functools.partial(WorkerWorld, pools.workers, domain, number)
             return DatasetTools(domain.toolset, domain, make_world, domain.offered)
         servers = MockServers(domain)
         return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout), domain.offered)
@@ -84,6 +94,17 @@ def load_tools(name: str, dataset: Dataset, pool: WorkerPool | None = None) -> D
     if not functions:
         return DatasetTools(NO_TOOLS, None, lambda timeout: EmptyWorld(NO_TOOLS))
     return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
+
+
+def _load_web(name: str, dataset: Dataset, web: WebSettings, browsers: BrowserPool) -> DatasetTools:
+    if dataset.mcp_domain is not None or dataset.tools or dataset.mcpServers:
+        raise ConfigError(f"datasets.{name}.web: stands instead of mcp_domain, tools and mcpServers, not beside them")
+    try:
+        browsers.check()
+        sites = load_sites(web.sites)
+    except ConfigError as error:
+        raise ConfigError(f"datasets.{name}.web: {error}") from error
+    return DatasetTools(toolset_of(web), None, lambda timeout: BrowserWorld(browsers, web, sites), close=sites.close)
 
 
 def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:

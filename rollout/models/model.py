@@ -59,6 +59,8 @@ class Request(msgspec.Struct):
     seed: int | None = None
     task: Task | None = None
     """For the built-in models, which play what the task says. Never sent to a server."""
+    turn: int | None = None
+    """The conversation turn, as reference actions count them. For the built-in models."""
 
 
 class Model(Protocol):

@@ -54,6 +54,7 @@ class AssertionScorer:
     """1 where the judge sees every assertion hold."""
 
     name = "nl_assertions"
+    needs_world = False
 
     def __init__(self, judge: Model | None, attempts: int = 3, max_tokens: int | None = None) -> None:
         self._judge = judge

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
@@ -76,15 +76,28 @@ class Panel:
         """Whether a scorer may ask a model, which costs something. A scorer says so by `asks_models = True`."""
         return any(getattr(scorer, "asks_models", False) for scorer in self._scorers)
 
-    async def judge(self, task: Task, trajectory: Trajectory, world: World) -> Verdict:
-        """Ask every scorer. Nothing that goes wrong in one gets out of here: it leaves its part unscored."""
+    async def judge(
+        self,
+        task: Task,
+        trajectory: Trajectory,
+        world: World,
+        close_world: Callable[[], Awaitable[None]] | None = None,
+    ) -> Verdict:
+        """Ask every scorer: first those that look at the world, then, when it is closed, those that do not.
+
+        Nothing that goes wrong in one gets out of here: it leaves its part unscored.
+        """
         scores: list[Score] = []
         unasked = [scorer for scorer in self._scorers if _applies(scorer, task)]
+        unasked.sort(key=_needs_world, reverse=True)
         if not unasked:
             return Verdict()
         try:
             async with asyncio.timeout(self._timeout):
                 while unasked:
+                    if close_world is not None and not _needs_world(unasked[0]):
+                        await close_world()
+                        close_world = None
                     score = await self._ask(unasked[0], task, trajectory, world)
                     unasked.pop(0)
                     if score is not None:
@@ -110,7 +123,8 @@ class Panel:
         except ConfigError as error:
             return Verdict(tuple(scores), unscored=str(error), is_checkable=True)
         if deciding is None:
-            deciding = {score.name for score in scores}
+            advisory = {_name(scorer) for scorer in self._scorers if getattr(scorer, "is_advisory", False)}
+            deciding = {score.name for score in scores} - advisory
             # A state that nobody had to change shows nothing; then what was called has to show it.
             shown = any(score.shows_work for score in scores if score.name not in ("actions", "minefields"))
             deciding -= {"actions"} if "state" in deciding and shown else set()
@@ -144,6 +158,10 @@ class Panel:
 def _applies(scorer: Scorer, task: Task) -> bool:
     applies = getattr(scorer, "applies", None)
     return applies is None or bool(applies(task))
+
+
+def _needs_world(scorer: Scorer) -> bool:
+    return bool(getattr(scorer, "needs_world", True))
 
 
 def _name(scorer: Scorer) -> str:

@@ -16,7 +16,7 @@ import msgspec
 from pydantic import ValidationError
 
 from rollout.config.load import parse_file
-from rollout.config.schema import Section
+from rollout.config.section import Section
 from rollout.errors import ConfigError
 from rollout.tasks.discovery import roots
 from rollout.tasks.naming import fold

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -64,6 +64,8 @@ class Trajectory(msgspec.Struct, frozen=True):
     """The places in `messages` of tool messages that are error observations."""
     seed: int = 0
     """The attempt's own, for whatever a scorer draws."""
+    image_url: Callable[[str], str] | None = None
+    """An image of a message, by its name, as a `data:` URL for a judge; None where images are not kept."""
     user_calls: tuple[UserCall, ...] = ()
     """What the user called, in order. Only what is read from a record has them; a live world has seen them."""
 
@@ -72,7 +74,9 @@ class Scorer(Protocol):
     """How well it went. A scorer changes neither trajectory nor world; what it cannot check it leaves unscored.
 
     It may also have `applies(task)`, which says without waiting for anything whether the task declares what it checks,
-    and `asks_models = True` where scoring costs something.
+    and `asks_models = True` where scoring costs something. One with `needs_world = False` reads the trajectory alone:
+    it is asked after the world was closed, so that a judge holds no browser. With `is_advisory = True` its score is
+    recorded but decides nothing, unless it is chosen by name.
     """
 
     name: str

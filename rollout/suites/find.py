@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import ValidationError
 
 from rollout.config.load import describe_problem
-from rollout.config.schema import Dataset, Section
+from rollout.config.schema import Dataset
+from rollout.config.section import Section
 from rollout.errors import ConfigError
 from rollout.plugins import find_plugin
 from rollout.suites.suite import MakeSuite, Suite
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from rollout.suites.tau2.suite import Tau2
 
     _KEEP_THE_CONTRACT: tuple[MakeSuite, ...] = (BfclMultiTurn, Tau2)
-_OWN = ("path", "mcp_domain", "mcpServers", "tools", "base_path", "policy", "mode")
+_OWN = ("path", "web", "mcp_domain", "mcpServers", "tools", "base_path", "policy", "mode")
 """What a suite brings itself."""
 P = TypeVar("P", bound=Section)
 

@@ -6,14 +6,15 @@ user and scorers. The engine knows no suite by name; what a suite needs of it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from rollout.config.schema import User
 from rollout.messages import JSON, Toolset
 from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import Tasks
 from rollout.tasks.task import Task
+from rollout.worlds.web.browsers import BrowserPool
 from rollout.worlds.world import World
 
 SeedOf = Callable[[Task], int]
@@ -82,6 +83,16 @@ class Suite(Protocol):
 
     def scorers(self, seed_of: SeedOf, timeout: float) -> Sequence[Scorer]:
         """What says how well it went."""
+        ...
+
+
+@runtime_checkable
+class NeedsBrowsers(Protocol):
+    """A suite whose worlds are browsers."""
+
+    def use_browsers(self, browsers: BrowserPool) -> Callable[[], Awaitable[None]]:
+        """Take the run's browsers, before the first world is made. Returns what lets go of everything that the suite's
+        worlds share. Raises ConfigError where there is no browser."""
         ...
 
 

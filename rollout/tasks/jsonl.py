@@ -12,7 +12,7 @@ import hashlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -22,6 +22,7 @@ from rollout.tasks.source import Problem
 from rollout.tasks.task import Action, Task
 
 _decode = msgspec.json.Decoder().decode
+_MaxSteps = Annotated[int, msgspec.Meta(ge=1)] | None
 _BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -125,6 +126,7 @@ def parse_task(entry: Any) -> Task:
         user_turns=_texts(info, "user_turns"),
         replies=_texts(info, "replies"),
         communicate=_texts(info, "communicate"),
+        max_steps=msgspec.convert(info.get("max_steps"), _MaxSteps),
         info=info,
     )
 

@@ -42,6 +42,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     user_turns: tuple[str, ...] = ()
     replies: tuple[str, ...] = ()
     communicate: tuple[str, ...] = ()
+    max_steps: int | None = None
+    """Instead of the dataset's `max_steps_per_turn`."""
     info: JSON = msgspec.field(default_factory=dict)
     """The whole `task_info`, as it stands in the file."""
 

@@ -35,6 +35,10 @@ class StopReason(enum.StrEnum):
     """The fixed list of user messages is used up."""
     AGENT_DONE = "agent_done"
     """Single turn: the agent answered without asking for a tool."""
+    ANSWERED = "answered"
+    """The agent gave its answer by a tool that ends the work."""
+    WORLD_DONE = "world_done"
+    """The world is over: a game that was won or lost."""
     MAX_TURNS = "max_turns"
     MAX_STEPS = "max_steps"
     """One turn used up `max_steps_per_turn`."""
@@ -52,6 +56,8 @@ class StopReason(enum.StrEnum):
     """The agent's words say that it is over (`monitor_rule_detection`)."""
     MONITOR_JUDGE = "monitor_judge"
     """The judge model said that it is over."""
+    CUT = "cut"
+    """A straggler: the run did not wait for it (`tail`)."""
     ERROR = "error"
     """See `metadata.error`."""
 
@@ -63,6 +69,8 @@ _COMPLETED = frozenset(
         StopReason.USER_OUT_OF_SCOPE,
         StopReason.SCRIPT_END,
         StopReason.AGENT_DONE,
+        StopReason.ANSWERED,
+        StopReason.WORLD_DONE,
         StopReason.MONITOR_PHRASE,
         StopReason.MONITOR_JUDGE,
     }
@@ -73,4 +81,6 @@ def status_of(reason: StopReason) -> Status:
     """The status that a stop reason leads to."""
     if reason is StopReason.ERROR:
         return Status.FAILED
+    if reason is StopReason.CUT:
+        return Status.CUT
     return Status.COMPLETED if reason in _COMPLETED else Status.TRUNCATED

@@ -15,12 +15,12 @@ from typing import Literal
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.messages import Message, WorldEnd
 from rollout.trajectories.generation import Generation
 
-NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool"]
+NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool", "observation"]
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
-End = UserEnd | Literal["max_turns", "judged_complete"]
+End = UserEnd | WorldEnd | Literal["max_turns", "judged_complete"]
 
 
 class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -32,7 +32,8 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     generation: Generation | None = None
     """How the message came about, where a model made it: the agent's answers, a model user's words."""
     end: End | None = None
-    """Set where this node ended the conversation: the user's wish, words that come too late, a judge's verdict."""
+    """Set where this node ended the conversation: the user's wish, words that come too late, a judge's verdict, a
+    call that was the world's last."""
     error_kind: str | None = None
     """Set where a tool result is an error observation."""
     marks: tuple[str, ...] = ()

@@ -7,15 +7,14 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 import pytest_asyncio
 
+from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.web.browsers import BrowserPool, find_chromium
-from rollout.worlds.web.settings import WebSettings
 from rollout.worlds.web.world import BrowserWorld
 from rollout.worlds.world import Invocation, Opening
 from tests.web.site import Site
@@ -88,22 +87,19 @@ class Driver:
 
 
 class Browsing:
-    """Makes worlds that the test's end closes. Pools are shared by tests, but where a test asks for its own."""
+    """Makes worlds that the test's end closes. The pool is shared by tests, but where a test asks for its own."""
 
-    def __init__(self, shared: dict[WebSettings, BrowserPool]) -> None:
+    def __init__(self, shared: BrowserPool) -> None:
         self._shared = shared
         self._pools: list[BrowserPool] = []
         self._drivers: list[Driver] = []
 
-    def pool(self, settings: WebSettings = QUICK, **options: Any) -> BrowserPool:
-        self._pools.append(BrowserPool(settings, **options))
+    def pool(self, **options: Any) -> BrowserPool:
+        self._pools.append(BrowserPool(**options))
         return self._pools[-1]
 
     def driver(self, pool: BrowserPool | None = None, **settings: Any) -> Driver:
-        if pool is None:
-            wanted = msgspec.structs.replace(QUICK, **settings)
-            pool = self._shared.setdefault(wanted, BrowserPool(wanted))
-        driver = Driver(BrowserWorld(pool))
+        driver = Driver(BrowserWorld(pool or self._shared, QUICK.model_copy(update=settings)))
         self._drivers.append(driver)
         return driver
 
@@ -115,15 +111,13 @@ class Browsing:
 
 
 @pytest_asyncio.fixture(loop_scope="session", scope="session")
-async def _shared_pools() -> AsyncIterator[dict[WebSettings, BrowserPool]]:
-    pools: dict[WebSettings, BrowserPool] = {}
-    yield pools
-    for pool in pools.values():
-        await pool.close()
+async def _shared_pool() -> AsyncIterator[BrowserPool]:
+    async with BrowserPool() as pool:
+        yield pool
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def browsing(_shared_pools: dict[WebSettings, BrowserPool]) -> AsyncIterator[Browsing]:
-    browsing = Browsing(_shared_pools)
+async def browsing(_shared_pool: BrowserPool) -> AsyncIterator[Browsing]:
+    browsing = Browsing(_shared_pool)
     yield browsing
     await browsing.close()

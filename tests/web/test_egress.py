@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError
 from rollout.tasks.task import Task
 from rollout.worlds.web.egress import Egress, egress_of, is_public
@@ -73,7 +74,7 @@ def test_a_private_start_page_must_be_declared(start: str) -> None:
 
 @in_browser
 async def test_a_world_refuses_an_undeclared_private_start_page(browsing: Browsing, site: Site) -> None:
-    world = BrowserWorld(browsing.pool())
+    world = BrowserWorld(browsing.pool(), WebSettings())
     with pytest.raises(ConfigError, match="task t: the start page"):
         await world.open(Task("t", info={"start_url": site.url()}), 1)
     await world.close()

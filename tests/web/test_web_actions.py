@@ -7,10 +7,10 @@ import struct
 import pytest
 import pytest_asyncio
 
+from rollout.config.browsing import WebSettings
 from rollout.messages import ToolCall
 from rollout.worlds.calls import CallReader
 from rollout.worlds.web.actions import toolset_of
-from rollout.worlds.web.settings import WebSettings
 from rollout.worlds.world import Invocation
 from tests.web.conftest import Browsing, Driver
 from tests.web.site import Site

@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 
@@ -23,7 +22,7 @@ from tests.web.conftest import QUICK, Browsing
 from tests.web.site import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-IMPATIENT = msgspec.structs.replace(QUICK, step_timeout=4, load_timeout=1.5)
+IMPATIENT = {"step_timeout": 4.0, "load_timeout": 1.5}
 
 
 async def test_a_browser_killed_in_a_step_is_replaced(browsing: Browsing, site: Site) -> None:
@@ -75,9 +74,9 @@ async def test_a_browser_that_is_killed_again_and_again_ends_the_episode(browsin
 
 
 async def test_a_page_that_hangs_costs_its_own_episode_only(browsing: Browsing, site: Site) -> None:
-    pool = browsing.pool(IMPATIENT)
-    driver = await browsing.driver(pool).open(site.url("/hang"))
-    other = await browsing.driver(pool).open(site.url("/"))
+    pool = browsing.pool()
+    driver = await browsing.driver(pool, **IMPATIENT).open(site.url("/hang"))
+    other = await browsing.driver(pool, **IMPATIENT).open(site.url("/"))
     assert driver.world._lease is not None
     assert other.world._lease is not None
     pid = other.world._lease.pid
@@ -95,8 +94,8 @@ async def test_a_page_that_hangs_costs_its_own_episode_only(browsing: Browsing, 
 
 
 async def test_a_browser_that_hangs_is_replaced(browsing: Browsing, site: Site) -> None:
-    pool = browsing.pool(IMPATIENT, contexts_per_browser=1)
-    driver = await browsing.driver(pool).open(site.url("/second"))
+    pool = browsing.pool(contexts_per_browser=1)
+    driver = await browsing.driver(pool, **IMPATIENT).open(site.url("/second"))
     assert driver.world._lease is not None
     pid = driver.world._lease.pid
     os.kill(pid, signal.SIGSTOP)
@@ -121,7 +120,7 @@ async def test_a_crashed_renderer_is_replaced(browsing: Browsing, site: Site) ->
 
 
 async def test_pages_that_do_not_come_are_errors_that_say_so(browsing: Browsing, site: Site) -> None:
-    driver = await browsing.driver(browsing.pool(IMPATIENT)).open(site.url("/"))
+    driver = await browsing.driver(browsing.pool(), **IMPATIENT).open(site.url("/"))
     result = await driver.do("navigate", url=site.url("/never"))
     assert result.is_error
     assert "did not answer within 1.5 s" in result.content
@@ -139,9 +138,9 @@ async def test_pages_that_do_not_come_are_errors_that_say_so(browsing: Browsing,
 
 
 async def test_a_start_page_that_does_not_come_fails_the_opening(browsing: Browsing, site: Site) -> None:
-    pool = browsing.pool(IMPATIENT, max_contexts=1)
+    pool = browsing.pool(max_contexts=1)
     for path in ("/never", "/"):
-        world = BrowserWorld(pool)
+        world = BrowserWorld(pool, QUICK.model_copy(update=IMPATIENT))
         with pytest.raises(WorldError, match="start page") as caught:
             await world.open(Task("t", info={"start_url": site.url(path), "private_hosts": [site.host]}), 1)
         assert caught.value.transient
@@ -151,9 +150,8 @@ async def test_a_start_page_that_does_not_come_fails_the_opening(browsing: Brows
 
 async def test_a_page_of_five_megabytes_is_shown_in_part(browsing: Browsing, site: Site) -> None:
     for mode in ("set_of_marks", "text"):
-        settings = msgspec.structs.replace(QUICK, mode=mode, step_timeout=60, load_timeout=20)
-        pool = browsing.pool(settings)
-        driver = await browsing.driver(pool).open(site.url("/big"))
+        pool = browsing.pool()
+        driver = await browsing.driver(pool, mode=mode, step_timeout=60, load_timeout=20).open(site.url("/big"))
         assert "link 0" in driver.text
         assert len(driver.text) < 20_000
         assert "Title: Second" in (await driver.do("click", element=1)).content
@@ -181,7 +179,7 @@ async def test_places_are_limited_and_come_back(browsing: Browsing, site: Site) 
 async def test_a_cancelled_opening_gives_its_place_back(browsing: Browsing, site: Site) -> None:
     pool = browsing.pool(max_contexts=1)
     for _ in range(3):
-        world = BrowserWorld(pool)
+        world = BrowserWorld(pool, QUICK)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.3):
                 await world.open(Task("t", info={"start_url": site.url("/never"), "private_hosts": [site.host]}), 1)
@@ -196,8 +194,8 @@ async def test_a_cancelled_opening_gives_its_place_back(browsing: Browsing, site
 
 async def test_a_closed_pool_leaves_no_process(browsing: Browsing, site: Site) -> None:
     before = _descendants(os.getpid())
-    pool = BrowserPool(QUICK, contexts_per_browser=1)
-    worlds = [BrowserWorld(pool) for _ in range(2)]
+    pool = BrowserPool(contexts_per_browser=1)
+    worlds = [BrowserWorld(pool, QUICK) for _ in range(2)]
     for world in worlds:
         await world.open(Task("t", info={"start_url": site.url("/second"), "private_hosts": [site.host]}), 1)
     assert _descendants(os.getpid()) - before
@@ -211,9 +209,10 @@ async def test_no_browser_outlives_us(tmp_path: Path) -> None:
     script = tmp_path / "hold.py"
     script.write_text(
         "import asyncio\n"
+        "from rollout.config.browsing import WebSettings\n"
         "from rollout.worlds.web.browsers import BrowserPool\n"
         "async def main():\n"
-        "    lease = await BrowserPool().lease()\n"
+        "    lease = await BrowserPool().lease(WebSettings())\n"
         "    print('ready', flush=True)\n"
         "    await asyncio.sleep(600)\n"
         "asyncio.run(main())\n"
@@ -241,7 +240,7 @@ async def test_a_missing_browser_says_how_to_get_one(monkeypatch: pytest.MonkeyP
 
 
 async def test_tasks_without_a_start_page_are_refused(browsing: Browsing) -> None:
-    world = BrowserWorld(browsing.pool())
+    world = BrowserWorld(browsing.pool(), QUICK)
     for info in ({}, {"start_url": "not an address"}):
         with pytest.raises(ConfigError, match="task t"):
             await world.open(Task("t", info=info), 1)

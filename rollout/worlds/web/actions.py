@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
+from rollout.config.browsing import WebSettings
 from rollout.messages import JSON, Toolset, ToolSpec
 from rollout.worlds.web.session import Session
-from rollout.worlds.web.settings import WebSettings
 from rollout.worlds.world import Invocation
 
 PAGE = 0.85

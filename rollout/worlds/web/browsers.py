@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import logging
 import os
 import shutil
@@ -23,9 +24,9 @@ import tempfile
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError, WorldError
 from rollout.worlds.web.proxy import EgressProxy
-from rollout.worlds.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Playwright
@@ -71,10 +72,13 @@ def find_chromium(configured: str | None = None) -> str | None:
 class Lease:
     """A context that belongs to one episode until it is released."""
 
-    def __init__(self, browser: _Browser, context: BrowserContext, page: Page, proxy: EgressProxy) -> None:
+    def __init__(
+        self, browser: _Browser, context: BrowserContext, page: Page, proxy: EgressProxy, settings: WebSettings
+    ) -> None:
         self.context = context
         self.page = page
         self.proxy = proxy
+        self.settings = settings
         self.lost = asyncio.Event()
         """Set when the browser is gone."""
         self._browser = browser
@@ -112,7 +116,6 @@ class BrowserPool:
 
     def __init__(
         self,
-        settings: WebSettings | None = None,
         *,
         executable: str | None = None,
         max_contexts: int = 16,
@@ -121,7 +124,6 @@ class BrowserPool:
         max_memory_mb: int = 4096,
     ) -> None:
         """`max_served`, `max_memory_mb`: a browser that has served so many contexts or is larger is retired."""
-        self.settings = settings or WebSettings()
         self.max_served = max_served
         self.max_memory_mb = max_memory_mb
         self._executable = executable
@@ -135,8 +137,14 @@ class BrowserPool:
         self._chores: set[asyncio.Task[None]] = set()
         self._launches: set[asyncio.Task[_Browser]] = set()
 
-    async def __aenter__(self) -> BrowserPool:
+    def check(self) -> None:
+        """Raise ConfigError where a browser, or what drives it, is not installed."""
+        if importlib.util.find_spec("playwright") is None or importlib.util.find_spec("publicsuffixlist") is None:
+            raise ConfigError("browsers need the extra: pip install 'rollout[web]'")
         find_chromium(self._executable)
+
+    async def __aenter__(self) -> BrowserPool:
+        self.check()
         return self
 
     async def __aexit__(
@@ -144,14 +152,16 @@ class BrowserPool:
     ) -> None:
         await self.close()
 
-    async def lease(self) -> Lease:
-        """A new context with one empty page. Waits for a free place as long as it takes: the caller has the deadline.
+    async def lease(self, settings: WebSettings) -> Lease:
+        """A new context with one empty page, as `settings` have it.
+
+        Waits for a free place as long as it takes: the caller has the deadline.
 
         Raises WorldError where no browser can be had, ConfigError where there is none to start.
         """
         await self._places.acquire()
         try:
-            return await self._lease()
+            return await self._lease(settings)
         except BaseException:
             self._places.release()
             raise
@@ -161,7 +171,7 @@ class BrowserPool:
         if not await self._take_back(lease):
             raise WorldError("a context that was given back cannot be replaced")
         try:
-            return await self._lease()
+            return await self._lease(lease.settings)
         except BaseException:
             self._places.release()
             raise
@@ -183,7 +193,7 @@ class BrowserPool:
 
     # ---- making contexts ----------------------------------------------------------------------------------------
 
-    async def _lease(self) -> Lease:
+    async def _lease(self, settings: WebSettings) -> Lease:
         from playwright.async_api import Error
 
         problem: object = "it did not answer in time"
@@ -191,7 +201,7 @@ class BrowserPool:
             if self._is_closed:
                 raise WorldError("the pool of browsers is closed")
             browser = await self._pick()
-            making = asyncio.create_task(self._make(browser))
+            making = asyncio.create_task(self._make(browser, settings))
             try:
                 async with asyncio.timeout(MAKE_TIMEOUT):
                     return await asyncio.shield(making)
@@ -220,8 +230,7 @@ class BrowserPool:
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
-    async def _make(self, browser: _Browser) -> Lease:
-        settings = self.settings
+    async def _make(self, browser: _Browser, settings: WebSettings) -> Lease:
         proxy = EgressProxy()
         await proxy.start()
         try:
@@ -236,7 +245,7 @@ class BrowserPool:
                 accept_downloads=False,
                 proxy={"server": proxy.address},
             )
-            lease = Lease(browser, context, await context.new_page(), proxy)
+            lease = Lease(browser, context, await context.new_page(), proxy, settings)
         except BaseException:
             await proxy.close()
             raise

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 import msgspec
 
 from rollout.errors import ConfigError
+from rollout.worlds.web.sites import Route
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
@@ -28,6 +29,8 @@ class Egress(msgspec.Struct, frozen=True):
     """Each with its subdomains; `*` is every host."""
     private_hosts: tuple[str, ...] = ()
     """`host`, `host:port`, an address or a network."""
+    routes: Mapping[str, Route] = {}
+    """Hosts that are served by us, and where. They must be allowed like any other."""
 
     def refusal_of_host(self, host: str, port: int) -> str | None:
         """Why a host may not be asked for at all; None where it may."""
@@ -45,6 +48,10 @@ class Egress(msgspec.Struct, frozen=True):
             return None
         return f"{host} leads to the private address {address}, which was not declared in private_hosts"
 
+    def route_of(self, host: str, port: int) -> Route | None:
+        """Where a host of ours is served."""
+        return self.routes.get(_plain(host)) if port == 80 else None
+
     def describe(self) -> str:
         """The rule in words."""
         return ", ".join([*self.hosts, *self.private_hosts]) or "nothing"
@@ -53,14 +60,20 @@ class Egress(msgspec.Struct, frozen=True):
         return any(_fits(entry, name, port, address) for entry in self.private_hosts)
 
 
-def egress_of(start_url: str, hosts: Sequence[str] = (), private_hosts: Sequence[str] = ()) -> Egress:
+def egress_of(
+    start_url: str,
+    hosts: Sequence[str] = (),
+    private_hosts: Sequence[str] = (),
+    routes: Mapping[str, Route] | None = None,
+) -> Egress:
     """The rule for a task: its own site, and what was declared.
 
     Raises ConfigError where the start page itself is at a private address that nobody declared.
     """
     parts = urlsplit(start_url)
     host, port = _plain(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)
-    rule = Egress((registrable(host), *map(_plain, hosts)), tuple(entry.lower() for entry in private_hosts))
+    declared = tuple(entry.lower() for entry in private_hosts)
+    rule = Egress((registrable(host), *map(_plain, hosts)), declared, routes or {})
     address = _as_address(host)
     is_local = address is not None and not is_public(address)
     if (is_local or host == "localhost" or host.endswith(".localhost")) and not rule._is_declared(host, port, address):

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
+from rollout.config.browsing import WebSettings
 from rollout.messages import Image
-from rollout.worlds.web.settings import WebSettings
 
 
 class Element(msgspec.Struct, frozen=True):

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rollout.config.browsing import WebSettings
 from rollout.errors import WorldError
 from rollout.messages import JSON, Image
-from rollout.worlds.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page

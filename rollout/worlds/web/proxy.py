@@ -108,6 +108,9 @@ class EgressProxy:
         why = f"{host}:{port} cannot be reached"
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
+                route = self.egress.route_of(host, port)
+                if route is not None:
+                    return await asyncio.open_connection(*route)
                 loop = asyncio.get_running_loop()
                 found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
                 refusals = []
@@ -128,6 +131,8 @@ class EgressProxy:
             why = f"{host}:{port} cannot be reached (no connection within {CONNECT_TIMEOUT:g} s)"
         except socket.gaierror as error:
             why = f"{host} cannot be found ({error.strerror})"
+        except OSError as error:
+            why = f"{host}:{port} cannot be reached ({error.strerror or error})"
         except UnicodeError:
             why = f"{host} is not a host name"
         raise self._fault(host, why, "502 Bad Gateway")

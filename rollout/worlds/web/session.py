@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from rollout.config.browsing import WebSettings
 from rollout.worlds.web.browsers import Lease
 from rollout.worlds.web.observe import Observation, Seen, script_options
 from rollout.worlds.web.page import PageLost, Tab, attach
-from rollout.worlds.web.settings import WebSettings
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Download, FileChooser, Page, Request

@@ -18,6 +18,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 
+from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError, WorldError
 from rollout.messages import Message, ToolResult
 from rollout.tasks.task import Task
@@ -28,6 +29,7 @@ from rollout.worlds.web.egress import Egress, egress_of
 from rollout.worlds.web.observe import Observation, describe
 from rollout.worlds.web.page import PageLost
 from rollout.worlds.web.session import Session
+from rollout.worlds.web.sites import Sites
 from rollout.worlds.world import Invocation, Opening, Snapshot
 
 MAX_LOSSES = 3
@@ -37,12 +39,14 @@ REPEATABLE = frozenset({"navigate", "wait"})
 class BrowserWorld:
     """One episode's context of a pool."""
 
-    def __init__(self, pool: BrowserPool) -> None:
+    def __init__(self, pool: BrowserPool, settings: WebSettings, sites: Sites | None = None) -> None:
+        """`sites`: those that are served for this world's pages."""
         self.answer: str | None = None
         """What the agent answered; None as long as it has not."""
         self._pool = pool
-        self._settings = pool.settings
-        self._toolset = toolset_of(pool.settings)
+        self._settings = settings
+        self._sites = sites
+        self._toolset = toolset_of(settings)
         self._egress = Egress()
         self._lease: Lease | None = None
         self._session: Session | None = None
@@ -57,10 +61,11 @@ class BrowserWorld:
                 url,
                 (*self._settings.hosts, *task.info.get("hosts", ())),
                 (*self._settings.private_hosts, *task.info.get("private_hosts", ())),
+                await self._sites.routes() if self._sites is not None else {},
             )
         except ConfigError as error:
             raise ConfigError(f"task {task.id}: {error}") from None
-        self._lease = await self._pool.lease()
+        self._lease = await self._pool.lease(self._settings)
         for attempt in (1, 2):
             try:
                 async with asyncio.timeout(self._settings.open_timeout):
@@ -123,7 +128,7 @@ class BrowserWorld:
         if self.answer is not None:
             return failed_result(call.call_id, "tool", "an answer was given already; the first one counts")
         self.answer = call.arguments["text"]
-        return ToolResult(call.call_id, "The answer was taken down. The work is over.")
+        return ToolResult(call.call_id, "The answer was taken down. The work is over.", end="answered")
 
     async def _step(self, call: Invocation, is_last: bool) -> ToolResult:
         try:

@@ -1,0 +1,77 @@
+"""The keys of worlds that are browsers: how pages look and what may be done there, and the browsers themselves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from rollout.config.section import Section
+
+WebMode = Literal["coordinates", "set_of_marks", "text"]
+ImageFormat = Literal["png", "jpeg"]
+
+
+class WebSettings(Section):
+    """How browsers look to pages, what the agent is shown of them, and how long anything may take."""
+
+    mode: WebMode = "set_of_marks"
+    """`coordinates`: a screenshot, acted on by points. `set_of_marks`: a screenshot with numbered elements and their
+    list. `text`: the page as text with numbered elements, no screenshot."""
+    width: int = Field(1280, ge=100, le=8192)
+    """Of the window, in pixels."""
+    height: int = Field(720, ge=100, le=8192)
+    """Of the window, in pixels."""
+    locale: str = "en-US"
+    """What pages are told about the language."""
+    timezone: str = "UTC"
+    """What pages are told about the time zone."""
+    coordinate_range: int | None = Field(None, ge=1)
+    """null: points are pixels of the screenshot. A number: points run from 0 to it in both directions, whatever the
+    size of the screenshot (1000 for Qwen models)."""
+    image_format: ImageFormat = "png"
+    """Of screenshots."""
+    jpeg_quality: int = Field(80, ge=1, le=100)
+    """Of screenshots in the format jpeg."""
+    max_elements: int = Field(150, ge=1)
+    """Numbered elements of one observation."""
+    max_text: int = Field(8000, ge=100)
+    """Characters of a page's text in the mode `text`."""
+    max_tabs: int = Field(8, ge=1)
+    """Tabs of one episode."""
+    max_dialogs: int = Field(10, ge=0)
+    """Dialogs (alerts and the like) of one step. Beyond it the page's script is stopped and further ones are muted."""
+    hosts: tuple[str, ...] = ()
+    """Hosts that a page may reach beside the task's own site, each with its subdomains; `*` is every public host."""
+    private_hosts: tuple[str, ...] = ()
+    """Hosts and networks that may be reached although they are private: `localhost:8080`, `10.1.0.0/16`."""
+    sites: tuple[str, ...] = ()
+    """Sites that are served for the run, each at `http://<name>.test/`: the name of a shipped one, a folder of files,
+    or `module:function` that makes an `aiohttp.web.Application`."""
+    open_timeout: float = Field(60.0, gt=0)
+    """Seconds to get a browser and show the start page, waiting for a free place not counted."""
+    step_timeout: float = Field(30.0, gt=0)
+    """Seconds for one action and its observation. A page that was lost is opened again within as much again."""
+    load_timeout: float = Field(10.0, gt=0)
+    """Seconds that a page may load before it is shown as far as it is."""
+    settle_timeout: float = Field(3.0, gt=0)
+    """Seconds that requests and changes of the page after an action are waited for."""
+    quiet: float = Field(0.06, ge=0)
+    """A page without changes for so many seconds is settled."""
+    max_wait: float = Field(10.0, gt=0)
+    """The longest that the agent may ask to wait."""
+
+
+class Browsers(Section):
+    """The browsers that all datasets with `web` share."""
+
+    executable: str | None = None
+    """Chromium, by path or name. By default `chromium-headless-shell` or `chromium` on PATH, else Playwright's own."""
+    max_contexts: int = Field(16, ge=1)
+    """Episodes in browsers at once; others wait."""
+    contexts_per_browser: int = Field(16, ge=1)
+    """Contexts that one browser serves at once."""
+    max_served: int = Field(400, ge=1)
+    """A browser is replaced when it has served so many contexts."""
+    max_memory_mb: int = Field(4096, ge=256)
+    """And when its processes hold more than this."""
