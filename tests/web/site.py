@@ -108,6 +108,10 @@ class Site:
         self.never.set()
         await self._runner.cleanup()
 
+    def stop_soon(self) -> None:
+        """The same, for who cannot wait for it."""
+        self._stopping = asyncio.create_task(self.stop())
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path = request.path
         self.asked[path] += 1
