@@ -2,8 +2,8 @@
 
 A browser numbers the elements of each observation anew, so a reference action names one by role and name instead:
 `{"$element": "button \"Add to cart\""}`. Of several that fit, `"nth": 2` takes the second; `"match": "prefix"` wants only
-the name's beginning. Observations list elements as `[7] button "Add to cart" (disabled)`, one a line or, where the page
-is shown as text, within it.
+the beginning of the name. Observations list elements as `[7] button "Add to cart" (disabled)`, one a line or, where the
+page is shown as text, within it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def has_locator(arguments: JSON) -> bool:
 
 def resolve_elements(arguments: JSON, observation: str) -> JSON:
     """The arguments with the numbers of the elements that they name. Raises NotListed."""
-    return {
-        key: find_element(value, observation) if is_locator(value) else value for key, value in arguments.items()
-    }
+    return {key: find_element(value, observation) if is_locator(value) else value for key, value in arguments.items()}
 
 
 def find_element(locator: JSON, observation: str) -> int:

@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from aiohttp import web
 
-from rollout.examples.web.html import Child, Html, el, join
+from rollout.examples.web.hypertext import Child, Html, el, join
 
 TODAY = datetime.date(2025, 3, 10)
 """A Monday."""
@@ -84,8 +84,11 @@ class Frame:
         return web.Response(text="<!doctype html>" + document, content_type="text/html", status=status)
 
 
-def make_application(routes: Sequence[tuple[str, str, Handler]], style: str, missing: Handler) -> web.Application:
-    """An application with these (method, path, handler), the shared files, and a page for what is not there."""
+def make_application(routes: Sequence[tuple[str, str, Handler]], name: str, missing: Handler) -> web.Application:
+    """An application with these (method, path, handler), a page for what is not there, and its files.
+
+    The style is the shared one with `<name>/style.css` behind it.
+    """
 
     @web.middleware
     async def keep_visitor(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -103,7 +106,7 @@ def make_application(routes: Sequence[tuple[str, str, Handler]], style: str, mis
     async def send_script(request: web.Request) -> web.Response:
         return web.Response(text=script, content_type="text/javascript")
 
-    css = (_HERE / "style.css").read_text() + style
+    css = "".join(path.read_text() for path in (_HERE / "style.css", _HERE / name / "style.css"))
     script = (_HERE / "site.js").read_text()
     application = web.Application(middlewares=[keep_visitor], client_max_size=256 * 1024)
     application.router.add_get("/style.css", send_style)

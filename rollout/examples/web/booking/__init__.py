@@ -1,4 +1,4 @@
-"""`booking`: houses and rooms by the sea. Dates, availability, prices by night, a form in steps, changes, cancelling."""
+"""`booking`: houses and rooms by the sea. Dates, prices by night, a form in steps, cancelling."""
 
 from rollout.examples.web.booking.site import make_app
 

@@ -7,7 +7,7 @@ import re
 
 from aiohttp import web
 
-from rollout.examples.web.booking import views
+from rollout.examples.web.booking import ordering, views
 from rollout.examples.web.booking.stays import (
     STAYS,
     Booking,
@@ -44,7 +44,7 @@ def make_app() -> web.Application:
             ("GET", "/help", site.help),
             ("GET", "/terms", site.terms),
         ],
-        views.STYLE,
+        "booking",
         site.missing,
     )
 
@@ -127,7 +127,7 @@ class Site:
         _, offer = self._offer(state, stay, values)
         if offer is None:
             return redirect(f"/stays/{stay.key}")
-        return views.details(request, state, stay, {**values, "guests": str(offer[2])}, {}, offer[3])
+        return ordering.details(request, state, stay, {**values, "guests": str(offer[2])}, {}, offer[3])
 
     async def review(self, request: web.Request) -> web.Response:
         return await self._step(request, "review")
@@ -152,9 +152,9 @@ class Site:
         form["guests"] = str(guests)
         errors = check_guest(stay, form)
         if errors or what == "details":
-            return views.details(request, state, stay, form, errors, price)
+            return ordering.details(request, state, stay, form, errors, price)
         if what == "review":
-            return views.review(request, state, stay, form, price)
+            return ordering.review(request, state, stay, form, price)
         booking = state.book(stay, start, end, guests, form)
         return redirect(f"/bookings/{booking.reference}?new=1")
 
@@ -166,13 +166,13 @@ class Site:
         return state, next((booking for booking in state.bookings if booking.reference == reference), None)
 
     async def bookings(self, request: web.Request) -> web.Response:
-        return views.bookings(request, self._visitors.of(request))
+        return ordering.bookings(request, self._visitors.of(request))
 
     async def booking(self, request: web.Request) -> web.Response:
         state, booking = self._find(request)
         if booking is None:
             return await self.missing(request)
-        return views.booking_page(request, state, booking, "new" in request.query, {}, {})
+        return ordering.booking_page(request, state, booking, "new" in request.query, {}, {})
 
     async def move(self, request: web.Request) -> web.Response:
         state, booking = self._find(request)
@@ -190,7 +190,7 @@ class Site:
                 state.notices.append(("good", "Your dates were changed."))
                 return redirect(f"/bookings/{booking.reference}")
         values = {name: form.get(name, "") for name in ("from", "to")}
-        return views.booking_page(request, state, booking, False, values, errors)
+        return ordering.booking_page(request, state, booking, False, values, errors)
 
     async def cancel(self, request: web.Request) -> web.Response:
         state, booking = self._find(request)

@@ -171,9 +171,7 @@ class State:
     )
     notices: list[tuple[str, str]] = field(default_factory=list)
 
-    def is_free(
-        self, stay: Stay, start: datetime.date, end: datetime.date, but: Booking | None = None
-    ) -> bool:
+    def is_free(self, stay: Stay, start: datetime.date, end: datetime.date, but: Booking | None = None) -> bool:
         """Whether a stay can be had, the visitor's own bookings considered."""
         return stay.is_free(start, end) and all(
             booking is but
@@ -184,9 +182,7 @@ class State:
             for booking in self.bookings
         )
 
-    def book(
-        self, stay: Stay, start: datetime.date, end: datetime.date, guests: int, form: dict[str, str]
-    ) -> Booking:
+    def book(self, stay: Stay, start: datetime.date, end: datetime.date, guests: int, form: dict[str, str]) -> Booking:
         booking = Booking(f"SM-{FIRST_BOOKING + len(self.bookings) - 1}", stay, start, end, guests, form)
         self.bookings.append(booking)
         return booking

@@ -7,7 +7,7 @@ import re
 from aiohttp import web
 
 from rollout.examples.web.serving import Visitors, make_application, number_of, read_form, redirect
-from rollout.examples.web.shop import views
+from rollout.examples.web.shop import ordering, views
 from rollout.examples.web.shop.cart import MAX_QUANTITY, State, matching
 from rollout.examples.web.shop.catalogue import CATEGORIES, PRODUCTS, Product
 
@@ -39,7 +39,7 @@ def make_app() -> web.Application:
             ("POST", "/orders/{number}/cancel", shop.cancel),
             ("GET", "/guides/{guide}", shop.guide),
         ],
-        views.STYLE,
+        "shop",
         shop.missing,
     )
 
@@ -122,7 +122,7 @@ class Shop:
     # ---- the cart -----------------------------------------------------------------------------------------------
 
     async def cart(self, request: web.Request) -> web.Response:
-        return views.cart(self._visitors.of(request))
+        return ordering.cart(self._visitors.of(request))
 
     async def update(self, request: web.Request) -> web.Response:
         state = self._visitors.of(request)
@@ -160,7 +160,7 @@ class Shop:
 
     async def checkout(self, request: web.Request) -> web.Response:
         state = self._visitors.of(request)
-        return views.checkout(state, {}, {}) if state.lines else redirect("/cart")
+        return ordering.checkout(state, {}, {}) if state.lines else redirect("/cart")
 
     async def buy(self, request: web.Request) -> web.Response:
         state = self._visitors.of(request)
@@ -169,20 +169,20 @@ class Shop:
         form = await read_form(request)
         errors = check_address(form)
         if errors:
-            return views.checkout(state, form, errors)
+            return ordering.checkout(state, form, errors)
         delivery = "express" if form.get("delivery") == "express" else "standard"
         order = state.order(form, delivery)
         return redirect(f"/orders/{order.number}?new=1")
 
     async def orders(self, request: web.Request) -> web.Response:
-        return views.orders(self._visitors.of(request))
+        return ordering.orders(self._visitors.of(request))
 
     async def order(self, request: web.Request) -> web.Response:
         state = self._visitors.of(request)
         order = next((order for order in state.orders if order.number == request.match_info["number"]), None)
         if order is None:
             return await self.missing(request)
-        return views.order_page(state, order, "new" in request.query)
+        return ordering.order_page(state, order, "new" in request.query)
 
     async def cancel(self, request: web.Request) -> web.Response:
         state = self._visitors.of(request)

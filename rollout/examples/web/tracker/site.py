@@ -46,7 +46,7 @@ def make_app() -> web.Application:
     ]
     routes = [(method, path, tracker.signed_in(handler)) for method, path, handler in pages]
     return make_application(
-        [("GET", "/login", tracker.login), ("POST", "/login", tracker.sign_in), *routes], views.STYLE, tracker.missing
+        [("GET", "/login", tracker.login), ("POST", "/login", tracker.sign_in), *routes], "tracker", tracker.missing
     )
 
 

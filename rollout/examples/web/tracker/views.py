@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from aiohttp import web
 
-from rollout.examples.web.html import (
+from rollout.examples.web.hypertext import (
     Child,
     Errors,
     Html,
@@ -17,6 +17,7 @@ from rollout.examples.web.html import (
     pager,
     post,
     table,
+    tabs,
     text_area,
     text_field,
     tick,
@@ -36,16 +37,6 @@ from rollout.examples.web.tracker.issues import (
 
 PAGE_SIZE = 10
 FRAME = Frame("Lumen")
-STYLE = """
-:root { --accent: #5b4bc4; --accent-soft: #ecebf9; --ground: #f6f6fa; --wide: 1240px; }
-.board { display: grid; grid-template-columns: repeat(5, 1fr); gap: 12px; align-items: start; } .lane { background: #ecedf3; border-radius: 10px; padding: 10px; } .lane h2 { font-size: 14px; margin: 2px 4px 10px; }
-.lane .card { padding: 10px 12px; margin: 0 0 8px; font-size: 14px; border-radius: 8px; } .lane .card a { color: var(--ink); text-decoration: none; font-weight: 600; display: block; margin-bottom: 6px; }
-.who { display: inline-block; width: 24px; height: 24px; border-radius: 50%; background: var(--accent); color: #fff; font-size: 11px; font-weight: 700; text-align: center; line-height: 24px; }
-.p-Urgent { background: #fbe0de; color: #a3160d; } .p-High { background: #ffe9cf; color: #8a4b00; } .p-Medium { background: #e7eefb; color: #254f9c; } .p-Low { background: #eceff1; color: #55606a; }
-.filters { display: grid; grid-template-columns: 2fr repeat(6, 1fr) auto; gap: 10px; align-items: end; padding: 14px 16px 2px; } .filters .button { margin-bottom: 14px; }
-.login { max-width: 400px; margin: 60px auto; } .comment { border-left: 3px solid var(--accent-soft); padding: 2px 0 2px 14px; margin: 0 0 14px; } .menu { position: relative; border: 0; margin: 0; background: none; } .menu > div { position: absolute; right: 0; background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 12px; width: 190px; z-index: 8; box-shadow: 0 10px 30px rgba(0,0,0,.15); }
-.menu summary { padding: 4px 8px; } .menu a { display: block; padding: 4px 0; } progress { width: 100%; accent-color: var(--accent); }
-"""  # noqa: E501
 
 
 def page(state: State, title: str, *body: Child, status: int = 200) -> web.Response:
@@ -122,7 +113,9 @@ def board(state: State, issues: Sequence[Issue], milestone: str) -> web.Response
         lanes.append(el("section", el("h2", f"{status} ({len(mine)})"), cards, class_="lane"))
     options = [*((name, name) for name in MILESTONES), ("all", "All milestones")]
     chooser = el("form", choice("milestone", "Milestone", options, milestone, submits=True), action="/")
-    return page(state, "Board", el("div", el("h1", "Board"), chooser, class_="spread"), el("div", lanes, class_="board"))
+    return page(
+        state, "Board", el("div", el("h1", "Board"), chooser, class_="spread"), el("div", lanes, class_="board")
+    )
 
 
 def issue_list(state: State, found: Sequence[Issue], wanted: Mapping[str, str], number: int) -> web.Response:
@@ -177,10 +170,15 @@ def issue_page(state: State, issue: Issue) -> web.Response:
         choice("priority", "Priority", [(name, name) for name in PRIORITIES], issue.priority),
         choice("assignee", "Assignee", people, issue.assignee),
         choice("milestone", "Milestone", milestones, issue.milestone),
-        el("div", el("strong", "Labels"), [tick("label", name, name in issue.labels, value=name) for name in LABELS], class_="field"),
+        el(
+            "div",
+            el("strong", "Labels"),
+            [tick("label", name, name in issue.labels, value=name) for name in LABELS],
+            class_="field",
+        ),
         button("Save changes"),
         class_="card",
-    )  # fmt: skip
+    )
     comments = [
         el(
             "div",
@@ -217,7 +215,13 @@ def issue_page(state: State, issue: Issue) -> web.Response:
             "div",
             el(
                 "div",
-                el("div", el("p", issue.text), attached, el("p", f"Reported by {name_of(issue.reporter)} on {issue.created}", class_="quiet"), class_="card"),
+                el(
+                    "div",
+                    el("p", issue.text),
+                    attached,
+                    el("p", f"Reported by {name_of(issue.reporter)} on {issue.created}", class_="quiet"),
+                    class_="card",
+                ),
                 el("h2", f"Comments ({len(issue.comments)})"),
                 comments,
                 post(f"/issues/{issue.number}/comments", text_area("text", "Add a comment", rows=3), button("Comment")),
@@ -225,7 +229,7 @@ def issue_page(state: State, issue: Issue) -> web.Response:
             el("aside", fields, closing),
             class_="split right",
         ),
-    )  # fmt: skip
+    )
 
 
 def new_issue(state: State, values: Mapping[str, str], labels: Sequence[str], errors: Errors) -> web.Response:
@@ -237,16 +241,32 @@ def new_issue(state: State, values: Mapping[str, str], labels: Sequence[str], er
         text_area("text", "Description", values.get("text", ""), errors, rows=4),
         el(
             "div",
-            choice("priority", "Priority", [("", "Choose…"), *((name, name) for name in PRIORITIES)], values.get("priority", ""), errors),
+            choice(
+                "priority",
+                "Priority",
+                [("", "Choose…"), *((name, name) for name in PRIORITIES)],
+                values.get("priority", ""),
+                errors,
+            ),
             choice("assignee", "Assignee", people, values.get("assignee", "")),
-            choice("milestone", "Milestone", [("", "None"), *((name, name) for name in MILESTONES)], values.get("milestone", "")),
+            choice(
+                "milestone",
+                "Milestone",
+                [("", "None"), *((name, name) for name in MILESTONES)],
+                values.get("milestone", ""),
+            ),
             class_="row",
         ),
-        el("div", el("strong", "Labels"), el("div", [tick("label", name, name in labels, value=name) for name in LABELS], class_="row"), class_="field"),
+        el(
+            "div",
+            el("strong", "Labels"),
+            el("div", [tick("label", name, name in labels, value=name) for name in LABELS], class_="row"),
+            class_="field",
+        ),
         el("p", errors["label"], class_="fault") if "label" in errors else None,
         el("div", button("Create issue"), el("a", "Cancel", href="/issues"), class_="actions"),
         class_="card",
-    )  # fmt: skip
+    )
     return page(state, "New issue", el("h1", "New issue"), form)
 
 
@@ -282,17 +302,15 @@ def settings(state: State, errors: Errors, values: Mapping[str, str], is_second:
     assert state.person is not None
     mine = state.settings[state.person.key]
     zones = [(name, name) for name in ("UTC", "Europe/Lisbon", "Europe/Stockholm", "America/Toronto", "Asia/Kolkata")]
-    tabs = [("profile", "Profile"), ("notifications", "Notifications"), ("shortcuts", "Shortcuts")]
-    opened = "notifications" if is_second else "profile"
     panels = {
-        "profile": post(
+        "Profile": post(
             "/settings/profile",
             faults(errors),
             text_field("name", "Display name", values.get("name", mine.name), errors),
             choice("timezone", "Time zone", zones, mine.timezone),
             button("Save profile"),
         ),
-        "notifications": post(
+        "Notifications": post(
             "/settings/notifications",
             tick("on_mention", "When somebody mentions me", mine.on_mention),
             tick("on_assign", "When an issue is assigned to me", mine.on_assign),
@@ -304,25 +322,9 @@ def settings(state: State, errors: Errors, values: Mapping[str, str], is_second:
             ],
             button("Save notifications"),
         ),
-        "shortcuts": table(["Key", "What it does"], [("C", "New issue"), ("G then B", "Board"), ("/", "Search")]),
+        "Shortcuts": table(["Key", "What it does"], [("C", "New issue"), ("G then B", "Board"), ("/", "Search")]),
     }
-    buttons = [
-        el(
-            "button",
-            label,
-            type="button",
-            role="tab",
-            id=f"tab-{key}",
-            aria_controls=f"panel-{key}",
-            aria_selected="true" if key == opened else "false",
-        )
-        for key, label in tabs
-    ]
-    body = [
-        el("div", panels[key], role="tabpanel", id=f"panel-{key}", aria_labelledby=f"tab-{key}", hidden=key != opened)
-        for key, _ in tabs
-    ]
-    card = el("div", el("div", buttons, class_="tabs", role="tablist"), body, class_="card")
+    card = el("div", tabs(panels, "Notifications" if is_second else "Profile"), class_="card")
     return page(state, "Settings", el("h1", "Settings"), card)
 
 

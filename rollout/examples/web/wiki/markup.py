@@ -1,7 +1,7 @@
 """The wiki's markup, which people edit, as HTML.
 
-A line is a heading (`== History ==`), an item (`* milk`), part of a table (`{|`, `! head | head`, `| cell | cell`, `|}`),
-part of a box (`{{Infobox`, `Area = 3 km²`, `}}`), a category (`[[Category:Islands]]`) or a paragraph. Within a line
+A line is a heading (`== History ==`), an item (`* milk`), part of a table (`{|`, `! head | head`, `| cell | cell` and
+`|}`), part of a box (`{{Infobox`, `Area = 3 km²`, `}}`), a category (`[[Category:Islands]]`) or a paragraph. In a line
 `[[Target]]` and `[[Target|text]]` are links, `'''bold'''` and `''italic''` are what they say.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-from rollout.examples.web.html import Child, Html, el, table
+from rollout.examples.web.hypertext import Child, Html, el, table
 
 _PIECE = re.compile(r"\[\[([^\[\]|]+)(?:\|([^\[\]]+))?\]\]|'''(.+?)'''|''(.+?)''")
 _CATEGORY = re.compile(r"\[\[Category:([^\[\]|]+)\]\]")

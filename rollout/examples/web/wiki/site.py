@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from rollout.examples.web.html import (
+from rollout.examples.web.hypertext import (
     Child,
     Errors,
     Html,
@@ -28,21 +28,6 @@ from rollout.examples.web.wiki.markup import address, contents, parse, plain
 
 PAGE_SIZE = 8
 FRAME = Frame("Isles Wiki")
-STYLE = """
-:root { --accent: #1f5fa8; --accent-soft: #e5eef8; --ground: #f5f6f8; --wide: 1160px; }
-.layout { display: grid; grid-template-columns: 170px 1fr; gap: 26px; } .side { font-size: 14px; } .side h3 { font-size: 12px; text-transform: uppercase; color: var(--quiet); margin: 14px 0 4px; }
-.side a { display: block; padding: 3px 0; text-decoration: none; } .paper { background: var(--paper); border: 1px solid var(--line); border-radius: 8px; padding: 22px 28px; min-height: 480px; }
-.paper h1 { font-family: Georgia, "Liberation Serif", serif; font-weight: 400; font-size: 30px; border-bottom: 1px solid var(--line); padding-bottom: 6px; }
-.paper h2 { font-family: Georgia, "Liberation Serif", serif; font-weight: 400; font-size: 22px; border-bottom: 1px solid var(--line); }
-.box { float: right; width: 290px; margin: 0 0 14px 24px; border: 1px solid var(--line); border-radius: 8px; background: var(--ground); font-size: 14px; overflow: hidden; }
-.box strong { display: block; text-align: center; padding: 8px; background: var(--accent-soft); } .box table { background: none; margin: 0; } .box th { width: 105px; background: none; font-weight: 600; }
-.contents { display: inline-block; border: 1px solid var(--line); border-radius: 8px; background: var(--ground); padding: 10px 22px 2px 14px; margin: 0 0 10px; font-size: 14px; }
-a.new { color: #b3261e; } .kinds { clear: both; border-top: 1px solid var(--line); margin-top: 24px; padding-top: 10px; font-size: 13px; } .kinds a { margin-right: 10px; }
-.heads { display: flex; gap: 4px; justify-content: flex-end; margin: 0 0 -1px; } .heads a { padding: 6px 14px; border: 1px solid var(--line); border-radius: 8px 8px 0 0; background: var(--ground); text-decoration: none; font-size: 14px; }
-.heads a[aria-current] { background: var(--paper); border-bottom-color: var(--paper); color: var(--ink); font-weight: 600; }
-textarea { font: 14px/1.45 "Liberation Mono", monospace; } ins { background: #dcf5e3; text-decoration: none; } del { background: #fbe0de; text-decoration: none; } pre { white-space: pre-wrap; font: 13px/1.5 "Liberation Mono", monospace; }
-.paper table { width: auto; min-width: 420px; border: 1px solid var(--line); } .box table { border: 0; min-width: 0 !important; width: 100% !important; }
-"""  # noqa: E501
 
 
 def make_app() -> web.Application:
@@ -65,7 +50,7 @@ def make_app() -> web.Application:
             ("POST", "/edit/{title}", wiki.save),
             ("POST", "/watch/{title}", wiki.watch),
         ],
-        STYLE,
+        "wiki",
         wiki.missing,
     )
 
@@ -236,7 +221,9 @@ class Wiki:
             for line in difflib.ndiff(before.splitlines(), revision.text.splitlines())
             if line[0] in "+-"
         ]
-        note = f"This is revision {number} of {title}, saved on {revision.date} by {revision.author}: {revision.summary}"
+        note = (
+            f"This is revision {number} of {title}, saved on {revision.date} by {revision.author}: {revision.summary}"
+        )
         body = [
             el("div", note, class_="notice note"),
             el("details", el("summary", "Show changes"), el("div", el("pre", changed))),
@@ -323,15 +310,31 @@ class Wiki:
         return dict(sorted(found.items()))
 
     def _page(
-        self, state: State, title: str, body: Child, *, heads: str = "", current: str = "", words: str = "", status: int = 200
-    ) -> web.Response:  # fmt: skip
+        self,
+        state: State,
+        title: str,
+        body: Child,
+        *,
+        heads: str = "",
+        current: str = "",
+        words: str = "",
+        status: int = 200,
+    ) -> web.Response:
         header = el(
             "div",
             el("a", "Isles Wiki", href="/", class_="brand"),
             el(
                 "form",
-                el("input", type="search", name="q", value=words, placeholder="Search the wiki", aria_label="Search",
-                   autocomplete="off", data_suggests="suggestions"),
+                el(
+                    "input",
+                    type="search",
+                    name="q",
+                    value=words,
+                    placeholder="Search the wiki",
+                    aria_label="Search",
+                    autocomplete="off",
+                    data_suggests="suggestions",
+                ),
                 button("Search"),
                 el("div", id="suggestions", class_="suggestions", hidden=True),
                 action="/search",
@@ -340,7 +343,7 @@ class Wiki:
             ),
             el("nav", el("a", f"Watched ({len(state.watched)})", href="/watched")),
             class_="bar",
-        )  # fmt: skip
+        )
         side = el(
             "nav",
             el("h3", "Read"),
@@ -352,7 +355,9 @@ class Wiki:
             class_="side",
             aria_label="Side",
         )
-        paper = el("div", self._heads(state, heads, current), el("div", take_notices(state.notices), body, class_="paper"))
+        paper = el(
+            "div", self._heads(state, heads, current), el("div", take_notices(state.notices), body, class_="paper")
+        )
         footer = "Isles Wiki. Text may be used freely. The Tidewater Isles do not exist."
         return FRAME.page(title, el("div", side, paper, class_="layout"), header=header, footer=footer, status=status)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import Union
+from typing import TypeAlias
+from urllib.parse import urlencode
 
 VOID = frozenset({"input", "img", "br", "hr", "meta", "link"})
 
@@ -19,12 +20,12 @@ class Html(str):
     __slots__ = ()
 
 
-Child = Union[str, int, None, Iterable["Child"]]
+Child: TypeAlias = "str | int | Iterable[Child] | None"
 Attribute = str | int | bool | None
 
 
 def el(tag: str, /, *children: Child, **attributes: Attribute) -> Html:
-    """An element. `class_` is written `class`, `data_confirm` is `data-confirm`; True is a bare attribute, None none."""
+    """An element. `class_` becomes `class`, `data_confirm` `data-confirm`; True is a bare attribute, None is none."""
     written = "".join(_attribute(name, value) for name, value in attributes.items())
     if tag in VOID:
         return Html(f"<{tag}{written}>")
@@ -103,9 +104,7 @@ def tick(name: str, label: Child, is_ticked: bool = False, *, value: str = "yes"
 
 def post(action: str, *children: Child, confirm: str | None = None, class_: str | None = None) -> Html:
     """A form that changes something. What is wrong with its fields the site says itself, on the page."""
-    return el(
-        "form", *children, method="post", action=action, novalidate=True, data_confirm=confirm, class_=class_
-    )
+    return el("form", *children, method="post", action=action, novalidate=True, data_confirm=confirm, class_=class_)
 
 
 def button(label: Child, *, kind: str = "", **attributes: Attribute) -> Html:
@@ -139,6 +138,28 @@ def table(head: Sequence[Child], rows: Iterable[Sequence[Child]], *, sortable: b
     )
 
 
+def tabs(panels: Mapping[str, Html], opened: str | None = None) -> Html:
+    """Panels under their names, one of them shown: the first, or the one named."""
+    opened = opened or next(iter(panels))
+    heads = [
+        el(
+            "button",
+            name,
+            type="button",
+            role="tab",
+            id=f"tab-{place}",
+            aria_controls=f"panel-{place}",
+            aria_selected="true" if name == opened else "false",
+        )
+        for place, name in enumerate(panels)
+    ]
+    bodies = [
+        el("div", body, role="tabpanel", id=f"panel-{place}", aria_labelledby=f"tab-{place}", hidden=name != opened)
+        for place, (name, body) in enumerate(panels.items())
+    ]
+    return el("div", el("div", heads, class_="tabs", role="tablist"), bodies)
+
+
 def pager(page: int, pages: int, address: Mapping[str, str]) -> Html:
     """Links to the pages of a list. `address` has the path under `""` and the other parts of the query."""
     if pages < 2:
@@ -158,8 +179,6 @@ def pager(page: int, pages: int, address: Mapping[str, str]) -> Html:
 
 def query(address: Mapping[str, str], **changes: str) -> str:
     """An address with some parts of its query changed. Empty parts are left out."""
-    from urllib.parse import urlencode
-
     parts = {**address, **changes}
     path = parts.pop("", "/")
     written = urlencode({name: value for name, value in parts.items() if value})
