@@ -66,7 +66,8 @@ class BrowserWorld:
     async def open(self, task: Task, seed: int) -> Opening:
         """Show the task's start page.
 
-        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        Raises ConfigError where it has none, NavigationError where it cannot be shown, WorldError where the browser is
+        lost again and again.
         """
         url = self._start = start_url(task)
         try:
@@ -79,7 +80,9 @@ class BrowserWorld:
         except ConfigError as error:
             raise ConfigError(f"task {task.id}: {error}") from None
         self._lease = await self._pool.lease(self._settings)
-        for attempt in (1, 2):
+        tries = 0
+        while True:
+            lease = self._lease
             try:
                 async with self._turn(self._settings.open_timeout):
                     observation = await self._visit(url)
@@ -88,10 +91,12 @@ class BrowserWorld:
                 text = f"task {task.id}: the start page cannot be shown: {fault}"
                 raise NavigationError(text, transient=True) from None
             except _losses() as error:
-                if attempt == 2:
+                await self._replace()
+                # A browser that was lost says nothing of the page; those are counted by themselves.
+                tries += not lease.lost.is_set()
+                if tries == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
                     raise NavigationError(text, transient=True) from error
-                await self._replace()
         text = describe(observation, self._settings)
         images = tuple(image.name for image in observation.images)
         return Opening(self._toolset, Message(role="user", content=text, images=images), observation.images)
