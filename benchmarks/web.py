@@ -1,14 +1,14 @@
 """What an episode in a browser costs: through a browser world, by hand with Playwright, and in BrowserGym.
 
-All play the same episodes of MiniWoB++ in one run: the same pages from the same server, the same seeds, the same window,
-the same steps, and the page's own reward must be 1. An episode is a context of its own, the start page, and 1 to 7
-steps; the start page and the page after each step are observed with a screenshot and the elements on it.
+All play the same episodes of MiniWoB++ in one run: the same pages from the same server, the same seeds, the same
+window, the same steps, and the page's own reward must be 1. An episode is a context of its own, the start page, and 1
+to 7 steps; the start page and the page after each step are observed with a screenshot and the elements on it.
 
-By hand is Playwright's own API as one would write it: `page.goto`, `locator.click`, `locator.fill`, `page.screenshot` and an
-`evaluate` that lists elements. That has no egress rule, draws no numbers, waits for nothing but the load event and
-handles no dialogs. BrowserGym is installed from PyPI into an environment of its own in the user's cache and is used as it
-comes: one process for each live context, two browsers for each reset, its own pauses; one more row has it without
-them.
+By hand is Playwright's own API as one would write it: `page.goto`, `locator.click`, `locator.fill`, `page.screenshot`
+and an `evaluate` that lists elements. That has no egress rule, draws no numbers, waits for nothing but the load event
+and handles no dialogs. BrowserGym is installed from PyPI into an environment of its own in the user's cache and is
+used as it comes: one process for each live context, two browsers for each reset, its own pauses; one more row has it
+without them.
 
 Each row runs in processes of its own. CPU is that of these and of all below them: drivers, browsers, renderers, those
 that have ended included; the server of the pages is not in it.
@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import psutil
+import uvloop
 from aiohttp import web
 
 from benchmarks.web_child import say, wait_for_word
@@ -273,10 +274,7 @@ async def measure(commands: list[list[str]], env: dict[str, str], count: int) ->
         finally:
             for process in processes:
                 process.stop()
-    # Whoever is left over has become ours: its CPU is told when it has ended.
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.waitpid(-1, 0)
+    await asyncio.to_thread(_await_orphans)
     return Row(
         rate=count / seconds,
         cpu=(_ended_cpu() - before - warm) / count * 1e3,
@@ -284,6 +282,13 @@ async def measure(commands: list[list[str]], env: dict[str, str], count: int) ->
         step=statistics.median(took for one in told for took in one["steps"]) * 1e3,
         memory=memory / (1 << 20),
     )
+
+
+def _await_orphans() -> None:
+    """Whoever is left over has become ours: its CPU is told when it has ended."""
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
 
 
 def _ended_cpu() -> float:
@@ -453,8 +458,8 @@ def _conclude(rows: dict[tuple[str, int], Row], live: tuple[int, ...], cores: in
         gym = rows.get((way, cores))
         if gym and ours:
             print(
-                f"{way}, one process a core: {max(ours) / gym.rate:.1f}× its episodes/s, "
-                f"{gym.cpu / rows['browser world', live[-1]].cpu:.1f} times our CPU, {gym.memory / cores:.0f} MB a context"
+                f"{way}, one process a core: we have {max(ours) / gym.rate:.1f}× its episodes/s; "
+                f"{gym.cpu / rows['browser world', live[-1]].cpu:.1f}× our CPU, {gym.memory / cores:.0f} MB a context"
             )
 
 
@@ -472,7 +477,9 @@ def main() -> None:
     given = parser.parse_args()
     if given.play:
         way, live, base, todo = given.play
-        asyncio.run(follow(way, int(live), base, [tuple(one) for one in json.loads(todo)]))
+        # On the loop that runs have.
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(follow(way, int(live), base, [tuple(one) for one in json.loads(todo)]))
         return
     named = {
         "hand": ["by hand"],

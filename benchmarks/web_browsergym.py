@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-import browsergym.core.env
 import browsergym.miniwob  # noqa: F401  (registers the tasks)
 import gymnasium
 

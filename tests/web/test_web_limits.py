@@ -142,6 +142,8 @@ async def test_a_retired_browser_ends_with_its_spare_context(browsing: Browsing,
 async def test_spare_contexts_need_no_place_and_go_when_memory_is_short(browsing: Browsing, site: Site) -> None:
     pool = browsing.pool(spare_contexts=2, max_contexts=1)
     lease = await pool.lease(WebSettings())
+    async with pool.turn():
+        pass
     spare = await _spare(pool)
     pool._memory._min_free_mb = 10**9
     await lease.release()

@@ -23,8 +23,7 @@ import logging
 import os
 import signal
 from collections import Counter
-from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +42,7 @@ MAKE_TIMEOUT = 20.0
 PROBE_TIMEOUT = 5.0
 WEIGH_EVERY = 16
 """Browsers are weighed after so many contexts."""
+_Shape = tuple[int, int, str, str]
 
 
 class Lease:
@@ -117,7 +117,9 @@ class BrowserPool:
         self._launcher = Launcher(executable)
         self._browsers: list[_Browser] = []
         self._spares: list[Lease] = []
-        self._stocking: Counter[tuple[Any, ...]] = Counter()
+        self._stocking: Counter[_Shape] = Counter()
+        self._asked_for: dict[_Shape, WebSettings] = {}
+        """Of leases since the last turn: of these, spare ones are made."""
         self._live = 0
         """Leases that were let in and are not given back."""
         self._awaited = 0
@@ -167,7 +169,7 @@ class BrowserPool:
             raise
         finally:
             self._awaited -= 1
-        self._restock(settings)
+        self._asked_for[_shape(settings)] = settings
         return lease
 
     async def replace(self, lease: Lease) -> Lease:
@@ -180,12 +182,19 @@ class BrowserPool:
             self._free_place()
             raise
 
-    def turn(self) -> AbstractAsyncContextManager[None]:
+    @contextlib.asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
         """A turn to act in a leased context: whatever makes its page work is done in one. Waits as long as it takes.
 
         Who holds one may ask for no other, nor for a lease.
         """
-        return self._turns.taken()
+        try:
+            async with self._turns.taken():
+                yield
+        finally:
+            # Only now: contexts made ahead should not hold up the page that is being opened in the last one.
+            while self._asked_for:
+                self._restock(self._asked_for.popitem()[1])
 
     async def close(self) -> None:
         """End all browsers, whatever they do."""
@@ -423,7 +432,7 @@ class BrowserPool:
             self._forget(browser)
 
 
-def _shape(settings: WebSettings) -> tuple[Any, ...]:
+def _shape(settings: WebSettings) -> _Shape:
     """What a context is made by; everything else of the settings is not in it."""
     return (settings.width, settings.height, settings.locale, settings.timezone)
 
