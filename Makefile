@@ -18,7 +18,7 @@ test: $(VENV)/.dev $(VENV)/.torch lint
 
 # Browsers as worlds, in real ones: until the web has its command, apart from the others.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium
-	$(BIN)/python -m pytest tests/web -m web --override-ini addopts=-q
+	$(BIN)/python -m pytest tests/web -m "web and not slow" --override-ini addopts=-q
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
 chromium:
@@ -33,8 +33,8 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The kill test in its large form: 200 conversations, 30 kills.
-test-faults: $(VENV)/.dev
+# The kill tests in their large form: 200 conversations with 30 kills; 32 episodes in browsers that are killed.
+test-faults: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -m slow --override-ini addopts=-q
 
 bench: $(VENV)/.dev

@@ -203,7 +203,8 @@ class Row(NamedTuple):
     reset: float
     step: float
     memory: float
-    """CPU and times in ms, memory of everything while all contexts are live in MB."""
+    failed: int
+    """CPU and times in ms, memory of everything while all contexts are live in MB; episodes that were not solved."""
 
 
 class Process:
@@ -236,14 +237,16 @@ class Process:
         await self._process.wait()
 
     def stop(self) -> None:
-        if self._process.returncode is None:
-            for process in self.tree():
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+        for process in self.tree():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def tree(self) -> list[psutil.Process]:
-        root = psutil.Process(self._process.pid)
-        return [root, *root.children(recursive=True)]
+        try:
+            root = psutil.Process(self._process.pid)
+            return [root, *root.children(recursive=True)]
+        except psutil.NoSuchProcess:
+            return []
 
 
 async def measure(commands: list[list[str]], env: dict[str, str], count: int) -> Row:
@@ -270,25 +273,34 @@ async def measure(commands: list[list[str]], env: dict[str, str], count: int) ->
         except (EOFError, TimeoutError) as error:
             complaints.seek(0)
             said = complaints.read().decode(errors="replace").strip().splitlines()
-            raise RuntimeError((said or [f"not done within {STALL:g} s"])[-1]) from error
+            errors = [line for line in said if re.match(r"[\w.]*Error\b", line)] or said
+            raise RuntimeError((errors or [f"not done within {STALL:g} s"])[-1]) from error
         finally:
             for process in processes:
                 process.stop()
-    await asyncio.to_thread(_await_orphans)
+            await asyncio.gather(*(process.end() for process in processes))
+            await asyncio.to_thread(_await_orphans)
+    failed = sum(one.get("failed", 0) for one in told)
     return Row(
-        rate=count / seconds,
+        rate=(count - failed) / seconds,
         cpu=(_ended_cpu() - before - warm) / count * 1e3,
         reset=statistics.median(took for one in told for took in one["resets"]) * 1e3,
         step=statistics.median(took for one in told for took in one["steps"]) * 1e3,
         memory=memory / (1 << 20),
+        failed=failed,
     )
 
 
 def _await_orphans() -> None:
-    """Whoever is left over has become ours: its CPU is told when it has ended."""
+    """Whoever is left over has become ours: its CPU is told when it has ended. Who does not end is helped."""
+    deadline = time.monotonic() + 10
     with contextlib.suppress(ChildProcessError):
         while True:
-            os.waitpid(-1, 0)
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                if time.monotonic() > deadline:
+                    for process in psutil.Process().children(recursive=True):
+                        process.kill()
+                time.sleep(0.02)
 
 
 def _ended_cpu() -> float:

@@ -25,11 +25,11 @@ import signal
 from collections import Counter
 from collections.abc import AsyncIterator, Coroutine
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError, WorldError
-from rollout.worlds.web.chromium import CLOSE_TIMEOUT, Launcher, find_chromium, within
+from rollout.worlds.web.chromium import CLOSE_TIMEOUT, Launcher, find_chromium, memory_of, within
 from rollout.worlds.web.limits import MemoryGate, Turns, default_max_active
 from rollout.worlds.web.proxy import EgressProxy
 
@@ -43,6 +43,7 @@ PROBE_TIMEOUT = 5.0
 WEIGH_EVERY = 16
 """Browsers are weighed after so many contexts."""
 _Shape = tuple[int, int, str, str]
+T = TypeVar("T")
 
 
 class Lease:
@@ -126,6 +127,7 @@ class BrowserPool:
         """Those of them that have no context yet."""
         self._is_closed = False
         self._chores: set[asyncio.Task[None]] = set()
+        self._closings: set[asyncio.Task[None]] = set()
         self._launches: set[asyncio.Task[_Browser]] = set()
 
     def check(self) -> None:
@@ -202,8 +204,9 @@ class BrowserPool:
         spares, self._spares = self._spares, []
         for browser in [*self._browsers]:
             await self._end(browser)
-        while under_way := self._launches | self._chores:
-            for task in under_way:
+        while under_way := self._launches | self._chores | self._closings:
+            # Who gives a lease back waits for its closing, which soon ends by itself, and is not cancelled.
+            for task in under_way - self._closings:
                 task.cancel()
             await asyncio.gather(*under_way, return_exceptions=True)
         for spare in (*spares, *self._spares):
@@ -256,12 +259,7 @@ class BrowserPool:
             with contextlib.suppress(Error):
                 await self._take_back(await making)
 
-        self._start_chore(unmake())
-
-    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
-        chore = asyncio.create_task(work)
-        self._chores.add(chore)
-        chore.add_done_callback(self._chores.discard)
+        _start(self._chores, unmake())
 
     async def _make(self, browser: _Browser, settings: WebSettings, is_spare: bool) -> Lease:
         proxy = EgressProxy()
@@ -301,10 +299,7 @@ class BrowserPool:
                 browser = min(free, key=lambda b: b.places)
             else:
                 # A start goes on though nobody waits for it any more: the browser serves whoever comes next.
-                launch = asyncio.create_task(self._launch())
-                self._launches.add(launch)
-                launch.add_done_callback(self._launches.discard)
-                browser = await asyncio.shield(launch)
+                browser = await asyncio.shield(_start(self._launches, self._launch()))
             browser.places += 1
             return browser
 
@@ -354,7 +349,7 @@ class BrowserPool:
                 self._stocking[shape] -= 1
 
         self._stocking[shape] += 1
-        self._start_chore(stock())
+        _start(self._chores, stock())
 
     async def _drop(self, spares: list[Lease]) -> None:
         """End spare contexts."""
@@ -372,10 +367,8 @@ class BrowserPool:
             return False
         browser.leases.discard(lease)
         try:
-            await lease.proxy.close()
-            if not lease.lost.is_set() and not await within(CLOSE_TIMEOUT, lease.context.close()):
-                log.warning("browser %d: a context does not close; the browser is replaced", browser.pid)
-                self._condemn(browser)
+            # It goes on though nobody waits for it any more.
+            await asyncio.shield(_start(self._closings, self._close_context(lease)))
         except BaseException:
             if not lease._is_spare:
                 self._free_place()
@@ -389,6 +382,12 @@ class BrowserPool:
             await self._end(browser)
         return True
 
+    async def _close_context(self, lease: Lease) -> None:
+        await lease.proxy.close()
+        if not lease.lost.is_set() and not await within(CLOSE_TIMEOUT, lease.context.close()):
+            log.warning("browser %d: a context does not close; the browser is replaced", lease.pid)
+            self._condemn(lease._browser)
+
     def _free_place(self) -> None:
         self._live -= 1
         self._places.release()
@@ -396,15 +395,15 @@ class BrowserPool:
 
     async def _weigh(self, browser: _Browser) -> None:
         """Retire a browser that has grown; replace one that does not answer."""
-        answer: list[int] = []
+        weight = 0
 
-        async def ask() -> None:
-            processes = (await browser.root.send("SystemInfo.getProcessInfo"))["processInfo"]
-            answer.extend(process["id"] for process in processes)
+        async def weigh() -> None:
+            nonlocal weight
+            weight = await memory_of(browser.root)
 
-        if not await within(PROBE_TIMEOUT, ask()):
+        if not await within(PROBE_TIMEOUT, weigh()):
             self._condemn(browser)
-        elif sum(map(_private_memory, answer)) > self.max_memory_mb << 20:
+        elif weight > self.max_memory_mb << 20:
             browser.is_open = False
 
     def _condemn(self, browser: _Browser) -> None:
@@ -422,7 +421,7 @@ class BrowserPool:
         for lease in browser.leases:
             lease.lost.set()
         if gone := [spare for spare in self._spares if spare._browser is browser]:
-            self._start_chore(self._drop(gone))
+            _start(self._chores, self._drop(gone))
 
     async def _end(self, browser: _Browser) -> None:
         """Close a browser, by force where it does not close by itself."""
@@ -432,16 +431,14 @@ class BrowserPool:
             self._forget(browser)
 
 
+def _start(tasks: set[asyncio.Task[T]], work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """Work that is held in a set until it is done."""
+    task = asyncio.create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
+
+
 def _shape(settings: WebSettings) -> _Shape:
     """What a context is made by; everything else of the settings is not in it."""
     return (settings.width, settings.height, settings.locale, settings.timezone)
-
-
-def _private_memory(pid: int) -> int:
-    """Bytes that a process does not share, 0 where it is gone or this system does not tell."""
-    try:
-        with open(f"/proc/{pid}/statm") as file:
-            resident, shared = map(int, file.read().split()[1:3])
-    except (OSError, ValueError):
-        return 0
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

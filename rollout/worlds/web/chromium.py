@@ -120,3 +120,19 @@ async def within(seconds: float, work: Awaitable[object]) -> bool:
     except Error:
         return True
     return True
+
+
+async def memory_of(root: CDPSession) -> int:
+    """Bytes that a browser's processes hold and do not share."""
+    processes = (await root.send("SystemInfo.getProcessInfo"))["processInfo"]
+    return sum(_private_memory(process["id"]) for process in processes)
+
+
+def _private_memory(pid: int) -> int:
+    """Bytes that a process does not share, 0 where it is gone or this system does not tell."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            resident, shared = map(int, file.read().split()[1:3])
+    except (OSError, ValueError):
+        return 0
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
