@@ -141,6 +141,8 @@ def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Age
         "prompt": "complete" if settings.prompt_version == "complete" else "plain",
         "max_rounds": context.max_rounds,
         "max_images": context.max_images,
+        # Thoughts of earlier steps are kept in the record and not sent back, as such models expect.
+        "reasoning": "drop" if settings.model_type == "qwen3-think" else None,
         "params": policy.params,
         **sampling,
     }

@@ -104,6 +104,13 @@ def test_pages_look_as_the_seed_has_them(mode: str, points: int | None) -> None:
     assert config.models["Qwen/Qwen3-VL-8B-Instruct"].images == (mode != "text")
 
 
+@pytest.mark.parametrize(
+    ("model_type", "reasoning"), [("qwen3-instruct", None), ("qwen3-think", "drop"), ("native", None)]
+)
+def test_thoughts_of_a_thinking_model_are_not_sent_back(model_type: str, reasoning: str | None) -> None:
+    assert run_of(f"model_config.model_type={model_type}").datasets["train"].agent.reasoning == reasoning
+
+
 def test_attempts_come_from_samples_or_from_repeats() -> None:
     assert run_of("samples=4").datasets["train"].samples == 4
     repeated = run_of("env_config.test_tasks_repeat_times=5", "samples=4", config_name="rollout_test")
