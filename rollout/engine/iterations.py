@@ -32,7 +32,7 @@ from rollout.errors import ConfigError, JournalError
 from rollout.tasks.blocklist import Blocked, Blocklist, found_blocked
 from rollout.tasks.sampling import Drawn, Range, WebTaskFile, draw_test, draw_train
 from rollout.tasks.source import Problem
-from rollout.trajectories.line import Head
+from rollout.trajectories.web_steps import blocked_verdict
 
 _NUMBERED = re.compile(r"iteration(\d+)")
 _RUN_DIR = re.compile(r"iteration(\d+)$")
@@ -240,7 +240,7 @@ def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked]
         with open_reader(iteration.paths.run_dir) as reader:
             for head, finished in reader.heads(iteration.split):
                 at = datetime.fromtimestamp(finished, UTC)
-                if is_blocked(head) and at >= since:
+                if at >= since and blocked_verdict(head.metadata):
                     line = reader.line(iteration.split, head.id)
                     blocked.append((head.task_id, at, _screenshot(iteration, line)))
                 elif (head.metadata.get("error") or {}).get("kind") == "navigation":
@@ -255,11 +255,6 @@ def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked]
         if task_id in sites
     ]
     return findings, {_origin(sites[task_id]) for task_id in failed if task_id in sites}
-
-
-def is_blocked(head: Head) -> bool:
-    """Whether a trajectory's site kept the agent out, as its score `blocked` says."""
-    return any(score.get("name") == "blocked" and score.get("value") == 1.0 for score in head.metadata["scores"])
 
 
 def _screenshot(iteration: Iteration, line: bytes) -> str | None:

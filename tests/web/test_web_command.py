@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -135,6 +136,29 @@ def test_site_that_lets_nobody_in_is_learnt_from_its_pages_and_left_out() -> Non
     third = rollout_web(sites, "blocklist_hours=0")
     assert "block list" not in third, "and it is tried again when the time is over"
     assert len(read_lines(outputs()[2])) == 4
+
+
+def test_saved_steps_say_what_the_model_was_sent() -> None:
+    torch = pytest.importorskip("torch", reason="needs the extra rollout[export]")
+    write_data(2)
+    rollout_web()
+    found = torch.load(Path("exp/train_trajectories/train_trajectories.pt.iteration0"), weights_only=True)
+    assert found["metadata"]["solution_model"] == "builtin/oracle"
+    (step,) = found["trajectories"][0]
+    system, *said = json.loads(step["response"]["raw_prompt"])
+    assert "tool_call" in system["content"], "the seed's default models are told their tools in the system prompt"
+    assert "Open page" in json.dumps(said)
+
+
+def test_commands_of_the_page_run(tmp_path: Path) -> None:
+    (tmp_path / "rollout").symlink_to(ROOT / "rollout")
+    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/web.md").read_text(), re.MULTILINE | re.DOTALL):
+        for command in block.splitlines():
+            program, name, *words = command.split()
+            assert (program, name) == ("rollout", "web")
+            done = subprocess.run([*ROLLOUT, *words], capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, done.stdout + done.stderr
+            assert "(100%)" in done.stdout, "the oracle solves what is shipped"
 
 
 def test_seeds_script_is_the_same_command() -> None:
