@@ -175,7 +175,7 @@ def _end(line: SavedLine, has_begun: bool) -> JSON:
     error = line.metadata.get("error") or {}
     kind = "cut" if line.status == Status.CUT else str(error.get("kind", "infra"))
     text = str(error.get("text") or line.stop_reason)
-    key = INVALID_URL if kind == "world" and not has_begun else ERROR
+    key = INVALID_URL if kind in ("navigation", "world") and not has_begun else ERROR
     return {
         "action": {"key": key, "arguments": {"error_type": kind, "error": text}},
         "action_string": f"{key}: {text}",
