@@ -19,8 +19,8 @@ import msgspec
 from rollout.agents.dialects import NATIVE, Dialect
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.messages import Message
+from rollout.trajectories.observed import read_observation
 from rollout.worlds.results import error_of
-from rollout.worlds.web.observe import title_of
 
 FOLDED = "\n\nSteps you have taken before those shown below:"
 MAX_ACTION = 200
@@ -109,7 +109,7 @@ class FoldingView(ContextView):
 
 def fold_round(number: int, before: Sequence[Message], answer: Message, results: Sequence[Message]) -> str:
     """One line for a round: where it was done, what was done, what came of it. `before`: what was seen until then."""
-    title = next((title for record in reversed(before) if (title := title_of(record.content)) is not None), None)
+    title = next((title for record in reversed(before) if (title := _title(record)) is not None), None)
     where = f" on [{_short(title, 80)}]" if title else ""
     return f"Step {number}{where}: {_action(answer)} ({_outcome(before, results)})"
 
@@ -135,7 +135,7 @@ def _outcome(before: Sequence[Message], results: Sequence[Message]) -> str:
 def _page(records: Sequence[Message]) -> tuple[str | None, tuple[str, ...]] | None:
     """The last page that was shown: its text and its images."""
     for record in reversed(records):
-        if record.images or title_of(record.content) is not None:
+        if record.images or _title(record) is not None:
             return record.content, record.images
     return None
 
@@ -147,3 +147,8 @@ def _shows_page(records: Sequence[Message]) -> bool:
 def _short(text: str, limit: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _title(record: Message) -> str | None:
+    page = read_observation(record.content or "")
+    return None if page is None else page.title

@@ -280,15 +280,17 @@ class Scoring(Section):
     """How finished conversations are scored."""
 
     decide: list[str] | None = None
-    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions, or a
-    custom one's name. By default everything that the task declares, and actions only where there is no state to
-    compare."""
+    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions; in
+    browsers answer, checks, rubric; or a custom one's name. By default everything that the task declares, and actions
+    only where there is no state to compare."""
     judge: str | None = None
-    """The model that judges `task_info.nl_assertions`. Without it they stay unjudged."""
+    """The model that judges `task_info.nl_assertions` and `task_info.rubric`. Without it they stay unjudged."""
     judge_attempts: int = Field(3, ge=1)
     """Tries until the judge's answer is one that can be used."""
     judge_max_tokens: int | None = Field(None, ge=1)
     """Cut the judge's answers at so many tokens; by default the registry's limit."""
+    judge_images: int = Field(8, ge=1)
+    """Screenshots of a web trajectory that the judge is shown, the last ones, where its registry entry has `images`."""
     custom: list[str] = []
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 

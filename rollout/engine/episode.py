@@ -39,7 +39,7 @@ from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
-from rollout.trajectories.stop import Status, StopReason, status_of
+from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
 from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.results import failed_result
@@ -58,7 +58,7 @@ _ENDS: dict[End, StopReason] = {
     "answered": StopReason.ANSWERED,
     "world_done": StopReason.WORLD_DONE,
 }
-_UNSCORED = {
+UNSCORED = {
     StopReason.ERROR: "the conversation failed",
     StopReason.CUT: "the run did not wait for it",
 }
@@ -390,8 +390,8 @@ class Episode:
     async def _score(self) -> Verdict:
         """What the scorers say. Not of what broke: a failure of infrastructure is never a score."""
         assert self._stop is not None
-        if self._stop in _UNSCORED:
-            return Verdict(unscored=_UNSCORED[self._stop])
+        if self._stop in UNSCORED:
+            return Verdict(unscored=UNSCORED[self._stop])
         if self._plan.panel.asks_models:
             await self._be_durable()
         said = [node.body for node in self.leaf.path() if node.body.said is not None]
@@ -459,8 +459,9 @@ class Episode:
             metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
         if self._user_side.calls:
             metadata["user_calls"] = self._user_side.calls
-        # An empty last word is no proper end.
-        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and self._said_something))
+        # An empty last word is no proper end, but where the world takes an answer none is needed.
+        has_ended = self._said_something or self._stop in WORDLESS_ENDS
+        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and has_ended))
         return Head(self.trajectory, self._task.id, is_success, metadata)
 
 

@@ -28,6 +28,7 @@ from rollout.agents.viewing import Viewing
 from rollout.agents.web_prompts import web_prompt
 from rollout.config.schema import Config, Dataset, ModelEntry, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
@@ -89,6 +90,8 @@ class Plan:
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
     close_tools: Callable[[], Awaitable[None]]
     """Lets go of what the worlds share. Called once, when the run is left."""
+    measures: tuple[MakeMeasure, ...] = ()
+    """What is measured of its trajectories at the end, beyond the usual sums."""
 
     @property
     def total(self) -> int:
@@ -199,6 +202,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         offered=tools.offered,
         identity={},
         close_tools=tools.close,
+        measures=tools.measures,
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 

@@ -5,6 +5,8 @@ short sentence; when the turn's actions are done it says the task's reply. Every
 and the request's seed, so the same run comes out twice. It understands nothing: it is the embedded default that makes
 the whole engine run, and a source of *known* errors for everything that has to notice errors.
 
+In a browser it finds elements by what the observation lists (`rollout.models.browsing`).
+
 Errors come in chosen proportions (`params`), each the probability that one answer goes wrong that way:
 `wrong_argument`, `unknown_tool`, `malformed_call`, `void_turn`, `stop_early`, `repeat`.
 """
@@ -20,6 +22,7 @@ import msgspec
 from rollout import seeds
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, ToolCall
+from rollout.models.browsing import is_browsed, next_call
 from rollout.models.model import Capability, Request
 from rollout.tasks.task import Action, Task, resolve_arguments
 from rollout.trajectories.generation import Generation
@@ -114,12 +117,16 @@ def _played(task: Task, request: Request) -> _Played:
     turn = request.turn
     if turn is None:
         turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
+    has_system = bool(messages) and messages[0].role == "system" and list(messages[:1]) != list(task.messages[:1])
+    # What was called in the opening was done before, and is not done again by it.
+    messages = messages[len(task.messages) + has_system :]
+    if is_browsed(task):
+        calls = [call for message in messages for call in message.tool_calls]
+        return _Played(turn, next_call(task, turn, messages), calls[-1] if calls else None)
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
-    has_system = bool(messages) and messages[0].role == "system" and list(messages[:1]) != list(task.messages[:1])
-    # What was called in the opening was done before, and is not done again by it.
-    for message in messages[len(task.messages) + has_system :]:
+    for message in messages:
         for call in message.tool_calls:
             last = call
             for index, action in enumerate(actions):

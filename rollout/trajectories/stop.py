@@ -79,6 +79,10 @@ _COMPLETED = frozenset(
 )
 
 
+WORDLESS_ENDS = frozenset({StopReason.ANSWERED, StopReason.WORLD_DONE})
+"""Proper ends without a last word to anybody."""
+
+
 def status_of(reason: StopReason) -> Status:
     """The status that a stop reason leads to."""
     if reason is StopReason.ERROR:

@@ -81,6 +81,21 @@ def toolset_of(settings: WebSettings) -> Toolset:
     )
 
 
+def drag_tool(settings: WebSettings) -> ToolSpec:
+    """`drag`, which few pages need: for the worlds that offer it."""
+    place, needed, what = _place(settings)
+    if settings.mode == "coordinates":
+        target = {f"to_{name}": schema for name, schema in place.items()}
+        return _tool("drag", "Drag from one point of the screenshot to another.", place | target, [*needed, *target])
+    pixels = {"type": "number", "minimum": -settings.width, "maximum": settings.width}
+    target = {
+        "to_element": place["element"] | {"description": "The number of the element to drop it on."},
+        "right": pixels | {"description": "Pixels to the right of it, or of to_element; negative: to the left."},
+        "down": pixels | {"description": "Pixels below it, or below to_element; negative: above."},
+    }
+    return _tool("drag", f"Drag {what} onto another, or by a distance.", place | target, needed)
+
+
 def _place(settings: WebSettings) -> tuple[JSON, list[str], str]:
     if settings.mode == "coordinates":
         across, down = (
@@ -137,8 +152,8 @@ async def goto(session: Session, url: str) -> None:
             "Page.goto: "
         )
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
-    if reply is not None and reply.status >= 400:
-        session.note(f"The site answered with the status {reply.status} {reply.status_text}".rstrip() + ".")
+    if reply is not None:
+        session.document_came(session.active.page, reply)
 
 
 def checked_url(text: str) -> str:
@@ -244,6 +259,25 @@ async def _hover(session: Session, arguments: JSON) -> None:
     await session.active.page.mouse.move(found["x"], found["y"])
 
 
+async def _drag(session: Session, arguments: JSON) -> None:
+    found = await _find(session, arguments)
+    if "to_x" in arguments:
+        x, y = _pixels(session.settings, arguments["to_x"], arguments["to_y"])
+    else:
+        if not arguments.keys() & {"to_element", "right", "down"}:
+            raise ActionFault("where to? Give to_element, right or down")
+        over = await _find(session, {"element": arguments["to_element"]}) if "to_element" in arguments else found
+        x, y = over["x"] + arguments.get("right", 0), over["y"] + arguments.get("down", 0)
+    mouse = session.active.page.mouse
+    await mouse.move(found["x"], found["y"])
+    await mouse.down()
+    try:
+        # In steps: pages tell a drag from a click by how the mouse moves.
+        await mouse.move(x, y, steps=8)
+    finally:
+        await mouse.up()
+
+
 async def _scroll(session: Session, arguments: JSON) -> None:
     settings = session.settings
     x, y = settings.width / 2, settings.height / 2
@@ -323,6 +357,7 @@ _ACTIONS: dict[str, Callable[[Session, Any], Awaitable[None]]] = {
     "click": _click,
     "type": _type,
     "hover": _hover,
+    "drag": _drag,
     "scroll": _scroll,
     "select": _select,
     "press": _press,

@@ -1,8 +1,7 @@
-"""What the agent is shown of a page, and the words for it."""
+"""What the agent is shown of a page, and the words for it. `rollout.trajectories.observed` reads it again."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
@@ -96,13 +95,9 @@ def describe(observation: Observation, settings: WebSettings) -> str:
     return "\n".join(lines)
 
 
-_PAGE = re.compile(r"^URL: .*\nTitle: (.*)$", re.MULTILINE)
-
-
-def title_of(text: str | None) -> str | None:
-    """The title of the page that such a text describes; None where it describes none."""
-    found = _PAGE.search(text or "")
-    return None if found is None else found[1]
+def status_note(status: int, text: str) -> str:
+    """What is told of a document that came with an HTTP error."""
+    return f"The site answered with the status {status} {text}".rstrip() + "."
 
 
 def _short(text: str, limit: int) -> str:
