@@ -71,8 +71,8 @@ class MiniwobScorer:
 async def _play_again(world: MiniwobWorld, task: Task, trajectory: Trajectory) -> None:
     """Make the calls of a record again, message by message, each answer compared. Raises ReplayMismatch."""
     reader = CallReader((await world.open(task, 0)).tools)
-    answers = {message.tool_call_id: message.content for message in trajectory.messages if message.role == "tool"}
-    for message in trajectory.messages:
-        for result in await answer_calls(message.tool_calls, reader, world):
-            if result.content != answers.get(result.call_id):
-                raise ReplayMismatch("the page answers otherwise than recorded")
+    for place, message in enumerate(trajectory.messages):
+        answers = trajectory.messages[place + 1 : place + 1 + len(message.tool_calls)]
+        results = await answer_calls(message.tool_calls, reader, world)
+        if [result.content for result in results] != [answer.content for answer in answers]:
+            raise ReplayMismatch(f"the calls of message {place} are answered otherwise than recorded")
