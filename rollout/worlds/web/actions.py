@@ -22,11 +22,18 @@ PAGE = 0.85
 KEYS = "Enter, Tab, Escape, Backspace, Delete, Space, ArrowUp, ArrowDown, PageDown, Home, End, F5, Control+A"
 
 
+GOBACK = "goback"
+NOTHING_BEFORE = "nothing_before"
+"""The kind of error of a `goback` that leads nowhere."""
+
+
 class ActionFault(Exception):
     """An action that could not be done."""
 
-    def __init__(self, text: str, *, has_moved: bool = False) -> None:
+    def __init__(self, text: str, *, has_moved: bool = False, kind: str = "tool") -> None:
         super().__init__(text)
+        self.kind = kind
+        """The `error_kind` of its result."""
         self.has_moved = has_moved
         """The page is not the one that was last observed."""
 
@@ -67,7 +74,7 @@ def toolset_of(settings: WebSettings) -> Toolset:
             ),
             _tool("press", f"Press a key or keys together: {KEYS}.", {"key": _text("The key.")}, ["key"]),
             _tool("wait", "Wait for the page to change.", {"seconds": seconds}, [], is_write=False),
-            _tool("goback", "Go back to the page before this one.", {}, []),
+            _tool(GOBACK, "Go back to the page before this one.", {}, []),
             _tool("navigate", "Open an address.", {"url": _text("It begins with http:// or https://.")}, ["url"]),
             _tool("answer", "Give the final answer to the task. This ends the work.", {"text": _text("")}, ["text"]),
         )
@@ -145,8 +152,8 @@ async def goto(session: Session, url: str) -> None:
             "Page.goto: "
         )
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
-    if reply is not None and reply.status >= 400:
-        session.note(f"The site answered with the status {reply.status} {reply.status_text}".rstrip() + ".")
+    if reply is not None:
+        session.document_came(session.active.page, reply)
 
 
 def checked_url(text: str) -> str:
@@ -339,7 +346,7 @@ async def _goback(session: Session, arguments: JSON) -> None:
         await session.close_active()
         session.note("The tab had no page before this one and was closed.")
     else:
-        raise ActionFault("there is no page before this one")
+        raise ActionFault("there is no page before this one", kind=NOTHING_BEFORE)
 
 
 async def _navigate(session: Session, arguments: JSON) -> None:
@@ -355,6 +362,6 @@ _ACTIONS: dict[str, Callable[[Session, Any], Awaitable[None]]] = {
     "select": _select,
     "press": _press,
     "wait": _wait,
-    "goback": _goback,
+    GOBACK: _goback,
     "navigate": _navigate,
 }

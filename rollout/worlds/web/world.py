@@ -19,15 +19,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from urllib.parse import urljoin
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError, WorldError
+from rollout.errors import ConfigError, NavigationError, WorldError
 from rollout.messages import Message, ToolResult, Toolset
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
 from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, toolset_of
 from rollout.worlds.web.browsers import BrowserPool, Lease
 from rollout.worlds.web.egress import Egress, egress_of
+from rollout.worlds.web.inspection import Finding, Probe, look_into
 from rollout.worlds.web.observe import Observation, describe
 from rollout.worlds.web.page import PageLost
 from rollout.worlds.web.session import Session
@@ -57,12 +59,15 @@ class BrowserWorld:
         self._egress = Egress()
         self._lease: Lease | None = None
         self._session: Session | None = None
-        self._url = "about:blank"
+        self._start = self._url = "about:blank"
         self._losses = 0
 
     async def open(self, task: Task, seed: int) -> Opening:
-        """Show the task's start page. Raises ConfigError where it has none, WorldError where it cannot be shown."""
-        url = start_url(task)
+        """Show the task's start page.
+
+        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        """
+        url = self._start = start_url(task)
         try:
             self._egress = egress_of(
                 url,
@@ -79,11 +84,12 @@ class BrowserWorld:
                     observation = await self._visit(url)
                 break
             except ActionFault as fault:
-                raise WorldError(f"task {task.id}: the start page cannot be shown: {fault}", transient=True) from None
+                text = f"task {task.id}: the start page cannot be shown: {fault}"
+                raise NavigationError(text, transient=True) from None
             except _losses() as error:
                 if attempt == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
-                    raise WorldError(text, transient=True) from error
+                    raise NavigationError(text, transient=True) from error
                 await self._replace()
         text = describe(observation, self._settings)
         images = tuple(image.name for image in observation.images)
@@ -120,6 +126,28 @@ class BrowserWorld:
             raise WorldError(f"the state of {self._url} cannot be told: {error}", transient=True) from error
         told = f"{seen.url}\n{digest}\n{self.answer!r}"
         return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+    async def inspect(self, probes: Sequence[Probe], url: str | None = None) -> list[Finding]:
+        """Find out about the page that the agent left, or about the one at `url`, an address or a path of the site.
+
+        That one is opened in the same context in a tab of its own, which the agent never sees. Raises WorldError where
+        the page cannot be shown or says that it is broken (a status of 500 and above, or 429).
+        """
+        session = self._opened()
+        target = self._url if url is None else urljoin(self._start, url)
+        try:
+            async with asyncio.timeout(self._settings.step_timeout):
+                if url is None:
+                    tab = await session.settle_active()
+                    return [await look_into(tab, probe) for probe in probes]
+                async with session.open_apart(target) as (tab, response):
+                    if response is not None and (response.status >= 500 or response.status == 429):
+                        raise WorldError(f"{target} cannot be inspected: its status is {response.status}")
+                    return [await look_into(tab, probe) for probe in probes]
+        except _losses() as error:
+            is_late = type(error) is TimeoutError
+            why = f"no answer within {self._settings.step_timeout:g} s" if is_late else str(error).partition("\n")[0]
+            raise WorldError(f"{target} cannot be inspected: {session.fault_of(target) or why}") from error
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -171,10 +199,10 @@ class BrowserWorld:
         except ActionFault as error:
             fault = error
             if not fault.has_moved:
-                return failed_result(call.call_id, "tool", f"{call.name}: {fault}.")
+                return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}.")
         observation = await self._observe(session, None if is_last or fault else "none")
         if fault is not None:
-            result = self._told(call, f"{call.name}: {fault}", observation, "tool")
+            result = self._told(call, f"{call.name}: {fault}", observation, fault.kind)
         elif not is_last:
             result = ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
         else:
