@@ -110,7 +110,7 @@ class Miniwob:
         return None
 
     def scorers(self, seed_of: SeedOf, timeout: float) -> Sequence[Scorer]:
-        return [MiniwobScorer(lambda: self.make_world(timeout), self._params.threshold)]
+        return [MiniwobScorer(self._params.threshold)]
 
 
 def _choose(wanted: list[str] | Literal["all"], package: MiniwobPackage) -> Sequence[str]:
