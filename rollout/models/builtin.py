@@ -58,6 +58,10 @@ class OracleModel:
         if task is None or task.actions is None:
             known = "no reference actions (task_info.actions)" if task is not None else "no task"
             raise ConfigError(f"{self.name} plays a task's reference actions, but there are {known}")
+        if request.path:
+            request = msgspec.structs.replace(
+                request, messages=request.path, tools=request.tools if request.offered is None else request.offered
+            )
         chance = seeds.stream(request.seed or 0, "oracle", len(request.messages))
         played = _played(task, request)
         message = self._answer(task, played, request, chance)
