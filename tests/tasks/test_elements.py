@@ -109,4 +109,6 @@ def test_every_element_that_is_described_is_found_again(listed: list[Element]) -
     for number, element in enumerate(listed, 1):
         found = find_element({"$element": f'{element.role} "{element.name}"'}, text)
         # A name may hold the text of another line; the first that fits is then an earlier one.
-        assert found == number or (found < number and f'{element.role} "{element.name}"' in listed[found - 1].describe())
+        assert found == number or (
+            found < number and f'{element.role} "{element.name}"' in listed[found - 1].describe()
+        )
