@@ -64,13 +64,12 @@ async def test_oracle_solves_tasks_on_pages_shown_as_text() -> None:
     assert not any(message.get("images") for line in lines for message in line["messages"])
 
 
-@pytest.mark.parametrize("rule", ["says nothing", "answers nothing", "answers done"])
-async def test_idle_agent_solves_no_task(rule: str) -> None:
-    if rule == "says nothing":
+@pytest.mark.parametrize("what", ["says", "answers"])
+async def test_agent_that_does_nothing_solves_no_task(what: str) -> None:
+    if what == "says":
         lines = await play({**ORACLE, "params": {"stop_early": 1.0}}, *FILES.values(), web={"mode": "text"})
     else:
-        text = "" if rule == "answers nothing" else "Done."
-        call = {"tool_calls": [{"name": "answer", "arguments": {"text": text}}]}
+        call = {"tool_calls": [{"name": "answer", "arguments": {"text": ""}}]}
         async with StubServer({"rules": [{"reply": call}]}) as stub:
             lines = await play({"api_base": stub.url}, *FILES.values(), web={"mode": "text"})
     assert len(lines) >= 60
@@ -80,7 +79,7 @@ async def test_idle_agent_solves_no_task(rule: str) -> None:
 
 async def test_oracle_that_errs_fails_at_some_and_the_checks_find_it() -> None:
     params = {"wrong_argument": 0.1, "stop_early": 0.04, "repeat": 0.05, "unknown_tool": 0.03, "malformed_call": 0.03}
-    lines = await play({**ORACLE, "params": params}, some(2, *SITES), seed=3)
+    lines = await play({**ORACLE, "params": params}, some(3, *SITES), seed=3)
     failed = [line for line in lines if not line["success"]]
     assert 0 < len(failed) < len(lines)
     assert all(line["metadata"]["status"] in ("completed", "truncated") for line in lines)
