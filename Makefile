@@ -13,11 +13,11 @@ run: $(VENV)/.core
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
 	@echo "      and read README.md for your own models and domains."
 
-test: $(VENV)/.dev lint
+test: $(VENV)/.dev $(VENV)/.torch lint
 	$(BIN)/python -m pytest
 
 # Browsers as worlds, in real ones: until the web has its command, apart from the others.
-test-web: $(VENV)/.dev chromium
+test-web: $(VENV)/.dev $(VENV)/.torch chromium
 	$(BIN)/python -m pytest tests/web -m web --override-ini addopts=-q
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
@@ -51,8 +51,14 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,bfcl]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,bfcl,miniwob]'
 	touch $@ $(VENV)/.core
+
+# Tests load our .pt files with it. Only its build without CUDA is small; where pip finds none they are skipped.
+$(VENV)/.torch: $(VENV)/.dev
+	$(BIN)/pip install --quiet 'torch==2.13.0+cpu' 2>/dev/null || \
+	echo "No torch without CUDA is at hand: the tests that load .pt files with torch are skipped."
+	touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

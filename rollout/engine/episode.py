@@ -25,8 +25,7 @@ from rollout import seeds
 from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
-from rollout.agents.view import ContextView
-from rollout.engine.blobs import image_url, write_blob, write_image
+from rollout.engine.blobs import file_url, image_url, write_blob, write_image
 from rollout.engine.control import Control
 from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
@@ -100,8 +99,10 @@ class Episode:
         self._tools = plan.tools_of(task, 0)
         self._offers = [(0, self._tools)]
         self._reader = plan.reader
-        show = functools.partial(image_url, journal.path.parent) if plan.shows_images else None
-        self._view = ContextView(plan.system, plan.reasoning, show)
+        self._dialect = plan.viewing.dialect
+        url_of = file_url if plan.viewing.images == "file" else image_url
+        self._system = self._dialect.system(plan.system, self._tools)
+        self._view = plan.viewing.open(self._system, len(task.messages), functools.partial(url_of, journal.path.parent))
         self._dialogue: list[Message] = []
         self._place = 0
         self._batch: Batch | None = None
@@ -228,8 +229,11 @@ class Episode:
         view = self._view
         seed = seeds.derive(self._seed, self._place)
         turn = self._task.turn_after(self._count.turns)
-        request = Request(view.messages, view.wire, self._tools, self._plan.sampling, seed, self._task, turn)
-        generation = await self._plan.agent.generate(request)
+        sent = self._dialect.sent(self._tools)
+        request = Request(
+            view.messages, view.wire, sent, self._plan.sampling, seed, self._task, turn, view.path, self._tools
+        )
+        generation = self._dialect.read(await self._plan.agent.generate(request), seed)
         self._control.charge(generation.cost)
         self._append([NodeBody("generation", generation=generation)])
 
@@ -314,7 +318,7 @@ class Episode:
         if body.is_private:
             assert body.message is not None
             self._dialogue.append(body.message)
-            said = len(self._view.messages) - (self._plan.system is not None)
+            said = len(self._view.path) - (self._system is not None)
             self._user_side.absorb(body, self._task.turn_after(count.turns + 1), said)
             return
         self._is_judged = body.kind == "judge"
@@ -330,6 +334,8 @@ class Episode:
             count.tool_results += 1
             if body.error_kind is not None:
                 count.tool_errors[body.error_kind] = count.tool_errors.get(body.error_kind, 0) + 1
+            if self._monitor is not None and self._stop is None:
+                self._stop = self._monitor.saw_result(message, body.error_kind)
         elif body.kind == "observation":
             pass  # shown by the world, said by nobody
         elif message.role == "user":
@@ -436,7 +442,8 @@ class Episode:
             "tool_errors": count.tool_errors,
             "marks": [mark for mark in count.marks if mark != UNJUDGED],
             "unjudged": count.marks.count(UNJUDGED),
-            "reasoning": {"rule": str(plan.reasoning), "present": count.has_reasoning},
+            "reasoning": {"rule": str(plan.viewing.rule), "present": count.has_reasoning},
+            "view": plan.viewing.record(len(self._task.messages)),
             "exact": count.generations > 0 and count.is_exact,
             "group": self._task.id,
             "branch": {"number": self._number, "reason": "init"},

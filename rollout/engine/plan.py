@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from rollout import seeds
+from rollout.agents.dialects import make_dialect
 from rollout.agents.monitor import MonitorRules
 from rollout.agents.prompts import with_tool_list
 from rollout.agents.users.model import ModelUser
@@ -23,8 +24,11 @@ from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
 from rollout.agents.view import ReasoningRule
-from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
+from rollout.agents.viewing import Viewing
+from rollout.agents.web_prompts import web_prompt
+from rollout.config.schema import Config, Dataset, ModelEntry, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
@@ -36,7 +40,7 @@ from rollout.scoring.panel import Panel
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import settle_dataset
-from rollout.suites.suite import Suite
+from rollout.suites.suite import NeedsBrowsers, Suite
 from rollout.tasks.source import Tasks, refuse_clashes, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
@@ -65,9 +69,8 @@ class Plan:
     agent: Model
     agent_name: str
     sampling: Sampling
-    reasoning: ReasoningRule
-    shows_images: bool
-    """Whether the agent's model is sent the images of tool results."""
+    viewing: Viewing
+    """What of the conversation the agent's model is sent, and in which form."""
     make_user: MakeUser | None
     user_name: str | None
     monitor: MonitorRules | None
@@ -87,6 +90,8 @@ class Plan:
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
     close_tools: Callable[[], Awaitable[None]]
     """Lets go of what the worlds share. Called once, when the run is left."""
+    measures: tuple[MakeMeasure, ...] = ()
+    """What is measured of its trajectories at the end, beyond the usual sums."""
 
     @property
     def total(self) -> int:
@@ -95,8 +100,9 @@ class Plan:
 
     def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
-        tools = toolset.wire or b"[]"
-        return b'{"system":' + msgspec.json.encode(self.system) + b',"tools":' + tools + b"}"
+        dialect = self.viewing.dialect
+        tools = dialect.sent(toolset).wire or b"[]"
+        return b'{"system":' + msgspec.json.encode(dialect.system(self.system, toolset)) + b',"tools":' + tools + b"}"
 
     def wanted_ids(self) -> set[str]:
         """The ids of all trajectories that this dataset makes."""
@@ -159,14 +165,12 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
 
     panel = make_panel(name, dataset, config, registry, tools, lambda task: world_seed(seed, name, task.id))
     judge = None
-    # When a suite's conversation is over, the suite says. In a browser the same call again is often right: scrolling.
-    has_monitor = config.enable_monitor and suite is None and dataset.web is None
-    if has_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
+    monitor = _monitor_rules(config, dataset, suite, has_tools=len(toolset) > 0)
+    if monitor is not None and config.monitor_use_llm_judge and dataset.max_turns > 1 and dataset.web is None:
         judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)
     if dataset.max_turns > 1 and dataset.user is not None:
         make_user, user_name = _user_maker(dataset.user, registry, suite)
-    rule = ReasoningRule(agent_config.reasoning or entry.reasoning)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
     plan = Plan(
@@ -181,11 +185,10 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         agent=agent,
         agent_name=agent_config.model,
         sampling=sampling,
-        reasoning=rule,
-        shows_images=entry.images,
+        viewing=_viewing(name, dataset, entry, suite),
         make_user=make_user,
         user_name=user_name,
-        monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
+        monitor=monitor,
         judge=judge,
         strategy=Chain(dataset.samples),
         samples=dataset.samples,
@@ -199,8 +202,40 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         offered=tools.offered,
         identity={},
         close_tools=tools.close,
+        measures=tools.measures,
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
+
+
+def _viewing(name: str, dataset: Dataset, entry: ModelEntry, suite: Suite | None) -> Viewing:
+    agent = dataset.agent
+    if agent.max_rounds is not None and dataset.max_turns > 1:
+        raise ConfigError(
+            f"datasets.{name}.agent.max_rounds: needs max_turns: 1, because what a user says is never left out"
+        )
+    if agent.tool_format == "text":
+        if entry.constrain_tools:
+            raise ConfigError(
+                f"datasets.{name}.agent.tool_format: {agent.model} has constrain_tools, which forces calls in a form "
+                "of its own; use one or the other"
+            )
+        if suite is not None and suite.tools_of is not None:
+            raise ConfigError(
+                f"datasets.{name}.agent.tool_format: text tells the model its tools once, but those of {dataset.suite} "
+                "differ by task and turn; use native"
+            )
+    return Viewing(
+        ReasoningRule(agent.reasoning or entry.reasoning),
+        # In a browser nobody is there to talk to: words alone are a call that went wrong.
+        make_dialect(agent.tool_format, must_call=_is_web(dataset, suite)),
+        entry.image_urls if entry.images else None,
+        agent.max_images,
+        agent.max_rounds,
+    )
+
+
+def _is_web(dataset: Dataset, suite: Suite | None) -> bool:
+    return dataset.web is not None or isinstance(suite, NeedsBrowsers)
 
 
 def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:
@@ -219,7 +254,7 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         "agent.model": agent.model,
         "agent.params": dict(agent.params),
         "agent.sampling": msgspec.to_builtins(plan.sampling),
-        "agent.reasoning": str(plan.reasoning),
+        "agent.reasoning": str(plan.viewing.rule),
         "user": dataset.user.model_dump(mode="json", exclude={"api_key", "api_base"}) if dataset.user else None,
         "max_turns": dataset.max_turns,
         "max_steps_per_turn": dataset.max_steps_per_turn,
@@ -227,14 +262,20 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
+    window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
+    identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
     if suite is not None:
         identity["suite"] = {"name": dataset.suite, **suite.identity}
     return identity
 
 
-def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
-    if not config.enable_monitor:
+def _monitor_rules(config: Config, dataset: Dataset, suite: Suite | None, *, has_tools: bool) -> MonitorRules | None:
+    # When a suite's conversation is over, the suite says.
+    if not config.enable_monitor or suite is not None:
         return None
+    if dataset.web is not None:
+        # In a browser the same call again is often right: scrolling.
+        return MonitorRules(0, 0, 0, False, config.monitor_max_failed_gobacks)
     return MonitorRules(
         # An agent that has no tools cannot be blamed for calling none.
         config.monitor_max_no_tool_turns if has_tools else 0,
@@ -320,6 +361,12 @@ def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | No
     if text is None and tools.domain is not None and dataset.mode == "positive":
         where = tools.domain.base_path / "policies"
         log.warning("%s: no policy for %s in %s; its agent is told nothing", name, tools.domain.name, where)
+    if dataset.agent.prompt is not None and (dataset.web is None or text is not None):
+        raise ConfigError(
+            f"datasets.{name}.agent.prompt: is for datasets with web that have no other system prompt; leave one out"
+        )
+    if text is None and dataset.web is not None:
+        text = web_prompt(dataset.agent.prompt or "plain", dataset.web, dataset.agent.tool_format)
     if dataset.agent.preamble is None:
         return text
     return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"

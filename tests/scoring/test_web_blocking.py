@@ -11,7 +11,8 @@ from rollout.config.browsing import WebSettings
 from rollout.messages import ToolCall
 from rollout.scoring.web.blocking import find_blocking
 from rollout.scoring.web.steps import Step
-from rollout.worlds.web.observe import Element, Observation, Seen, describe, read_observation, status_note
+from rollout.trajectories.observed import read_observation
+from rollout.worlds.web.observe import Element, Observation, Seen, describe, status_note
 
 URL = "https://shop.example/deals"
 HOME = ("Deals", "Ten deals of the day", None)

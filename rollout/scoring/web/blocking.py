@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rollout.scoring.web.steps import Step
-from rollout.worlds.web.observe import Told, read_observation
+from rollout.trajectories.observed import Told, read_observation
 
 STATUSES = frozenset({401, 403, 429, 503})
 SHORT_TEXT = 1_500

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from playwright.async_api import Dialog, Download, FileChooser, Page, Request, Response
 
 AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
-"""Kinds of requests that a page's look depends on and that come to an end."""
+"""Kinds of requests that a page depends on and that come to an end. Images are many, and seldom decide anything."""
 MAX_NOTES = 12
 
 
@@ -39,6 +39,8 @@ class Session:
         self.settings = settings
         self.tabs: list[Tab] = []
         self.active: Tab
+        self.awaited = AWAITED
+        """Kinds of requests that a step waits for."""
         self._notes: list[str] = []
         self._dialogs = 0
         self._pending: set[Request] = set()
@@ -274,7 +276,7 @@ class Session:
 
     def _on_request(self, request: Request) -> None:
         kind = request.resource_type
-        if kind in AWAITED:
+        if kind in self.awaited:
             self._pending.add(request)
             if kind == "document":
                 self._asked_for.add(urlsplit(request.url).hostname or "")

@@ -10,6 +10,8 @@ observation that says so, because what was typed, and the site's cookies, are go
 
 Calls of one message run in order; only the last is observed, so that the numbers of elements that the model saw hold
 for all of them. Such a world has no snapshots: it is brought back by replaying its calls.
+
+A world of one known site extends this class by `before_pages`, `after_visit` and `after_step`.
 """
 
 from __future__ import annotations
@@ -20,8 +22,8 @@ from collections.abc import Sequence
 from urllib.parse import urljoin
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError, WorldError
-from rollout.messages import Message, ToolResult
+from rollout.errors import ConfigError, NavigationError, WorldError
+from rollout.messages import Message, ToolResult, Toolset
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
 from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, toolset_of
@@ -41,14 +43,19 @@ REPEATABLE = frozenset({"navigate", "wait"})
 class BrowserWorld:
     """One episode's context of a pool."""
 
-    def __init__(self, pool: BrowserPool, settings: WebSettings, sites: Sites | None = None) -> None:
-        """`sites`: those that are served for this world's pages."""
+    def __init__(
+        self, pool: BrowserPool, settings: WebSettings, sites: Sites | None = None, toolset: Toolset | None = None
+    ) -> None:
+        """`sites`: those that are served for this world's pages. `toolset`: what is offered, where it is not all that
+        there is in the mode."""
         self.answer: str | None = None
         """What the agent answered; None as long as it has not."""
+        self.is_done = False
+        """Whether the world is over by itself, as a game that was won. `after_step` sets it."""
         self._pool = pool
         self._settings = settings
         self._sites = sites
-        self._toolset = toolset_of(settings)
+        self._toolset = toolset or toolset_of(settings)
         self._egress = Egress()
         self._lease: Lease | None = None
         self._session: Session | None = None
@@ -56,7 +63,10 @@ class BrowserWorld:
         self._losses = 0
 
     async def open(self, task: Task, seed: int) -> Opening:
-        """Show the task's start page. Raises ConfigError where it has none, WorldError where it cannot be shown."""
+        """Show the task's start page.
+
+        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        """
         url = self._start = start_url(task)
         try:
             self._egress = egress_of(
@@ -74,11 +84,12 @@ class BrowserWorld:
                     observation = await self._visit(url)
                 break
             except ActionFault as fault:
-                raise WorldError(f"task {task.id}: the start page cannot be shown: {fault}", transient=True) from None
+                text = f"task {task.id}: the start page cannot be shown: {fault}"
+                raise NavigationError(text, transient=True) from None
             except _losses() as error:
                 if attempt == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
-                    raise WorldError(text, transient=True) from error
+                    raise NavigationError(text, transient=True) from error
                 await self._replace()
         text = describe(observation, self._settings)
         images = tuple(image.name for image in observation.images)
@@ -91,6 +102,8 @@ class BrowserWorld:
                 results.append(self._take_answer(call))
             elif self.answer is not None:
                 results.append(failed_result(call.call_id, "tool", "the answer was given; the work is over"))
+            elif self.is_done:
+                results.append(failed_result(call.call_id, "tool", "the work is over; this was not done any more"))
             else:
                 is_last = not any(later.name != "answer" for later in calls[place + 1 :])
                 results.append(await self._step(call, is_last))
@@ -146,6 +159,18 @@ class BrowserWorld:
             if lease is not None:
                 await lease.release()
 
+    # ---- what a world of one known site may do besides ----------------------------------------------------------
+
+    async def before_pages(self, session: Session) -> None:
+        """In each new context, before its first page is opened."""
+
+    async def after_visit(self, session: Session) -> None:
+        """When the start page has begun to load, or after a loss the last page again; before it is observed."""
+
+    async def after_step(self, session: Session, result: ToolResult) -> ToolResult:
+        """After an action and its observation: the result, which may say that the world is over (`end`)."""
+        return result
+
     # ---- a step -------------------------------------------------------------------------------------------------
 
     def _take_answer(self, call: Invocation) -> ToolResult:
@@ -174,13 +199,15 @@ class BrowserWorld:
         except ActionFault as error:
             fault = error
             if not fault.has_moved:
-                return failed_result(call.call_id, "tool", f"{call.name}: {fault}.")
+                return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}.")
         observation = await self._observe(session, None if is_last or fault else "none")
         if fault is not None:
-            return self._told(call, f"{call.name}: {fault}", observation, "tool")
-        if not is_last:
-            return ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
-        return ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
+            result = self._told(call, f"{call.name}: {fault}", observation, fault.kind)
+        elif not is_last:
+            result = ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
+        else:
+            result = ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
+        return await self.after_step(session, result)
 
     async def _step_again(self, call: Invocation, is_last: bool, why: str) -> ToolResult:
         """After a loss: on a new context, the step again, or the last page and an error observation."""
@@ -225,6 +252,7 @@ class BrowserWorld:
         session.begin_step()
         if url != "about:blank":
             await goto(session, url)
+            await self.after_visit(session)
         return await self._observe(session, None)
 
     async def _begin(self) -> Session:
@@ -233,6 +261,7 @@ class BrowserWorld:
         self._lease.proxy.egress = self._egress
         session = Session(self._lease, self._settings)
         await session.open()
+        await self.before_pages(session)
         self._session = session
         return session
 
