@@ -16,6 +16,8 @@ SITES = ("shop", "wiki", "booking", "tracker")
 FILES = {name: Path(shipped.__file__).parent / "tasks" / f"{name}.jsonl" for name in SITES}
 OUT = Path("out.jsonl")
 ORACLE = {"model": "builtin/oracle"}
+# Hundreds of steps in real browsers, perhaps on a busy machine.
+pytestmark = pytest.mark.timeout(600)
 
 
 async def play(agent: Any, *paths: Path, web: dict[str, Any] | None = None, **changes: Any) -> list[dict[str, Any]]:
