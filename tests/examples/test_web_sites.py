@@ -278,6 +278,14 @@ def test_every_site_has_tasks_and_every_file_a_site() -> None:
     assert {task.info["difficulty"] for task in tasks} == set(range(1, 9))
 
 
+def test_the_documentation_counts_the_tasks() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "web-sites.md").read_text()
+    counts = {name: len(tasks_of(name)) for name in SITES}
+    rows = {row.split("`")[1]: int(row.split("|")[-2]) for row in page.splitlines() if row.startswith("| `")}
+    assert rows == counts
+    assert f"with {sum(counts.values())} tasks" in page
+
+
 @pytest.mark.parametrize("name", SITES)
 def test_tasks_say_what_to_do_and_when_it_is_done(name: str) -> None:
     for task in tasks_of(name):
