@@ -232,6 +232,10 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
     }
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
+    if dataset.web is not None:
+        # Not what only says how long something may take.
+        shaping = dataset.web.model_dump(mode="json", exclude_defaults=True)
+        identity["web"] = {key: value for key, value in shaping.items() if not key.endswith("_timeout")}
     if suite is not None:
         identity["suite"] = {"name": dataset.suite, **suite.identity}
     return identity
