@@ -26,7 +26,6 @@ from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
 from rollout.config.web_run import Paths, translate
 from rollout.engine import iterations
 from rollout.engine.iterations import Iteration
-from rollout.engine.raw_prompts import raw_prompts
 from rollout.engine.web_saving import save_iteration
 from rollout.errors import JournalError, RolloutError
 from rollout.secrets import redact
@@ -191,10 +190,7 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
         "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
     }
     paths = iteration.paths
-    prompts = raw_prompts(paths.run_dir, paths.output)
-    saved = save_iteration(
-        paths.run_dir, iteration.folder, config.split, iteration.number, metadata, prompts_of=prompts
-    )
+    saved = save_iteration(paths.run_dir, iteration.folder, config.split, iteration.number, metadata)
     for path in saved.files:
         _say(console, f"saved: {path}")
     for note in saved.notes:
