@@ -19,7 +19,7 @@ import msgspec
 from rollout.agents.dialects import NATIVE, Dialect
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.messages import Message
-from rollout.trajectories.observed import read_observation
+from rollout.trajectories.web_page import read_text
 from rollout.worlds.results import error_of
 
 FOLDED = "\n\nSteps you have taken before those shown below:"
@@ -150,5 +150,5 @@ def _short(text: str, limit: int) -> str:
 
 
 def _title(record: Message) -> str | None:
-    page = read_observation(record.content or "")
+    page = read_text(record.content or "")
     return None if page is None else page.title

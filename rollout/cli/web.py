@@ -6,7 +6,6 @@ run of `rollout run`'s own runner; then the iteration is saved and the block lis
 
 from __future__ import annotations
 
-import importlib.util
 import inspect
 import shlex
 import sys
@@ -27,6 +26,7 @@ from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
 from rollout.config.web_run import Paths, translate
 from rollout.engine import iterations
 from rollout.engine.iterations import Iteration
+from rollout.engine.web_saving import save_iteration
 from rollout.errors import JournalError, RolloutError
 from rollout.secrets import redact
 
@@ -189,16 +189,12 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
         "server_size": config.env_config.server_size,
         "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
     }
-    # SEAM: a plain import once `save_iteration` is merged.
-    if importlib.util.find_spec("rollout.engine.web_saving") is not None:
-        saving = importlib.import_module("rollout.engine.web_saving")
-        saved = saving.save_iteration(
-            iteration.paths.run_dir, iteration.folder, config.split, iteration.number, metadata
-        )
-        for path in saved.files:
-            _say(console, f"saved: {path}")
-        for note in saved.notes:
-            _say(console, note)
+    paths = iteration.paths
+    saved = save_iteration(paths.run_dir, iteration.folder, config.split, iteration.number, metadata)
+    for path in saved.files:
+        _say(console, f"saved: {path}")
+    for note in saved.notes:
+        _say(console, note)
     now = datetime.now(UTC)
     blocked = iterations.learn(config, now)
     if blocked:

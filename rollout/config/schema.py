@@ -302,8 +302,8 @@ class Dataset(Section):
     """The tasks, one JSON object a line; a file or a list of files. By default `queries/<mcp_domain>.jsonl` below
     `base_path`."""
     suite: str | None = None
-    """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `tau2`, or `module:Name`.
-    Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""
+    """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `miniwob`, `tau2`, or
+    `module:Name`. Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""
     suite_params: dict[str, Any] = {}
     """What the suite asks for; each suite has keys of its own."""
     output_path: Path | None = None

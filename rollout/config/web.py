@@ -22,8 +22,8 @@ class ModelConfig(Section):
     """How the agent's model is spoken to."""
 
     model_type: Literal["qwen3-instruct", "qwen3-think", "native"]
-    """qwen3-instruct, qwen3-think: tool calls are written as text between `<tool_call>` tags. native: the server's own
-    tool calls, for any other model."""
+    """qwen3-instruct, qwen3-think: tool calls are written as text between `<tool_call>` tags; of qwen3-think earlier
+    thoughts are not sent back. native: the server's own tool calls, for any other model."""
     prompt_version: Literal["complete", "vanilla"]
     """complete: the model answers in the parts Memory, Progress, Intention, Action. vanilla: an action is enough."""
 
@@ -32,7 +32,6 @@ class PolicyConfig(Section):
     """The agent's model and how it is sampled."""
 
     huggingface_token_env_var: str | None
-    """Nothing is fetched from a hub here."""
     base_model: str | None
     """The model as `env_config.vllm_server_url` serves it, or `builtin/oracle`, `provider/model`, `module:Class`, a
     name in `models_config_file`. `vllm/…` always means the server."""
@@ -86,11 +85,9 @@ class OpenAIConfig(Section):
     base_url: str
     """The server's address."""
     keypoint_detection: JudgePart
-    """Here the judge is shown the last screenshots and chooses none beforehand."""
     blocking_detection: JudgePart
-    """Here blocking is seen by rules, for every trajectory, without a model."""
     evaluation: JudgePart
-    """Who judges rubrics."""
+    """Who judges rubrics, and blocking where the rules are unsure: what is not null stands instead of the above."""
 
 
 class StepLimits(Section):
@@ -194,13 +191,21 @@ class EnvConfig(Section):
     save_every_percent: float
     max_steps: Any
     multinode_rank_suffix: str | None
+    """Accepted as for one machine; anything else is refused."""
     multinode_rank: int
+    """Accepted as for one machine; anything else is refused."""
     multinode_total_workers: int
+    """Accepted as for one machine; anything else is refused."""
     total_workers: int
+    """Accepted as for one machine; anything else is refused."""
     test_rank: int
+    """Accepted as for one machine; anything else is refused."""
     test_total_workers: int
+    """Accepted as for one machine; anything else is refused."""
     rank_load_weight: float
+    """Accepted as for one machine; anything else is refused."""
     total_load_weight: float
+    """Accepted as for one machine; anything else is refused."""
     all_rank_weights: Any
 
     @model_validator(mode="after")
@@ -223,7 +228,7 @@ BROWSERS_HERE = "browsers run in this process; there is no browser service to as
 NO_EFFECT: dict[str, str] = {
     "policy_config.huggingface_token_env_var": "nothing is fetched from a hub",
     "openai_config.keypoint_detection": "the judge is shown the last screenshots; none are chosen beforehand",
-    "openai_config.blocking_detection": "blocking is seen by rules, in every trajectory, without a model",
+    "openai_config.blocking_detection": "rules see whether a site blocks; where they are unsure, evaluation does",
     "env_config.cpu_cluster_token_env_var": BROWSERS_HERE,
     "env_config.host_ip": BROWSERS_HERE,
     "env_config.master_port": BROWSERS_HERE,

@@ -23,6 +23,8 @@ PROVIDERS = frozenset(
 """What `base_model` may begin with to mean a provider rather than a model of `vllm_server_url`."""
 WIDTH, HEIGHT, POINTS = 1280, 768, 1000
 """The seed's window, and the range of its coordinates."""
+FAILED_GOBACKS = 3
+"""So many calls of `goback` in a row that lead nowhere end an episode of training, never one of a test."""
 UNLIMITED_STEPS = 30
 """Steps of a task for which nothing says how many it may take."""
 
@@ -79,8 +81,7 @@ def translate(web: WebConfig, iteration: int, paths: Paths, environment: Mapping
         tail=None
         if env.completion_threshold >= 1
         else Tail(threshold=env.completion_threshold, grace=env.completion_grace_period),
-        # Rules against talk that leads nowhere: scrolling three times is no such talk.
-        enable_monitor=False,
+        monitor_max_failed_gobacks=FAILED_GOBACKS if web.split == "train" else 0,
         max_cost=web.max_cost,
         verbose=env.verbose,
         seed=seeds.derive(web.seed, web.split, iteration),
@@ -135,17 +136,17 @@ def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Age
         sampling |= {"top_k": policy.top_k, "min_p": policy.min_p}
     elif not model.startswith("builtin/"):
         notes.append(f"top_k and min_p are not sent: {model} is not served by env_config.vllm_server_url")
-    keys = {
-        "model": model,
-        "tool_format": "native" if settings.model_type == "native" else "text",
-        "prompt": "complete" if settings.prompt_version == "complete" else "plain",
-        "max_rounds": context.max_rounds,
-        "max_images": context.max_images,
-        "params": policy.params,
+    return Agent(
+        model=model,
+        tool_format="native" if settings.model_type == "native" else "text",
+        prompt="complete" if settings.prompt_version == "complete" else "plain",
+        max_rounds=context.max_rounds,
+        max_images=context.max_images,
+        # Thoughts of earlier steps are kept in the record and not sent back, as such models expect.
+        reasoning="drop" if settings.model_type == "qwen3-think" else None,
+        params=policy.params,
         **sampling,
-    }
-    # SEAM: until the web agent's own keys are in the schema.
-    return Agent.model_validate({key: value for key, value in keys.items() if key in Agent.model_fields})
+    )
 
 
 def _web_settings(web: WebConfig) -> dict[str, object]:

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -33,7 +32,7 @@ from rollout.errors import ConfigError, JournalError
 from rollout.tasks.blocklist import Blocked, Blocklist, found_blocked
 from rollout.tasks.sampling import Drawn, Range, WebTaskFile, draw_test, draw_train
 from rollout.tasks.source import Problem
-from rollout.trajectories.line import Head
+from rollout.trajectories.web_steps import blocked_verdict
 
 _NUMBERED = re.compile(r"iteration(\d+)")
 _RUN_DIR = re.compile(r"iteration(\d+)$")
@@ -235,39 +234,34 @@ def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked]
     recent = [path for path in (journal, journal.with_name("journal.db-wal")) if path.is_file()]
     if not any(path.stat().st_mtime >= since.timestamp() for path in recent) or not iteration.is_drawn:
         return [], set()
-    blocked: list[tuple[Head, datetime]] = []
+    blocked: list[tuple[str, datetime, str | None]] = []
     failed: set[str] = set()
     try:
         with open_reader(iteration.paths.run_dir) as reader:
             for head, finished in reader.heads(iteration.split):
-                if is_blocked(head):
-                    blocked.append((head, datetime.fromtimestamp(finished, UTC)))
+                at = datetime.fromtimestamp(finished, UTC)
+                if at >= since and blocked_verdict(head.metadata):
+                    line = reader.line(iteration.split, head.id)
+                    blocked.append((head.task_id, at, _screenshot(iteration, line)))
                 elif (head.metadata.get("error") or {}).get("kind") == "navigation":
                     failed.add(head.task_id)
     except JournalError:
         # A journal that cannot be read stops nobody from rolling out; whoever resumes that iteration is told.
         return [], set()
-    sites = _sites_of(iteration.paths.tasks, {head.task_id for head, _ in blocked} | failed)
+    sites = _sites_of(iteration.paths.tasks, {task_id for task_id, _, _ in blocked} | failed)
     findings = [
-        found_blocked(sites[head.task_id], at, head.task_id, _screenshot(iteration, head))
-        for head, at in blocked
-        if at >= since and head.task_id in sites
+        found_blocked(sites[task_id], at, task_id, screenshot)
+        for task_id, at, screenshot in blocked
+        if task_id in sites
     ]
     return findings, {_origin(sites[task_id]) for task_id in failed if task_id in sites}
 
 
-def is_blocked(head: Head) -> bool:
-    """Whether a trajectory's site kept the agent out, as its score `blocked` says."""
-    return any(score.get("name") == "blocked" and score.get("value") == 1.0 for score in head.metadata["scores"])
-
-
-def _screenshot(iteration: Iteration, head: Head) -> str | None:
-    """The picture that shows it, below `save_path`, where the scorer names one."""
-    evidence: Iterator[Any] = (
-        score.get("evidence", {}).get("image") for score in head.metadata["scores"] if score.get("name") == "blocked"
-    )
-    name = next(evidence, None)
-    return None if not name else str((iteration.paths.run_dir / "blobs" / name).relative_to(iteration.save_path))
+def _screenshot(iteration: Iteration, line: bytes) -> str | None:
+    """The last picture that a trajectory was shown, by its path below `save_path`."""
+    messages = msgspec.json.decode(line)["messages"]
+    names = [name for message in messages for name in message.get("images", ())]
+    return str((iteration.paths.run_dir / "blobs" / names[-1]).relative_to(iteration.save_path)) if names else None
 
 
 def _sites_of(tasks: Path, wanted: Iterable[str]) -> dict[str, str]:

@@ -16,22 +16,21 @@ from typing import Any
 import msgspec
 
 from rollout import seeds
-from rollout.agents.dialects import make_dialect
 from rollout.agents.monitor import MonitorRules
 from rollout.agents.prompts import with_tool_list
 from rollout.agents.users.model import ModelUser
 from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
-from rollout.agents.view import ReasoningRule
 from rollout.agents.viewing import Viewing
 from rollout.agents.web_prompts import web_prompt
-from rollout.config.schema import Config, Dataset, ModelEntry, SamplingKeys, Scoring
+from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
 from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
+from rollout.engine.viewing import make_viewing
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Model, Sampling
@@ -40,7 +39,7 @@ from rollout.scoring.panel import Panel
 from rollout.strategies.chain import Chain
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import settle_dataset
-from rollout.suites.suite import NeedsBrowsers, Suite
+from rollout.suites.suite import Suite
 from rollout.tasks.source import Tasks, refuse_clashes, trajectory_id
 from rollout.tasks.task import Task
 from rollout.worlds.calls import CallReader
@@ -185,7 +184,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         agent=agent,
         agent_name=agent_config.model,
         sampling=sampling,
-        viewing=_viewing(name, dataset, entry, suite),
+        viewing=make_viewing(name, dataset, entry, suite),
         make_user=make_user,
         user_name=user_name,
         monitor=monitor,
@@ -205,37 +204,6 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         measures=tools.measures,
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
-
-
-def _viewing(name: str, dataset: Dataset, entry: ModelEntry, suite: Suite | None) -> Viewing:
-    agent = dataset.agent
-    if agent.max_rounds is not None and dataset.max_turns > 1:
-        raise ConfigError(
-            f"datasets.{name}.agent.max_rounds: needs max_turns: 1, because what a user says is never left out"
-        )
-    if agent.tool_format == "text":
-        if entry.constrain_tools:
-            raise ConfigError(
-                f"datasets.{name}.agent.tool_format: {agent.model} has constrain_tools, which forces calls in a form "
-                "of its own; use one or the other"
-            )
-        if suite is not None and suite.tools_of is not None:
-            raise ConfigError(
-                f"datasets.{name}.agent.tool_format: text tells the model its tools once, but those of {dataset.suite} "
-                "differ by task and turn; use native"
-            )
-    return Viewing(
-        ReasoningRule(agent.reasoning or entry.reasoning),
-        # In a browser nobody is there to talk to: words alone are a call that went wrong.
-        make_dialect(agent.tool_format, must_call=_is_web(dataset, suite)),
-        entry.image_urls if entry.images else None,
-        agent.max_images,
-        agent.max_rounds,
-    )
-
-
-def _is_web(dataset: Dataset, suite: Suite | None) -> bool:
-    return dataset.web is not None or isinstance(suite, NeedsBrowsers)
 
 
 def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:
@@ -264,6 +232,10 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
     }
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
+    if dataset.web is not None:
+        # Not what only says how long something may take.
+        shaping = dataset.web.model_dump(mode="json", exclude_defaults=True)
+        identity["web"] = {key: value for key, value in shaping.items() if not key.endswith("_timeout")}
     if suite is not None:
         identity["suite"] = {"name": dataset.suite, **suite.identity}
     return identity
@@ -361,10 +333,6 @@ def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | No
     if text is None and tools.domain is not None and dataset.mode == "positive":
         where = tools.domain.base_path / "policies"
         log.warning("%s: no policy for %s in %s; its agent is told nothing", name, tools.domain.name, where)
-    if dataset.agent.prompt is not None and (dataset.web is None or text is not None):
-        raise ConfigError(
-            f"datasets.{name}.agent.prompt: is for datasets with web that have no other system prompt; leave one out"
-        )
     if text is None and dataset.web is not None:
         text = web_prompt(dataset.agent.prompt or "plain", dataset.web, dataset.agent.tool_format)
     if dataset.agent.preamble is None:

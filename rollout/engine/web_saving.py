@@ -11,26 +11,28 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from rollout.agents.viewing import requests_of
 from rollout.engine.measures import TaskInfo
 from rollout.engine.reader import JournalReader, open_reader
+from rollout.engine.sources import Prompts, Source
 from rollout.messages import JSON
 from rollout.tasks.jsonl import TaskFile
 from rollout.trajectories.exports.writing import replaced_together
+from rollout.trajectories.labels import NoPrompt
 from rollout.trajectories.line import SCHEMA_VERSION
 from rollout.trajectories.pt import PtFile
 from rollout.trajectories.saved import SavedLine, read_saved
 from rollout.trajectories.web_metrics import WebRates
 from rollout.trajectories.web_parquet import WebParquet
-from rollout.trajectories.web_steps import steps_of
+from rollout.trajectories.web_steps import IMAGES, steps_of
 
-PromptsOf = Callable[[SavedLine], Sequence[str | None]]
-"""What was sent before each answer of a trajectory, as JSON text: `response.raw_prompt`."""
+_encode = msgspec.json.Encoder().encode
 
 
 class Saved(msgspec.Struct, frozen=True):
@@ -50,8 +52,6 @@ def save_iteration(
     split: str,
     iteration: int,
     metadata: Mapping[str, Any],
-    *,
-    prompts_of: PromptsOf | None = None,
 ) -> Saved:
     """Write `<split>_trajectories.pt.iteration<N>` and `<split>_trajectories.iteration<N>.parquet` into `out_dir`.
 
@@ -65,6 +65,7 @@ def save_iteration(
     else:
         notes.append("no Parquet was written, because pyarrow is not installed: pip install 'rollout[export]'")
     rates = WebRates()
+    sent = _Sent(run_dir)
     count = 0
     about: JSON = {
         **metadata,
@@ -77,7 +78,7 @@ def save_iteration(
         pt = files.enter_context(contextlib.closing(PtFile(made[0], about)))
         tables = [files.enter_context(contextlib.closing(WebParquet(path))) for path in made[1:]]
         for line, info, kinds in _trajectories(reader, run_dir):
-            steps = steps_of(line, info, error_kinds=kinds, prompts=() if prompts_of is None else prompts_of(line))
+            steps = steps_of(line, info, error_kinds=kinds, prompts=sent.before(line))
             rates.take_steps(line, steps)
             pt.write(steps)
             for table in tables:
@@ -86,6 +87,23 @@ def save_iteration(
         about["trajectories"] = count
         about["unfinished"] = _unfinished(reader, count)
     return Saved(tuple(paths), count, rates.result(), tuple(notes))
+
+
+class _Sent:
+    """What the models of a run were sent, made again from its lines and blobs."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._source = Source(run_dir, run_dir.name, run_dir)
+        self._prompts = Prompts()
+
+    def before(self, line: SavedLine) -> list[str]:
+        """The messages of the request before each answer, as JSON text, with images by their paths; nothing where the
+        blob of the system prompt is there no more."""
+        try:
+            prompt = self._prompts.of(line, self._source)
+        except NoPrompt:
+            return []
+        return [_encode(each).decode() for each in requests_of(line, prompt, lambda name: f"{IMAGES}/{name}")]
 
 
 def _trajectories(

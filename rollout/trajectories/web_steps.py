@@ -9,7 +9,7 @@ The key of an action is the name of the tool that was called. Besides these ther
 - `invalid_step`: the answer asked for no tool, for one that is not offered, or with arguments that do not fit;
 - `none`: the answer was empty: no text, no call;
 - `error`: the last step of a trajectory that failed or was cut, after all that was done;
-- `invalid_url`: the only step of a trajectory whose start page could not be shown.
+- `invalid_url`: the only step of a trajectory whose start page could not be shown (the error `navigation`).
 
 What the agent saw is read from the text that it was shown, so a line is all it takes.
 """
@@ -63,11 +63,10 @@ def steps_of(
     told = _task(line, info or {}, messages)
     steps: list[JSON] = []
     pages: list[Page] = []
-    page, has_seen = NO_PAGE, False
+    page = NO_PAGE
     for place, message in enumerate(messages):
         if message.role != "assistant":
-            shown = read_page(message)
-            page, has_seen = (page, has_seen) if shown is None else (shown, True)
+            page = read_page(message) or page
             continue
         results = _results(messages, place)
         answers = None if error_kinds is None else [error_kinds.get(place + 1 + n) for n in range(len(results))]
@@ -76,7 +75,7 @@ def steps_of(
         steps.append(_step(told, page, action, _response(message, action, page, results, prompt)))
         pages.append(page)
     if line.status in (Status.FAILED, Status.CUT):
-        steps.append(_step(told, page, _end(line, has_seen or bool(steps)), _no_response()))
+        steps.append(_step(told, page, _end(line), _no_response()))
         pages.append(page)
     _judge(line, steps, pages)
     for step, shown, after in zip(steps, pages, pages[1:], strict=False):
@@ -170,12 +169,12 @@ def _written(call: ToolCall) -> str:
     return f"{call.name}({', '.join(arguments)})"
 
 
-def _end(line: SavedLine, has_begun: bool) -> JSON:
+def _end(line: SavedLine) -> JSON:
     """What stands for the action that never came."""
     error = line.metadata.get("error") or {}
     kind = "cut" if line.status == Status.CUT else str(error.get("kind", "infra"))
     text = str(error.get("text") or line.stop_reason)
-    key = INVALID_URL if kind == "world" and not has_begun else ERROR
+    key = INVALID_URL if kind == "navigation" else ERROR
     return {
         "action": {"key": key, "arguments": {"error_type": kind, "error": text}},
         "action_string": f"{key}: {text}",
@@ -184,8 +183,7 @@ def _end(line: SavedLine, has_begun: bool) -> JSON:
 
 def _response(message: Message, action: JSON, page: Page, results: Sequence[Message], prompt: str | None) -> JSON:
     content = message.content or ""
-    # The whole text, where calls and reasoning were read out of it.
-    text: str = getattr(message, "raw", None) or content
+    text = message.raw or content
     written = "\n".join(_as_text(call) for call in message.tool_calls if call.name != _MALFORMED)
     in_words = _TOOL_CALL.search(text)
     thinking = message.reasoning or ""

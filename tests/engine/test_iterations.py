@@ -66,7 +66,7 @@ def without_browser(web: WebConfig, iteration: Iteration) -> Config:
     """The iteration's run with no tools in place of browsers, which takes any site."""
     config = translate(web, iteration.number, iteration.paths, {}).config
     scoring = Scoring(custom=["tests.engine.test_iterations:KeptOut"])
-    changed = {"web": None, "scoring": scoring}
+    changed = {"web": None, "scoring": scoring, "agent": Agent(model="builtin/oracle")}
     dataset = config.datasets[web.split].model_copy(update=changed)
     return config.model_copy(update={"datasets": {web.split: dataset}})
 

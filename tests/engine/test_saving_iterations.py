@@ -104,20 +104,22 @@ async def test_an_error_on_the_way_leaves_the_files_that_were_there(
     save_iteration(Path("run"), OUT, "train", 0, {})
     before = {path: path.read_bytes() for path in OUT.iterdir()}
 
-    def torn(line: Any) -> list[str]:
+    def torn(*given: Any, **named: Any) -> list[Any]:
         raise RuntimeError("killed here")
 
+    monkeypatch.setattr(web_saving, "steps_of", torn)
     with pytest.raises(RuntimeError, match="killed here"):
-        save_iteration(Path("run"), OUT, "train", 0, {}, prompts_of=torn)
+        save_iteration(Path("run"), OUT, "train", 0, {})
     assert {path: path.read_bytes() for path in OUT.iterdir()} == before
 
 
-async def test_prompts_stand_with_the_answers_that_they_led_to(pages: StubServer) -> None:
-    await roll_out(config(pages.url, "buy"))
-    sent = [f'["prompt {number}"]' for number in range(4)]
-    save_iteration(Path("run"), OUT, "train", 0, {}, prompts_of=lambda line: sent)
+async def test_what_was_sent_stands_with_the_answers_that_it_led_to() -> None:
+    async with StubServer({"rules": RULES}, keep_requests=True) as stub:
+        await roll_out(config(stub.url, "buy"))
+        sent = [request["messages"] for request in stub.requests]
+    save_iteration(Path("run"), OUT, "train", 0, {})
     (steps,) = read_pt(PT)
-    assert [step["response"]["raw_prompt"] for step in steps] == sent
+    assert [json.loads(step["response"]["raw_prompt"]) for step in steps] == sent
 
 
 async def test_without_pyarrow_the_other_files_are_saved_and_it_is_said(

@@ -13,6 +13,8 @@ import pytest
 from rollout.agents.folding import FOLDED
 from rollout.agents.view import NO_LONGER_SHOWN
 from rollout.agents.viewing import requests_of
+from rollout.cli.check import check_config
+from rollout.config.schema import Config
 from rollout.engine import tools as engine_tools
 from rollout.engine.blobs import file_url, image_url
 from rollout.engine.sources import Prompts, find_sources
@@ -298,3 +300,15 @@ async def test_what_does_not_go_together_is_refused(agent: JSON, more: JSON, key
     settings["datasets"]["web"] |= more
     with pytest.raises(ConfigError, match=rf"datasets\.web\.agent\.{key}"):
         await roll_out(settings)
+
+
+def test_dry_run_says_so_too() -> None:
+    Path("own.md").write_text("Only mine.")
+    clash = config("http://unused", {"prompt": "plain", "system_prompt_file": "own.md"})
+    (report,) = check_config(Config.model_validate(clash), ["web"])
+    assert any("datasets.web.agent.prompt" in problem for problem in report.problems)
+    blind = config("http://unused", {})
+    blind["datasets"]["web"]["web"] = {"mode": "coordinates"}
+    (report,) = check_config(Config.model_validate(blind), ["web"])
+    assert not report.problems
+    assert any("images: true" in warning for warning in report.warnings)

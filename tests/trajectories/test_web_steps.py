@@ -172,12 +172,14 @@ def test_a_failed_trajectory_keeps_its_steps_and_ends_with_an_error() -> None:
 
 
 def test_a_start_page_that_cannot_be_shown_is_an_invalid_url() -> None:
-    error = {"kind": "world", "text": "the start page cannot be shown", "notes": []}
-    line = web_line(status="failed", stop_reason="error", scored=False, error=error)
-    seen = steps_of(line, TASK.info)
-    assert [step["action"]["action"]["key"] for step in seen] == ["error"]  # it was shown, and was lost later
-    unseen = read_saved(encode_line(line, TASK.messages))
-    assert [step["action"]["action"]["key"] for step in steps_of(unseen, TASK.info)] == ["invalid_url"]
+    def keys(kind: str) -> list[str]:
+        error = {"kind": kind, "text": "the start page cannot be shown", "notes": []}
+        line = web_line(status="failed", stop_reason="error", scored=False, error=error)
+        unseen = read_saved(encode_line(line, TASK.messages))
+        return [step["action"]["action"]["key"] for step in steps_of(unseen, TASK.info)]
+
+    assert keys("navigation") == ["invalid_url"]
+    assert keys("world") == ["error"], "no browser could be had: nothing is wrong with the address"
 
 
 def test_what_was_cut_says_so_and_has_no_verdict() -> None:
@@ -228,3 +230,18 @@ def test_a_call_is_known_by_its_place_and_errors_of_the_world_are_no_invalid_ste
     assert [call["key"] for call in first["action"]["calls"]] == ["invalid_step", "click"]
     assert second["action"]["action"] == {"key": "play_note", "arguments": {"note": "C"}}
     assert unanswered["action"]["action"]["key"] == "goback"
+
+
+def test_the_whole_text_is_the_response_where_calls_and_reasoning_were_read_out_of_it() -> None:
+    raw = 'I look.</think>Action: click\n<tool_call>{"name": "click", "arguments": {"element": 1}}</tool_call>'
+    call = ToolCall("a", "click", '{"element": 1}')
+    said = Message(role="assistant", content="Action: click", reasoning="I look.", tool_calls=(call,), raw=raw)
+    no_call = Message(
+        role="assistant", content="Hm.", tool_calls=(ToolCall("b", "malformed_call", '{"problem": "x"}'),)
+    )
+    first, second = steps_of(web_line(said, page("p", call="a"), no_call, refusal("b", "no call")))
+    assert first["response"]["raw_response"] == raw
+    assert first["response"]["answering_tokens"]["tool_call"].startswith("<tool_call>")
+    assert first["response"]["answering_tokens"]["thinking"] == "I look."
+    assert second["response"]["raw_response"] == "Hm."
+    assert second["action"]["action"]["key"] == "invalid_step"

@@ -75,6 +75,7 @@ PAGES = {
 <form action=/status method=post><input type=hidden name=code value=429><button>Try</button></form>
 <a href="/status?code=401" target=_blank>In a new tab</a>
 <button onclick="fetch('/status?code=403').then(() => document.title = 'fetched')">Fetch</button>
+<a href="/status?code=403&empty=1">Emptiness</a>
 <button onclick="location = '/redirect?to=/status%3Fcode%3D503'">Around</button>
 <iframe src="/status?code=403" width=50 height=20></iframe>""",
     "/basket": """<title>Basket</title><ul><li class=item>Blue mug</li><li class=item>Tea  pot</li></ul>
@@ -131,7 +132,8 @@ class Site:
         if path == "/status":
             given = request.query if request.method == "GET" else await request.post()
             code = int(str(given["code"]))
-            return web.Response(status=code, text=f"<title>Status {code}</title>{code}", content_type="text/html")
+            text = "" if given.get("empty") else f"<title>Status {code}</title>{code}"
+            return web.Response(status=code, text=text, content_type="text/html")
         if path == "/results":
             return web.Response(
                 text=f"<title>Results</title><p>Found: {request.query['q']}</p>", content_type="text/html"

@@ -176,6 +176,12 @@ async def test_every_document_of_the_page_tells_its_status(
     assert "answered with the status" not in later.content, "it is told once"
 
 
+async def test_refusal_without_a_page_is_told_too(browsing: Browsing, site: Site) -> None:
+    driver = await browsing.driver(mode="text").open(site.url("/gate"))
+    result = await driver.do("click", element=driver.number("Emptiness"))
+    assert "Note: The site answered with the status 403 Forbidden.\n\n(the page shows no text)" in result.content
+
+
 async def test_statuses_are_told_by_opening_navigating_and_going_back(browsing: Browsing, site: Site) -> None:
     driver = await browsing.driver().open(site.url("/status?code=403"))
     assert driver.text.count("answered with the status 403 Forbidden.") == 1

@@ -11,6 +11,7 @@ import datetime
 import secrets
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -28,6 +29,15 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _HERE = Path(__file__).parent
 
 
+_NEW: ContextVar[tuple[web.Request, str] | None] = ContextVar("new visitor", default=None)
+
+
+def cookie_for(request: web.Request) -> str | None:
+    """The cookie that who asks gets with the answer; None for somebody who has one."""
+    new = _NEW.get()
+    return new[1] if new is not None and new[0] is request else None
+
+
 class Visitors(Generic[State]):
     """What each visitor did."""
 
@@ -38,10 +48,10 @@ class Visitors(Generic[State]):
 
     def of(self, request: web.Request) -> State:
         """The state of who asks. Somebody new gets a cookie with the answer."""
-        key = request.get("visitor") or request.cookies.get("visitor", "")
+        key = cookie_for(request) or request.cookies.get("visitor", "")
         if key not in self._states:
             key = secrets.token_urlsafe(12)
-            request["visitor"] = key
+            _NEW.set((request, key))
             self._states[key] = self._begin()
             if len(self._states) > self._limit:
                 self._states.popitem(last=False)
@@ -96,8 +106,8 @@ def make_application(routes: Sequence[tuple[str, str, Handler]], name: str, miss
             answer = await handler(request)
         except (web.HTTPNotFound, web.HTTPMethodNotAllowed):
             answer = await missing(request)
-        if "visitor" in request and not answer.prepared:
-            answer.set_cookie("visitor", request["visitor"], httponly=True, samesite="Lax")
+        if (cookie := cookie_for(request)) is not None:
+            answer.set_cookie("visitor", cookie, httponly=True, samesite="Lax")
         return answer
 
     async def send_style(request: web.Request) -> web.Response:

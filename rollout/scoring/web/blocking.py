@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rollout.scoring.web.steps import Step
-from rollout.trajectories.observed import Told, read_observation
+from rollout.trajectories.web_page import Page, read_text
 
 STATUSES = frozenset({401, 403, 429, 503})
 SHORT_TEXT = 1_500
@@ -119,7 +119,7 @@ def find_blocking(steps: Sequence[Step]) -> Blocking:
     return Blocking(_weigh(signs, status, pages), rule, step.message, seen)
 
 
-def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[Step, Told, int | None]]) -> bool | None:
+def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[Step, Page, int | None]]) -> bool | None:
     if signs.sure:
         return True if signs.is_bare or status in STATUSES or "address" in signs.sure else None
     if len(signs.doubtful) > 1 and (signs.is_bare or status in STATUSES):
@@ -134,11 +134,11 @@ def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[Step, Told, 
     return None if signs.is_bare and signs.doubtful["text"].count(";") else False
 
 
-def _pages(steps: Sequence[Step]) -> list[tuple[Step, Told, int | None]]:
+def _pages(steps: Sequence[Step]) -> list[tuple[Step, Page, int | None]]:
     """The pages that were shown, each with the HTTP error that its document came with."""
-    pages: list[tuple[Step, Told, int | None]] = []
+    pages: list[tuple[Step, Page, int | None]] = []
     for step in steps:
-        told = read_observation(step.observation)
+        told = read_text(step.observation)
         if told is None:
             continue
         status = told.status
@@ -151,7 +151,7 @@ def _pages(steps: Sequence[Step]) -> list[tuple[Step, Told, int | None]]:
     return pages
 
 
-def _signs(told: Told, status: int | None) -> _Signs:
+def _signs(told: Page, status: int | None) -> _Signs:
     sure: dict[str, str] = {}
     doubtful: dict[str, str] = {}
     if status in STATUSES:

@@ -49,7 +49,6 @@ class MiniwobWorld(BrowserWorld):
         self, pool: BrowserPool, settings: WebSettings, sites: Sites, toolset: Toolset, data_mode: str
     ) -> None:
         super().__init__(pool, settings, sites, toolset)
-        self.was_opened = False
         self.outcome: Outcome | None = None
         """None as long as the task is not over."""
         self._data_mode = data_mode
@@ -61,7 +60,6 @@ class MiniwobWorld(BrowserWorld):
         options = {"seed": task.info["miniwob"]["seed"], "dataMode": self._data_mode}
         self._script = f"{_page_script()}({msgspec.json.encode(options).decode()})"
         opening = await super().open(task, seed)
-        self.was_opened = True
         assert opening.observation is not None
         content = f"Goal: {self._goal}\n\n{opening.observation.content}"
         return msgspec.structs.replace(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from rollout.config.browsing import WebSettings
 from rollout.messages import JSON, Toolset, ToolSpec
+from rollout.tasks.web import full_url
 from rollout.worlds.web.session import Session
 from rollout.worlds.world import Invocation
 
@@ -158,17 +158,12 @@ async def goto(session: Session, url: str) -> None:
 
 def checked_url(text: str) -> str:
     """An address that may be opened. Raises ActionFault on anything else."""
-    url = text.strip()
-    if "://" not in url and not url.startswith(("about:", "data:", "javascript:", "file:", "view-source:", "blob:")):
-        url = f"https://{url}"
     try:
-        parts = urlsplit(url)
-        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        return full_url(text)
     except ValueError:
-        is_fine = False
-    if not is_fine or any(character.isspace() for character in url):
-        raise ActionFault(f"{text!r} is not an address to navigate to: give a full one, as https://example.com/page")
-    return url
+        raise ActionFault(
+            f"{text!r} is not an address to navigate to: give a full one, as https://example.com/page"
+        ) from None
 
 
 async def _find(session: Session, arguments: JSON) -> JSON:

@@ -1,4 +1,4 @@
-"""What the agent is shown of a page, and the words for it. `rollout.trajectories.observed` reads it again."""
+"""What the agent is shown of a page, and the words for it. `rollout.trajectories.web_page` reads it again."""
 
 from __future__ import annotations
 

@@ -104,12 +104,12 @@ class BrowserWorld:
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
         results = []
         for place, call in enumerate(calls):
-            if call.name == "answer":
+            if self.is_done:
+                results.append(failed_result(call.call_id, "tool", "the work is over; this was not done any more"))
+            elif call.name == "answer":
                 results.append(self._take_answer(call))
             elif self.answer is not None:
                 results.append(failed_result(call.call_id, "tool", "the answer was given; the work is over"))
-            elif self.is_done:
-                results.append(failed_result(call.call_id, "tool", "the work is over; this was not done any more"))
             else:
                 is_last = not any(later.name != "answer" for later in calls[place + 1 :])
                 results.append(await self._step(call, is_last))

@@ -26,7 +26,8 @@ from rollout.examples.web.shop.catalogue import CATEGORIES, PAGE_SIZE, PRODUCTS,
 FRAME = Frame("Fern & Kettle")
 _HUES = {"teapots": 160, "mugs": 24, "tea": 95, "coffee": 30, "cookware": 210, "linen": 45}
 _SHAPES = {
-    "teapots": "M70 70q0-30 50-30t50 30q30-10 34 6-2 26-36 30-12 24-48 24t-48-24q-34 0-40-34 8-10 38-2zM110 32h20v8z",
+    "teapots": "M70 70q0-30 50-30t50 30q30-10 34 6-2 26-36 30-12 24-48 24t-48-24q-34 0-40-34 8-10 38-2z"
+    "M110 32h20v8h-20z",
     "mugs": "M80 40h70v70q0 14-14 14H94q-14 0-14-14zM150 54q34-4 34 24t-34 26v-12q20 0 20-14t-20-12z",
     "tea": "M78 44h84l8 82H70zM92 30h56v10H92zM120 64q26 14 0 46-26-32 0-46z",
     "coffee": "M84 40h72l-6 90H90zM80 28h80v10H80zM120 62q18 22 0 46-18-24 0-46z",

@@ -7,6 +7,7 @@ A line is a heading (`== History ==`), an item (`* milk`), part of a table (`{|`
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +27,6 @@ class Article:
     box: list[tuple[str, Child]] = field(default_factory=list)
     body: list[Child] = field(default_factory=list)
     headings: list[str] = field(default_factory=list)
-    categories: list[str] = field(default_factory=list)
     links: set[str] = field(default_factory=set)
 
 
@@ -35,6 +35,12 @@ def address(title: str) -> str:
     return f"/wiki/{quote(title.replace(' ', '_'), safe='')}"
 
 
+def categories(text: str) -> list[str]:
+    """The categories that an article is in."""
+    return [found.strip() for found in _CATEGORY.findall(text)]
+
+
+@functools.lru_cache(maxsize=512)
 def plain(text: str) -> str:
     """The words of an article without its markup, for searching."""
     text = _CATEGORY.sub("", text)
@@ -59,12 +65,10 @@ def parse(text: str, is_there: Callable[[str], bool]) -> Article:
             items.append(el("li", _inline(line[2:], article, is_there)))
             continue
         end_list()
-        category, heading = _CATEGORY.fullmatch(line), _HEADING.fullmatch(line)
-        if not line:
+        heading = _HEADING.fullmatch(line)
+        if not line or _CATEGORY.fullmatch(line):
             continue
-        if category:
-            article.categories.append(category[1].strip())
-        elif line == "{{Infobox":
+        if line == "{{Infobox":
             for inner in lines:
                 if inner.strip() == "}}":
                     break

@@ -24,7 +24,7 @@ from rollout.examples.web.hypertext import (
 )
 from rollout.examples.web.serving import Frame, Visitors, make_application, number_of, read_form, redirect, take_notices
 from rollout.examples.web.wiki.history import MAX_ARTICLES, PROTECTED, State
-from rollout.examples.web.wiki.markup import address, contents, parse, plain
+from rollout.examples.web.wiki.markup import address, categories, contents, parse, plain
 
 PAGE_SIZE = 8
 FRAME = Frame("Isles Wiki")
@@ -102,7 +102,7 @@ class Wiki:
         article = parse(text, lambda target: state.find(target) is not None)
         rows = [el("tr", el("th", name, scope="row"), el("td", value)) for name, value in article.box]
         box = el("aside", el("strong", title), el("table", el("tbody", rows)), class_="box") if rows else None
-        kinds = [el("a", name, href=f"/category/{quote(name)}") for name in article.categories]
+        kinds = [el("a", name, href=f"/category/{quote(name)}") for name in categories(text)]
         return [
             el("h1", title),
             box,
@@ -305,7 +305,7 @@ class Wiki:
     def _categories(self, state: State) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for title in state.titles:
-            for name in parse(state.text(title), lambda _: True).categories:
+            for name in categories(state.text(title)):
                 found.setdefault(name, []).append(title)
         return dict(sorted(found.items()))
 

@@ -35,7 +35,8 @@ def test_limits_keep_their_meaning() -> None:
     assert config.tail is not None
     assert (config.tail.threshold, config.tail.grace) == (0.95, 30)
     assert run_of("env_config.completion_threshold=1").tail is None
-    assert not config.enable_monitor
+    assert config.monitor_max_failed_gobacks == 3
+    assert run_of(config_name="rollout_test").monitor_max_failed_gobacks == 0, "a test never ends on gobacks"
 
 
 def test_policy_is_a_model_of_the_server_with_all_its_sampling_keys() -> None:
@@ -102,6 +103,21 @@ def test_pages_look_as_the_seed_has_them(mode: str, points: int | None) -> None:
     assert (web.sites, web.hosts) == (("shop",), ("cdn.com",))
     assert run_of().datasets["train"].web.height == 768  # type: ignore[union-attr]
     assert config.models["Qwen/Qwen3-VL-8B-Instruct"].images == (mode != "text")
+
+
+@pytest.mark.parametrize(
+    ("model_type", "tool_format", "reasoning"),
+    [("qwen3-instruct", "text", None), ("qwen3-think", "text", "drop"), ("native", "native", None)],
+)
+def test_model_type_says_how_tools_are_called(model_type: str, tool_format: str, reasoning: str | None) -> None:
+    agent = run_of(f"model_config.model_type={model_type}").datasets["train"].agent
+    assert (agent.tool_format, agent.reasoning) == (tool_format, reasoning)
+
+
+@pytest.mark.parametrize(("version", "prompt"), [("complete", "complete"), ("vanilla", "plain")])
+def test_prompt_and_window_are_the_seeds(version: str, prompt: str) -> None:
+    agent = run_of(f"model_config.prompt_version={version}").datasets["train"].agent
+    assert (agent.prompt, agent.max_rounds, agent.max_images) == (prompt, 4, 5)
 
 
 def test_attempts_come_from_samples_or_from_repeats() -> None:
