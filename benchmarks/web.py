@@ -400,7 +400,7 @@ async def serve_pages() -> AsyncIterator[str]:
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-async def compare(ways: list[str], live: tuple[int, ...], count: int, count_gym: int) -> None:
+async def compare(ways: list[str], live: tuple[int, ...], count: int, count_gym: int, is_quick: bool) -> None:
     become_reaper()
     cores = len(os.sched_getaffinity(0))
     gym: tuple[Path, dict[str, str]] | None = None
@@ -443,7 +443,7 @@ async def compare(ways: list[str], live: tuple[int, ...], count: int, count_gym:
         if gym is not None:
             python, env = gym
             for way, flags in (("BrowserGym", []), ("BrowserGym, no waits", ["--no-waits"])):
-                for number in (cores,) if flags else sorted({*live, cores}):
+                for number in (cores,) if flags or is_quick else sorted({*live, cores}):
                     if way in ways:
                         share = -(-count_gym // number)
                         todo = episodes(number * (share + 1))
@@ -501,7 +501,7 @@ def main() -> None:
     ways = [way for name in given.ways for way in named[name]]
     live = (1, 8) if given.quick else tuple(given.live)
     count = 20 if given.quick else given.episodes
-    asyncio.run(compare(ways, live, count, 4 if given.quick else max(4, count // 3)))
+    asyncio.run(compare(ways, live, count, 4 if given.quick else max(4, count // 3), given.quick))
 
 
 if __name__ == "__main__":
