@@ -33,8 +33,8 @@ from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
 from rollout.engine.user_side import UserSide
-from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
-from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset
+from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
+from rollout.messages import JSON, Image, Message, ToolCall, ToolResult, Toolset
 from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
@@ -77,7 +77,7 @@ class Episode:
         *,
         id: int,
         trajectory: str,
-        number: int,
+        branch: JSON,
         seed: int,
         journal: Journal,
         control: Control,
@@ -86,10 +86,11 @@ class Episode:
         self.id = id
         self.trajectory = trajectory
         self.leaf = start
+        self._start = start
         self._plan = plan
         self._task = task
         self._tree = tree
-        self._number = number
+        self._branch = branch
         self._seed = seed
         self._journal = journal
         self._control = control
@@ -119,6 +120,8 @@ class Episode:
         self._started = time.perf_counter()
         for node in start.path():
             self._absorb(node.body)
+        self._inherited = self._count.numbers(False)
+        """What the path had cost before this episode: another's trajectory counts it."""
 
     async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
@@ -128,9 +131,7 @@ class Episode:
             head = self._head(await self._score())
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
-            done = Finished(
-                self._plan.name, self.id, head, line, is_failed, self._count.numbers(bool(head.metadata["scored"]))
-            )
+            done = Finished(self._plan.name, self.id, head, line, is_failed, self._own_numbers(head))
             await self._journal.settle(self._journal.finish(done))
             return head
         finally:
@@ -153,7 +154,10 @@ class Episode:
             async with asyncio.timeout(self._plan.episode_timeout) as clock:
                 self._clock = clock
                 opening = await self._open_worlds()
-                self._take_opening(opening, saved)
+                if self._start is self._tree.trunk:
+                    self._take_opening(opening, saved)
+                else:
+                    await self._go_to_start(opening)
                 await self._replay(saved)
                 # Calls that were asked for are answered even when this is the end: no record ends in open calls.
                 while self._stop is None or self._pending:
@@ -203,6 +207,46 @@ class Episode:
         finally:
             await self._user_side.close()
 
+    async def _go_to_start(self, opening: Opening) -> None:
+        """Bring a new world to the state at a node that others grew: by a snapshot, or by replaying their calls."""
+        acted = next((node for node in self._start.up() if node.body.kind == "tool"), None)
+        if acted is not None and acted.snapshot is not None:
+            await self._world.restore(acted.snapshot)
+            return
+        bodies = [node.body for node in self._start.path()[self._tree.trunk.depth + 1 :]]
+        try:
+            if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
+                raise ReplayMismatch(f"{self.trajectory}: the world begins otherwise than recorded")
+            await self._replay_calls(bodies)
+        except ReplayMismatch as error:
+            raise BranchMismatch(str(error)) from error
+
+    async def _replay_calls(self, bodies: Sequence[NodeBody]) -> None:
+        """Make the calls of a path again and compare every answer. What is known of the path stays as it is."""
+        for place, body in enumerate(bodies):
+            said = body.said if body.kind == "generation" else body.message
+            if body.kind not in ("generation", "user_call") or said is None or not said.tool_calls:
+                continue
+            recorded = bodies[place + 1 : place + 1 + len(said.tool_calls)]
+            if body.kind == "user_call":
+                results = await self._user_side.answer(said.tool_calls)
+            else:
+                results = await answer_calls(said.tool_calls, self._reader, self._world)
+            self._compare(said.tool_calls, recorded, results)
+
+    def _compare(self, calls: Sequence[ToolCall], recorded: Sequence[NodeBody], results: Sequence[ToolResult]) -> None:
+        if len(recorded) < len(calls):
+            raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
+        for call, answer, result in zip(calls, recorded, results, strict=True):
+            if not _is_same(answer.message, result.to_message()):
+                raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
+
+    def _own_numbers(self, head: Head) -> tuple[bool, float, int, int, int, int, int]:
+        """What this episode added, for sums over all: shared parts of paths are counted once."""
+        scored, *sums = self._count.numbers(bool(head.metadata["scored"]))
+        _, *before = self._inherited
+        return (scored, *(now - then for now, then in zip(sums, before, strict=True)))  # type: ignore[return-value]
+
     def _answer_late(self) -> None:
         """Calls whose answers come too late are answered as such: no record ends in open calls."""
         text = "the conversation's time was over"
@@ -213,8 +257,10 @@ class Episode:
     async def _step(self) -> None:
         if self._pending:
             self._append_results(await answer_calls(self._pending, self._reader, self._world))
+            if self._plan.strategy.branches and not self._user_side.has_world:
+                self.leaf.snapshot = await self._world.snapshot()
         elif self._user_side.pending:
-            self._append_results(await self._user_side.answer(), "user_tool")
+            self._append_results(await self._user_side.answer(self._user_side.pending), "user_tool")
         elif self._last is not None and self._last.role != "assistant":
             if self._count.steps >= self._max_steps:
                 self._stop = StopReason.MAX_STEPS
@@ -366,15 +412,11 @@ class Episode:
             recorded = saved[place : place + len(calls)]
             if not recorded:
                 return
-            if len(recorded) < len(calls):
-                raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
             if body.kind == "user_call":
-                results = await self._user_side.answer()
+                results = await self._user_side.answer(self._user_side.pending)
             else:
                 results = await answer_calls(calls, self._reader, self._world)
-            for call, answer, result in zip(calls, recorded, results, strict=True):
-                if not _is_same(answer.message, result.to_message()):
-                    raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
+            self._compare(calls, recorded, results)
             for answer in recorded:
                 self._grow(answer)
             place += len(recorded)
@@ -439,7 +481,7 @@ class Episode:
             "reasoning": {"rule": str(plan.reasoning), "present": count.has_reasoning},
             "exact": count.generations > 0 and count.is_exact,
             "group": self._task.id,
-            "branch": {"number": self._number, "reason": "init"},
+            "branch": self._branch,
             "prompt": self._prompt_name(self._tools),
             "timings": {
                 "seconds": round(time.perf_counter() - self._started, 3),

@@ -73,7 +73,6 @@ class Plan:
     monitor: MonitorRules | None
     judge: Model | None
     strategy: Strategy
-    samples: int
     panel: Panel
     max_turns: int
     max_steps: int
@@ -91,7 +90,7 @@ class Plan:
     @property
     def total(self) -> int:
         """Trajectories that this dataset makes."""
-        return self.task_count * self.samples
+        return self.task_count * self.strategy.most
 
     def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
@@ -101,7 +100,7 @@ class Plan:
     def wanted_ids(self) -> set[str]:
         """The ids of all trajectories that this dataset makes."""
         ids = self.tasks.ids[: self.task_count]
-        return {trajectory_id(task_id, number) for task_id in ids for number in range(self.samples)}
+        return {trajectory_id(task_id, number) for task_id in ids for number in range(self.strategy.most)}
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
@@ -110,6 +109,10 @@ class Plan:
     def world_seed(self, task: Task) -> int:
         """The seed of the worlds of a task."""
         return world_seed(self.seed, self.name, task.id)
+
+    def tree_seed(self, task_id: str) -> int:
+        """What the strategy draws from."""
+        return seeds.derive(self.seed, self.name, task_id, "tree")
 
     def episode_seed(self, task_id: str, number: int) -> int:
         """An attempt's own."""
@@ -188,7 +191,6 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
         judge=judge,
         strategy=Chain(dataset.samples),
-        samples=dataset.samples,
         panel=panel,
         max_turns=dataset.max_turns,
         max_steps=dataset.max_steps_per_turn,
