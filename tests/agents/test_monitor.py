@@ -54,4 +54,4 @@ def test_zero_switches_a_rule_off() -> None:
 
 
 def test_every_stop_reason_leads_to_a_status() -> None:
-    assert {status_of(reason).value for reason in StopReason} == {"completed", "truncated", "failed"}
+    assert {status_of(reason).value for reason in StopReason} == {"completed", "truncated", "cut", "failed"}
