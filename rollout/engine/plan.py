@@ -33,7 +33,7 @@ from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Model, Sampling
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Panel
-from rollout.strategies.chain import Chain
+from rollout.strategies.find import make_strategy
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import settle_dataset
 from rollout.suites.suite import Suite
@@ -132,7 +132,8 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     suite = tools.suite
     dataset = settle_dataset(name, dataset, suite)
     tasks = open_tasks(name, dataset, suite)
-    refuse_clashes(tasks, dataset.samples)
+    strategy = make_strategy(dataset.strategy.name, dataset.strategy.params, dataset.samples)
+    refuse_clashes(tasks, strategy.most)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:
@@ -190,7 +191,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         user_name=user_name,
         monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
         judge=judge,
-        strategy=Chain(dataset.samples),
+        strategy=strategy,
         panel=panel,
         max_turns=dataset.max_turns,
         max_steps=dataset.max_steps_per_turn,
@@ -229,6 +230,9 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
+    # Left out where it is the default, as above.
+    if dataset.strategy.name != "chain":
+        identity["strategy"] = dataset.strategy.model_dump(mode="json")
     if suite is not None:
         identity["suite"] = {"name": dataset.suite, **suite.identity}
     return identity
