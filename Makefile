@@ -51,7 +51,7 @@ $(VENV)/.core: pyproject.toml
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,bfcl]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl]'
 	touch $@ $(VENV)/.core
 
 clean:

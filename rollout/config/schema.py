@@ -334,6 +334,9 @@ class Dataset(Section):
     """Attempts at each task, for the strategy `chain`."""
     strategy: Annotated[StrategyChoice, BeforeValidator(_strategy_shorthand)] = StrategyChoice()
     """How a task is explored. A bare name is short for `{name: …}`."""
+    record_states: bool = False
+    """Record the key of the world's state that each step started from, as `metadata.states`: for advantages that
+    compare steps from the same state (GiGPO)."""
     limit: int | None = Field(None, ge=1)
     """Only the first so many tasks."""
     seed: int | None = None

@@ -330,6 +330,16 @@ def _leaf(node: Node, number: int, head: Head, start: Node, reason: str) -> Leaf
     return Leaf(node, number, Status(head.status), reward, start, reason)
 
 
+def _lineage(launch: _DueEpisode) -> list[tuple[int, int]]:
+    """Whose steps a branch begins with: the number of each attempt on the way, the first chain first, with how many
+    of the path's steps it made."""
+    made: dict[int, int] = {}
+    for node in launch.start.path()[launch.live_tree.tree.trunk.depth + 1 :]:
+        number = launch.live_tree.numbers[node.episode]
+        made[number] = made.get(number, 0) + (node.body.kind == "generation")
+    return list(made.items())
+
+
 def _describe_branch(launch: _DueEpisode) -> JSON:
     """Where an attempt begins, for its record."""
     told: JSON = {"number": launch.number, "reason": launch.reason}
@@ -337,4 +347,5 @@ def _describe_branch(launch: _DueEpisode) -> JSON:
     if launch.start is not trunk:
         told["parent"] = trajectory_id(launch.live_tree.task.id, launch.live_tree.numbers[launch.start.episode])
         told["shared_messages"] = len(path_messages(launch.start))
+        told["lineage"] = _lineage(launch)
     return told

@@ -32,6 +32,7 @@ from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
+from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
 from rollout.messages import JSON, Image, Message, ToolCall, ToolResult, Toolset
@@ -117,6 +118,8 @@ class Episode:
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
         self._count = Counts()
+        self._states = StateKeys(plan.name, self._world, plan.record_states)
+        self._opening_state: str | None = None
         self._started = time.perf_counter()
         for node in start.path():
             self._absorb(node.body)
@@ -155,6 +158,7 @@ class Episode:
                 self._clock = clock
                 opening = await self._open_worlds()
                 if self._start is self._tree.trunk:
+                    self._opening_state = None if saved else await self._states.read()
                     self._take_opening(opening, saved)
                 else:
                     await self._go_to_start(opening)
@@ -256,11 +260,13 @@ class Episode:
 
     async def _step(self) -> None:
         if self._pending:
-            self._append_results(await answer_calls(self._pending, self._reader, self._world))
+            results = await answer_calls(self._pending, self._reader, self._world)
+            self._append_results(results, state=await self._states.read())
             if self._plan.strategy.branches and not self._user_side.has_world:
                 self.leaf.snapshot = await self._world.snapshot()
         elif self._user_side.pending:
-            self._append_results(await self._user_side.answer(self._user_side.pending), "user_tool")
+            results = await self._user_side.answer(self._user_side.pending)
+            self._append_results(results, "user_tool", await self._states.read())
         elif self._last is not None and self._last.role != "assistant":
             if self._count.steps >= self._max_steps:
                 self._stop = StopReason.MAX_STEPS
@@ -285,16 +291,18 @@ class Episode:
             await self._journal.settle(self._batch)
             self._control.go_on()
 
-    def _append_results(self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool") -> None:
+    def _append_results(
+        self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool", state: str | None = None
+    ) -> None:
         for result in results:
             self._keep_images(result.images)
         if results:
-            self._append(
-                [
-                    NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
-                    for result in results
-                ]
-            )
+            bodies = [
+                NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
+                for result in results
+            ]
+            bodies[-1] = msgspec.structs.replace(bodies[-1], state_key=state)
+            self._append(bodies)
 
     def _keep_images(self, images: Sequence[Image]) -> None:
         for image in images:
@@ -341,6 +349,9 @@ class Episode:
 
     def _append(self, bodies: list[NodeBody]) -> None:
         """Grow the path: into the journal, into the tree, into everything that follows from it."""
+        if self._opening_state is not None:
+            bodies[0] = msgspec.structs.replace(bodies[0], state_key=self._opening_state)
+            self._opening_state = None
         self._batch = self._journal.put(self.id, self._place, bodies)
         for body in bodies:
             self._grow(body)
@@ -354,6 +365,7 @@ class Episode:
 
     def _absorb(self, body: NodeBody) -> None:
         count = self._count
+        self._states.absorb(body)
         if body.generation is not None:
             count.saw(body)
         count.marks.extend(body.marks)
@@ -492,6 +504,8 @@ class Episode:
         }
         if len(self._offers) > 1:
             metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
+        if plan.record_states:
+            metadata["states"] = self._states.of_steps
         if self._user_side.calls:
             metadata["user_calls"] = self._user_side.calls
         # An empty last word is no proper end.

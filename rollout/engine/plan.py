@@ -79,6 +79,8 @@ class Plan:
     mode: str
     seed: int
     episode_timeout: float
+    record_states: bool
+    """Whether the key of the world's state is recorded at each step."""
     reader: CallReader
     offered: Callable[[str], str | None] | None
     """The offered name of a reference action's tool, where a domain knows it."""
@@ -198,6 +200,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         mode=dataset.mode,
         seed=seed,
         episode_timeout=config.timeouts.episode,
+        record_states=dataset.record_states,
         reader=CallReader(toolset),
         offered=tools.offered,
         identity={},
@@ -233,6 +236,8 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
     # Left out where it is the default, as above.
     if dataset.strategy.name != "chain":
         identity["strategy"] = dataset.strategy.model_dump(mode="json")
+    if dataset.record_states:
+        identity["record_states"] = True
     if suite is not None:
         identity["suite"] = {"name": dataset.suite, **suite.identity}
     return identity

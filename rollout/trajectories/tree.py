@@ -40,11 +40,18 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Set where a tool result is an error observation."""
     marks: tuple[str, ...] = ()
     """Remarks made at the time, such as faults of the simulated user."""
+    state_key: str | None = None
+    """The key of the world's state when this was added, where it is recorded (`record_states`): on the last result of
+    each round of calls, and on the first node of a path."""
 
     @property
     def is_private(self) -> bool:
         """Whether only the user knows of it: a call of its own tools, or the answer to one."""
         return self.kind == "user_call" or self.kind == "user_tool"
+
+    def state_after(self, before: str | None) -> str | None:
+        """The key of the state here, given the one before: only calls change a world. None: unknown."""
+        return self.state_key or (None if self.kind == "tool" or self.kind == "user_tool" else before)
 
     @property
     def said(self) -> Message | None:
