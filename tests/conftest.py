@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import settings
 
 from rollout.config.schema import Config
 from rollout.engine.engine import Engine
@@ -22,6 +23,9 @@ from rollout.trajectories.tree import NodeBody
 
 # LiteLLM asks the network for prices when it is imported, unless it is told not to.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+# How long an example takes says more about the machine than about us.
+settings.register_profile("rollout", deadline=None)
+settings.load_profile("rollout")
 
 
 @pytest.fixture(autouse=True)

@@ -112,7 +112,7 @@ def _trees(forest: Forest) -> Rows:
 
 
 def _of_leaves(forest: Forest, rewards: npt.ArrayLike) -> Floats:
-    return _trees(forest).of_trajectories(rewards)
+    return _trees(forest).numbers(rewards, "rewards")
 
 
 def _heat(forest: Forest, counts: Bools, entropies: npt.ArrayLike | None) -> Floats:
