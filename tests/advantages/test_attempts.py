@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from rollout.errors import ConfigError
 from rollout.messages import Message
+from rollout.strategies.random_tree import RandomTree
+from rollout.strategies.strategy import Expansion
 from rollout.trajectories.advantages import (
     ESTIMATORS,
     Attempt,
@@ -106,6 +110,19 @@ def line_of(tree: RolloutTree, leaf: Leaf, **more: Any) -> SavedLine:
     return read_saved(encode_line(head, path_messages(leaf.node)))
 
 
+def assert_same(ones: list[Attempt], others: list[Attempt]) -> None:
+    """The same attempts, whatever their steps' keys, and so the same advantages."""
+    for one, other in zip(ones, others, strict=True):
+        assert (one.group, one.number, one.chain, one.reward) == (other.group, other.number, other.chain, other.reward)
+        assert [(step.state, step.observation) for step in one.steps] == [
+            (step.state, step.observation) for step in other.steps
+        ]
+    for name in ESTIMATORS:
+        params = {"value": "child_mean"} if name == "at2po" else {}
+        rows = zip(step_advantages(ones, name, **params), step_advantages(others, name, **params), strict=True)
+        assert all(np.allclose(row, other_row, equal_nan=True) for row, other_row in rows)
+
+
 def test_a_tree_is_read_with_its_chains_and_without_what_broke() -> None:
     attempts = attempts_of_tree(grown())
     assert [attempt.chain for attempt in attempts] == [0, 1, 0, 0, 0, 1, 6, 7]
@@ -129,17 +146,7 @@ def test_lines_say_the_same_as_the_tree() -> None:
     tree = grown()
     of_tree = attempts_of_tree(tree)
     of_lines = attempts_of_lines(line_of(tree, leaf) for leaf in tree.leaves)
-    for one, other in zip(of_tree, of_lines, strict=True):
-        assert (one.group, one.number, one.chain, one.reward) == (other.group, other.number, other.chain, other.reward)
-        assert [(step.state, step.observation) for step in one.steps] == [
-            (step.state, step.observation) for step in other.steps
-        ]
-    for name in ESTIMATORS:
-        params = {"value": "child_mean"} if name == "at2po" else {}
-        for one_row, other_row in zip(
-            step_advantages(of_tree, name, **params), step_advantages(of_lines, name, **params), strict=True
-        ):
-            assert np.allclose(one_row, other_row, equal_nan=True)
+    assert_same(of_tree, of_lines)
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -215,6 +222,30 @@ def test_an_unknown_estimator_or_parameter_is_named() -> None:
         step_advantages([], "ppo")
     with pytest.raises(ConfigError, match=r"rloo: .*unexpected keyword argument 'gamma'"):
         step_advantages([Attempt("t", 0, 0, 1.0, ())], "rloo", gamma=1)
+
+
+class Watched(RandomTree):
+    """Random expansion that keeps the trees it was asked about."""
+
+    trees_seen: ClassVar[dict[str, RolloutTree]] = {}
+
+    def after(self, tree: RolloutTree) -> Iterable[Expansion]:
+        self.trees_seen[tree.task_id] = tree
+        return super().after(tree)
+
+
+async def test_the_file_of_a_run_says_the_same_as_the_trees_it_grew() -> None:
+    config = tree_config()
+    config["datasets"]["portal"]["record_states"] = True
+    config["datasets"]["portal"]["strategy"]["name"] = "tests.advantages.test_attempts:Watched"
+    await roll_out(config)
+    of_lines = attempts_of_lines(read_saved(line) for line in Path("out.jsonl").read_bytes().splitlines())
+    of_lines.sort(key=lambda attempt: (attempt.group, attempt.number))
+    # The strategy finds its class again by name, so it is not the one in this module.
+    watched = importlib.import_module("tests.advantages.test_attempts").Watched
+    of_trees = [attempt for _, tree in sorted(watched.trees_seen.items()) for attempt in attempts_of_tree(tree)]
+    assert len(of_trees) == 40
+    assert_same(of_trees, of_lines)
 
 
 async def test_a_run_of_trees_has_advantages_from_its_file() -> None:
