@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import yaml
 
@@ -22,6 +23,9 @@ from rollout.trajectories.tree import NodeBody
 
 # LiteLLM asks the network for prices when it is imported, unless it is told not to.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+# How long an example takes says more about the machine than about us.
+hypothesis.settings.register_profile("rollout", deadline=None)
+hypothesis.settings.load_profile("rollout")
 
 
 @pytest.fixture(autouse=True)
