@@ -4,25 +4,33 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run test chromium lint test-web test-faults bench clean
+CHROMIUM := command -v chromium-headless-shell || command -v chromium
+
+.PHONY: run run-web test chromium lint test-web test-faults bench clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
+	@if $(CHROMIUM) >/dev/null; then $(MAKE) --no-print-directory run-web; else \
+	echo "Skipped: tasks in browsers (configs/web.yml). For them: apt-get install chromium-headless-shell, then make run-web"; fi
 	@echo "Next: look at a trajectory with    head -1 outputs/StudentAcademicPortal.jsonl | $(BIN)/python -m json.tool | less"
 	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o outputs/training.jsonl"
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
 	@echo "      and read README.md for your own models and domains."
 
-test: $(VENV)/.dev lint
+# Tasks on sites of our own, in real browsers.
+run-web: $(VENV)/.web
+	$(BIN)/rollout run configs/web.yml --no-resume
+
+test: $(VENV)/.dev $(VENV)/.torch chromium lint
 	$(BIN)/python -m pytest
 
-# Browsers as worlds, in real ones: until the web has its command, apart from the others.
-test-web: $(VENV)/.dev chromium
+# Only what runs in real browsers.
+test-web: $(VENV)/.dev $(VENV)/.torch chromium
 	$(BIN)/python -m pytest tests/web -m web --override-ini addopts=-q
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
 chromium:
-	@command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || \
+	@$(CHROMIUM) >/dev/null || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-liberation >/dev/null; } || \
 	echo "No Chromium: tests of the web are skipped. Get it with: apt-get install chromium-headless-shell"
@@ -49,10 +57,20 @@ $(VENV)/.core: pyproject.toml
 	$(BIN)/pip install --quiet --editable .
 	touch $@
 
+$(VENV)/.web: $(VENV)/.core
+	$(BIN)/pip install --quiet --editable '.[web]'
+	touch $@
+
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl]'
-	touch $@ $(VENV)/.core
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob]'
+	touch $@ $(VENV)/.core $(VENV)/.web
+
+# Tests load our .pt files with it. Only its build without CUDA is small; where pip finds none they are skipped.
+$(VENV)/.torch: $(VENV)/.dev
+	$(BIN)/pip install --quiet 'torch==2.13.0+cpu' 2>/dev/null || \
+	echo "No torch without CUDA is at hand: the tests that load .pt files with torch are skipped."
+	touch $@
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -62,6 +62,12 @@ class WorldError(RolloutError):
     kind = "world"
 
 
+class NavigationError(WorldError):
+    """The page that a task begins at could not be shown."""
+
+    kind = "navigation"
+
+
 class ReplayMismatch(WorldError):
     """A replayed world answered otherwise than the record says: the path has to start anew."""
 

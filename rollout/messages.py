@@ -37,6 +37,14 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reasoning: str | None = None
     images: tuple[str, ...] = ()
     """Names of blobs, never the bytes."""
+    raw: str | None = None
+    """What the model wrote, to the letter, where calls or reasoning were read out of its text; None where `content`
+    is all of it."""
+
+    @property
+    def text(self) -> str:
+        """What the model wrote as text, whole."""
+        return self.raw if self.raw is not None else self.content or ""
 
     def without_reasoning(self) -> Message:
         """The same message as a later turn's context shows it when reasoning is cleared."""
@@ -91,7 +99,7 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     is_error: bool = False
     images: tuple[Image, ...] = ()
     error_kind: str | None = None
-    """`unknown_tool`, `bad_arguments`, `timeout`, `crash`, or what the tool itself reported (`tool`)."""
+    """`unknown_tool`, `bad_arguments`, `malformed_call`, `timeout`, `crash`, or what the tool itself said (`tool`)."""
     end: WorldEnd | None = None
     """Set where this call ended the episode: the agent gave its answer, or the world is over."""
 
@@ -115,6 +123,8 @@ def message_to_json(message: Message) -> JSON:
         out["reasoning_content"] = message.reasoning
     if message.images:
         out["images"] = list(message.images)
+    if message.raw is not None:
+        out["raw"] = message.raw
     return out
 
 
@@ -157,6 +167,7 @@ def message_from_json(entry: JSON) -> Message:
             "tool_call_id": entry.get("tool_call_id"),
             "reasoning": entry.get("reasoning_content") or entry.get("reasoning"),
             "images": tuple(entry.get("images") or ()),
+            "raw": entry.get("raw"),
         },
         Message,
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-FAULTS: dict[str, list[str]] = {
+DOMAINS: dict[str, list[str]] = {
     # D1: progress within a conversation was never saved
     "D1": [
         "engine/test_resume.py::test_paused_conversation_goes_on_in_its_middle",
@@ -141,6 +141,92 @@ FAULTS: dict[str, list[str]] = {
         "scoring/test_judge.py::test_what_is_no_verdict_judges_nothing",
     ],
 }
+
+WEB: dict[str, list[str]] = {
+    # B1: a judge whose answer was empty, cut or a refusal passed the task
+    "B1": [
+        "scoring/test_web_rubric.py::test_what_is_no_verdict_judges_nothing",
+        "scoring/test_web_rubric.py::test_any_beginning_of_a_verdict_is_none",
+    ],
+    # B2: a judge that could not be asked was a failure of the agent, and was not asked again
+    "B2": [
+        "scoring/test_web_rubric.py::test_judge_that_is_down_leaves_it_unjudged",
+        "web/test_web_scoring.py::test_judge_that_is_down_leaves_the_others_alone",
+    ],
+    # B3: the block list was never written and never read
+    "B3": [
+        "web/test_web_command.py::test_site_that_lets_nobody_in_is_learnt_from_its_pages_and_left_out",
+        "engine/test_iterations.py::test_site_found_blocked_is_not_sampled_again_until_it_expires",
+    ],
+    # B4: an error lost all steps before it
+    "B4": ["trajectories/test_web_steps.py::test_a_failed_trajectory_keeps_its_steps_and_ends_with_an_error"],
+    # B5: trajectories without an answer were never looked at for blocking
+    "B5": ["scoring/test_web_rubric.py::test_unanswered_work_is_judged_for_blocking_alone"],
+    # B6: going back on the task's own site was replaced, ignored, and ended the episode
+    "B6": [
+        "web/test_web_agent.py::test_going_back_from_the_first_page_three_times_ends_it",
+        "web/test_web_actions.py::test_click_follows_a_link_and_goback_returns",
+    ],
+    # B7: resuming a train run drew another sample
+    "B7": [
+        "engine/test_iterations.py::test_unfinished_iteration_is_gone_on_with_over_its_own_sample",
+        "web/test_web_command.py::test_stopped_iteration_is_gone_on_with_over_the_same_sample",
+    ],
+    # B8: the metrics were never computed, and failed where a step had no reward
+    "B8": [
+        "trajectories/test_web_metrics.py::test_the_worked_example_comes_out_as_in_the_seed",
+        "trajectories/test_web_metrics.py::test_statuses_say_what_lengths_only_guess",
+        "web/test_web_saving.py::test_a_run_in_browsers_is_saved_as_the_seed_saves_it",
+    ],
+    # B9: addresses got a second scheme, waits had no bound, calls that could not be read were waits
+    "B9": [
+        "tasks/test_web_tasks.py::test_scheme_is_added_only_where_there_is_none",
+        "web/test_web_actions.py::test_navigate_opens_an_address_and_refuses_what_is_none",
+        "web/test_web_actions.py::test_tools_take_places_of_their_mode_only",
+        "engine/test_web_agent.py::test_answer_without_a_call_is_told_so_and_the_work_goes_on",
+    ],
+    # B13: nothing of a trajectory said which group, seed or policy it came from
+    "B13": ["trajectories/test_web_steps.py::test_each_answer_of_the_agent_is_a_step_with_what_it_saw_before"],
+    # F1, F2: waiting for a browser had no end
+    "F1": ["web/test_web_faults.py::test_a_cancelled_opening_gives_its_place_back"],
+    "F2": ["web/test_web_faults.py::test_a_browser_that_hangs_is_replaced"],
+    # F9: waiting for judges had no end
+    "F9": ["scoring/test_panel.py::test_scorer_that_breaks_or_hangs_leaves_its_part_unscored"],
+    # F10: a run that failed ended as if it had not
+    "F10": ["web/test_web_command.py::test_site_that_is_not_there_is_noted_and_fails_its_tasks_only"],
+    # F12: what was cut kept its browser
+    "F12": ["web/test_web_faults.py::test_a_closed_pool_leaves_no_process"],
+    # F15: a crash lost up to a quarter of a batch
+    "F15": [
+        "engine/test_kill.py::test_killed_run_resumes_without_losing_doubling_or_paying_twice",
+        "engine/test_saving_iterations.py::test_an_error_on_the_way_leaves_the_files_that_were_there",
+    ],
+    # F16: loading trajectories ran code
+    "F16": [
+        "trajectories/test_pt.py::test_torch_loads_it_without_running_code",
+        "trajectories/test_pt.py::test_a_file_that_names_code_is_refused_and_runs_none",
+    ],
+    # O2, O4: browsers were leased twice, or never given back
+    "O2": ["web/test_web_faults.py::test_places_are_limited_and_come_back"],
+    "O4": ["web/test_web_faults.py::test_no_browser_outlives_us"],
+    # O5: a late client drove another task's page
+    "O5": ["web/test_around.py::test_episodes_share_nothing"],
+    # O9: a browser that hung was never noticed
+    "O9": [
+        "web/test_web_faults.py::test_a_page_that_hangs_costs_its_own_episode_only",
+        "web/test_web_faults.py::test_a_browser_that_hangs_is_replaced",
+    ],
+    # O10: every step slept
+    "O10": ["web/test_web_actions.py::test_a_click_that_loads_something_is_observed_when_it_came"],
+    # O12: pop-ups were lost
+    "O12": ["web/test_around.py::test_a_new_tab_becomes_the_active_one_and_goback_closes_it"],
+    # O14: pages could reach the machine's own network
+    "O14": [
+        "web/test_egress.py::test_other_hosts_are_refused_whatever_asks_for_them",
+        "web/test_egress.py::test_a_name_that_leads_to_a_private_address_is_refused",
+    ],
+}
+FAULTS = DOMAINS | {f"web {number}": tests for number, tests in WEB.items()}
 
 
 @pytest.mark.parametrize("fault", FAULTS)

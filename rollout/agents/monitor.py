@@ -18,6 +18,7 @@ from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message
 from rollout.models.model import Model, Request, Sampling
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
+from rollout.worlds.web.actions import GOBACK, NOTHING_BEFORE
 
 log = logging.getLogger(__name__)
 
@@ -45,6 +46,7 @@ class MonitorRules(msgspec.Struct, frozen=True):
     max_repeats: int = 3
     max_empty_replies: int = 2
     completion_phrases: bool = False
+    max_failed_gobacks: int = 0
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -67,12 +69,15 @@ class Monitor:
         self._call_repeats = 0
         self._last_calls: tuple[tuple[str, str], ...] = ()
         self._turn_called = False
+        self._gobacks: frozenset[str] = frozenset()
+        self._failed_gobacks = 0
 
     def saw_generation(self, message: Message) -> StopReason | None:
         """Take in an answer of the agent. A reason where it should be the last."""
         rules = self._rules
         if message.tool_calls:
             self._turn_called = True
+            self._gobacks = frozenset(call.id for call in message.tool_calls if call.name == GOBACK)
             calls = tuple(_call_key(call) for call in message.tool_calls)
             self._call_repeats = self._call_repeats + 1 if calls == self._last_calls else 1
             self._last_calls = calls
@@ -95,6 +100,15 @@ class Monitor:
         if rules.completion_phrases and _COMPLETION.search(text):
             return StopReason.MONITOR_PHRASE
         return None
+
+    def saw_result(self, message: Message, error_kind: str | None) -> StopReason | None:
+        """Take in the result of a call. A reason where it should be the last."""
+        if message.tool_call_id not in self._gobacks or error_kind != NOTHING_BEFORE:
+            self._failed_gobacks = 0
+            return None
+        self._failed_gobacks += 1
+        is_enough = 0 < self._rules.max_failed_gobacks <= self._failed_gobacks
+        return StopReason.MONITOR_GOBACKS if is_enough else None
 
     async def judge(self, dialogue: Sequence[Message], seed: int) -> Verdict:
         """Ask the judge model. It fails closed: no usable answer, or no answer at all, decides nothing."""

@@ -11,15 +11,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.agents.view import ContextView, ReasoningRule
+from rollout.agents.viewing import Viewing, viewing_of
 from rollout.errors import ConfigError
 from rollout.messages import Message
+from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.labels import Example
 
 
 def split_turns(example: Example) -> Iterator[Example]:
     """The turns that have an answer, in order; turn k of `a` is `a#k`."""
-    view = ContextView(None, _rule(example))
+    viewing = _whole_viewing(example)
+    view = viewing.open(None, 0)
     context: list[Message] = []
     turn: list[Message] = []
     number = users = 0
@@ -33,9 +35,16 @@ def split_turns(example: Example) -> Iterator[Example]:
             context = list(view.messages)
         view.add(message)
         if turn or message.role == "assistant":
-            turn.append(message)
+            turn.append(viewing.dialect.export(message))
     if turn:
         yield _part(example, number + 1, users - 1, context, turn)
+
+
+def whole(example: Example) -> Example:
+    """The whole conversation in the form in which the model was sent it, with all reasoning. Raises Unfit where no
+    request ever had the whole."""
+    dialect = _whole_viewing(example).dialect
+    return msgspec.structs.replace(example, messages=tuple(map(dialect.export, example.messages)))
 
 
 def _part(example: Example, number: int, place: int, context: list[Message], turn: list[Message]) -> Example:
@@ -49,10 +58,11 @@ def _part(example: Example, number: int, place: int, context: list[Message], tur
     )
 
 
-def _rule(example: Example) -> ReasoningRule:
-    said = (example.metadata.get("reasoning") or {}).get("rule", ReasoningRule.CLEAR_ON_USER_TURN)
+def _whole_viewing(example: Example) -> Viewing:
     try:
-        return ReasoningRule(said)
-    except ValueError as error:
-        known = ", ".join(ReasoningRule)
-        raise ConfigError(f"trajectory {example.id}: unknown rule of reasoning {said!r}; known are {known}") from error
+        viewing = viewing_of(example.metadata)
+    except ConfigError as error:
+        raise ConfigError(f"trajectory {example.id}: {error}") from error
+    if not viewing.is_whole:
+        raise Unfit("its model saw the last steps only (max_rounds)")
+    return viewing

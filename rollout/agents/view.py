@@ -2,18 +2,24 @@
 
 A view keeps the messages in the order sent, as records and as encoded bytes, so that a request joins bytes and encodes
 nothing; turns that are over are joined in larger pieces, so that a long conversation is a join of few. The reasoning
-rule shapes only this view; the tree keeps all reasoning. Clearing is done when a user message arrives and touches each
-message once in its life, so the cost of a turn stays flat.
+rule, the dialect and the limit of images shape only this view; the tree keeps everything. Clearing is done when a user
+message arrives, and an image is taken out when a later one takes its place: each message is encoded anew once for
+either, so the cost of a turn stays flat. `rollout.agents.folding` has the view that also leaves older steps out.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 
-from rollout.messages import Message, encode_for_model, encode_message, with_readable_calls
+import msgspec
+
+from rollout.agents.dialects import NATIVE, Dialect
+from rollout.messages import Message, encode_for_model, encode_message
 
 LOOSE_PIECES = 64
+NO_LONGER_SHOWN = "[an earlier image, no longer shown]"
 
 
 class ReasoningRule(enum.StrEnum):
@@ -31,28 +37,46 @@ class ReasoningRule(enum.StrEnum):
 class ContextView:
     """The conversation as one model sees it."""
 
-    __slots__ = ("_called", "_first_loose", "_image_url", "_offset", "_reasoned", "_rule", "messages", "wire")
+    __slots__ = (
+        "_called", "_dialect", "_first_loose", "_image_url", "_max_images", "_offset", "_pictured", "_reasoned",
+        "_records", "_rule", "messages", "wire",
+    )  # fmt: skip
 
     def __init__(
         self,
         system: str | None,
         rule: ReasoningRule = ReasoningRule.CLEAR_ON_USER_TURN,
         image_url: Callable[[str], str] | None = None,
+        dialect: Dialect = NATIVE,
+        max_images: int | None = None,
     ) -> None:
-        """`image_url` makes a URL of an image's name, for a model that sees images; without it none are sent."""
+        """`system` as it is sent. `image_url` makes a URL of an image's name, for a model that sees images; without it
+        none are sent. With `max_images` only so many of the last ones are."""
         self.messages: list[Message] = []
+        """As they are sent."""
         self.wire: list[bytes] = []
         """Pieces that, joined by commas, are the messages: the open turn's one by one, older ones together."""
+        self._records: list[Message] = []
+        """What each of the messages is on record, without the reasoning that was cleared."""
         self._first_loose = 0
         """Where in `wire` the pieces of one message each begin."""
         self._offset = 0
         """How many more messages than pieces there are before the loose ones."""
         self._rule = rule
         self._image_url = image_url
+        self._dialect = dialect
+        self._max_images = max_images if image_url is not None else None
+        self._pictured: deque[int] = deque()
+        """For each image that is sent, from the oldest, the place of its message; kept where there is a limit."""
         self._reasoned: list[int] = []
         self._called = False
         if system is not None:
             self.add(Message(role="system", content=system))
+
+    @property
+    def path(self) -> Sequence[Message]:
+        """All that was added, as it is on record but for reasoning that was cleared."""
+        return self._records
 
     def add(self, message: Message) -> None:
         """Take in the next message of the path."""
@@ -61,19 +85,44 @@ class ContextView:
         elif message.role == "assistant":
             if message.tool_calls:
                 self._called = True
-                message = with_readable_calls(message)
             if message.reasoning is not None:
                 if self._rule is ReasoningRule.DROP:
                     message = message.without_reasoning()
                 else:
                     self._reasoned.append(len(self.messages))
-        self.messages.append(message)
-        self.wire.append(self._encode(message))
+        shown = self._dialect.show(message)
+        self._records.append(message)
+        self.messages.append(shown)
+        self.wire.append(self._encode(shown))
+        if message.images and self._max_images is not None:
+            self._limit_images(len(message.images))
 
-    def _encode(self, message: Message) -> bytes:
-        if not message.images:
-            return encode_message(message)
-        return encode_for_model(message, [] if self._image_url is None else [*map(self._image_url, message.images)])
+    def _encode(self, shown: Message) -> bytes:
+        if not shown.images:
+            return encode_message(shown)
+        return encode_for_model(shown, [] if self._image_url is None else [*map(self._image_url, shown.images)])
+
+    def _show_anew(self, place: int) -> None:
+        """Make a message again out of what is on record, with as many of its images as are still sent."""
+        record = self._records[place]
+        if record.images and self._max_images is not None:
+            kept = self._pictured.count(place)
+            if kept < len(record.images):
+                text = "\n".join(filter(None, (record.content, NO_LONGER_SHOWN)))
+                images = record.images[len(record.images) - kept :]
+                record = msgspec.structs.replace(record, content=text, images=images)
+        shown = self._dialect.show(record)
+        self.messages[place] = shown
+        self.wire[place - self._offset] = self._encode(shown)
+
+    def _limit_images(self, added: int) -> None:
+        assert self._max_images is not None
+        self._pictured.extend([len(self.messages) - 1] * added)
+        too_old = set()
+        while len(self._pictured) > self._max_images:
+            too_old.add(self._pictured.popleft())
+        for place in too_old:
+            self._show_anew(place)
 
     def _close_turn(self) -> None:
         clears = self._rule is ReasoningRule.CLEAR_ON_USER_TURN or (
@@ -81,14 +130,17 @@ class ContextView:
         )
         if clears:
             for place in self._reasoned:
-                bare = self.messages[place].without_reasoning()
-                self.messages[place] = bare
-                self.wire[place - self._offset] = self._encode(bare)
+                self._records[place] = self._records[place].without_reasoning()
+                self._show_anew(place)
         self._reasoned.clear()
         self._called = False
-        loose = len(self.wire) - self._first_loose
+        self._join_loose()
+
+    def _join_loose(self) -> None:
+        end = self._pictured[0] - self._offset if self._pictured else len(self.wire)
+        loose = end - self._first_loose
         if loose >= LOOSE_PIECES:
             # Nothing in these messages changes any more.
-            self.wire[self._first_loose :] = [b",".join(self.wire[self._first_loose :])]
+            self.wire[self._first_loose : end] = [b",".join(self.wire[self._first_loose : end])]
             self._first_loose += 1
             self._offset += loose - 1

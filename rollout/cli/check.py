@@ -16,6 +16,7 @@ from rollout.engine.output import output_problems
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_tools, open_tasks
+from rollout.engine.viewing import make_viewing
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
@@ -127,6 +128,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
         if dataset.mode == "positive" and not len(tools.toolset):
             report.warnings.append("no tools: the agent can only talk (mode positive)")
         make_panel(name, dataset, config, registry, tools, lambda task: 0)
+        _check_view(report, dataset, registry, suite)
     except ConfigError as error:
         report.problems.append(str(error))
         report.broken.append(str(error))
@@ -177,6 +179,20 @@ def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, suite: Suite
             "stay unscored unless scoring.decide leaves nl_assertions out"
         )
     return all(task.actions is not None for task in tasks)
+
+
+def _check_view(report: DatasetCheck, dataset: Dataset, registry: Registry, suite: Suite | None) -> None:
+    try:
+        found = registry.resolve(dataset.agent.model)
+    except ConfigError:
+        return  # told with the models
+    viewing = make_viewing(report.name, dataset, found.entry, suite)
+    is_seen = dataset.web is not None and dataset.web.mode == "coordinates"
+    if is_seen and viewing.images is None and found.kind != "builtin":
+        report.warnings.append(
+            f"web.mode coordinates shows pages by screenshots alone, and {found.name} is sent none; set images: true "
+            "for it in the models registry"
+        )
 
 
 def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:

@@ -124,6 +124,10 @@ def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
     console.print(_scorers(tables))
     show_pass_k(console, {name: table.pass_k() for name, table in tables.items()})
     for name, table in tables.items():
+        carried = ", ".join(scorer for scorer, sums in table.scorers.items() if sums.carried)
+        if carried:
+            text = f"{name}: {carried} as recorded: it needs the live world, which is not opened again"
+            console.print(text, highlight=False, markup=False, soft_wrap=True)
         if table.cost:
             console.print(f"{name}: the judge cost ${table.cost:.4f}", highlight=False)
         for reason, number in table.unscored.most_common(SHOWN_REASONS):

@@ -12,6 +12,7 @@ from rich.logging import RichHandler
 from rich.table import Table
 from rich.text import Text
 
+from rollout.cli.web_metrics import show_web_metrics
 from rollout.errors import RolloutError
 from rollout.secrets import RedactingFilter, redact
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rollout.trajectories.passk import PassK
 
 NOTHING = ("0", "–")
+MEASURES = {"web": show_web_metrics}
+"""How the figures of `rollout.engine.measures` are shown, by their names."""
 NAME_WIDTH = 25
 SIDE_BY_SIDE = 3
 
@@ -70,6 +73,10 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
         columns["all"] = _cells(summary.total, shows_unscored=shows_unscored)
     console.print(side_by_side(console, "paused" if paused else "done", columns))
     show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
+    for measure, by_dataset in summary.measured.items():
+        for name, found in by_dataset.items():
+            if name in {plan.name for plan in opened.plans} and measure in MEASURES:
+                MEASURES[measure](console, found, name)
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)

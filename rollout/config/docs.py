@@ -81,6 +81,40 @@ def describe() -> str:
     return "\n".join(parts)
 
 
+def describe_web() -> str:
+    """The tables of `rollout web`'s keys, for docs/web.md: what each does, and its default in training and in tests."""
+    from rollout.config.compose import compose_tree
+    from rollout.config.web import NO_EFFECT, WebConfig, groups
+
+    train, test = compose_tree([], "rollout_train"), compose_tree([], "rollout_test")
+    inner = {name: section for name, section in groups().items() if name not in ("web", "browsers")}
+    parts = []
+    sections: dict[str, type[BaseModel]] = {"By themselves": WebConfig, **inner}
+    for title, section in sections.items():
+        lines = [f"### {title if section is WebConfig else f'`{title}`'}", ""]
+        lines += ["| key | default | what it does |", "|---|---|---|"]
+        for name, field in section.model_fields.items():
+            if section is WebConfig and (field.alias or name) in inner:
+                continue
+            here = [tree if section is WebConfig else tree[title] for tree in (train, test)]
+            defaults = dict.fromkeys(_yaml(tree[name]) for tree in here)
+            idle = NO_EFFECT.get(f"{title}.{name}")
+            meaning = f"No effect: {idle}." if idle else _meaning(field)
+            lines.append(
+                f"| `{name}` | {' in training, '.join(defaults)}{' in tests' * (len(defaults) - 1)} | {meaning} |"
+            )
+        parts.append("\n".join(lines) + "\n")
+    return "\n".join(parts)
+
+
+def _yaml(value: Any) -> str:
+    if value in ("???", None, "", [], {}):
+        return "required" if value == "???" else "–"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_yaml(inner)}" for key, inner in value.items() if inner is not None)
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`"
+
+
 def _meaning(field: FieldInfo) -> str:
     return " ".join((field.description or "").split()).replace("|", "\\|")
 

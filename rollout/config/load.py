@@ -9,13 +9,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 from urllib.parse import parse_qsl
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
+from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from rollout import secrets
@@ -43,17 +44,21 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     if config.models_config_file is not None:
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})
-    for secret in _secrets(config):
-        secrets.register(secret)
+    remember_secrets(config)
     return config
 
 
 def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> dict[str, ModelEntry]:
     """Read a registry of models: `models: {name: {provider, api_base, api_key, …}}`."""
     registry = parse_file(path, RegistryFile, environment)
-    for secret in _secrets(registry):
-        secrets.register(secret)
+    remember_secrets(registry)
     return registry.models
+
+
+def remember_secrets(config: BaseModel) -> None:
+    """Take every key in a configuration for a secret from now on."""
+    for secret in _secrets(config):
+        secrets.register(secret)
 
 
 def is_placeholder(value: str) -> bool:
@@ -113,12 +118,17 @@ def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None
         raw = expand(raw, os.environ if environment is None else environment)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
+    return validate(raw, model, str(path))
+
+
+def validate(raw: Mapping[str, Any], model: type[M], where: str) -> M:
+    """Read a tree of plain values as a section. Raises ConfigError that names every key that is wrong."""
     try:
         return model.model_validate(raw)
     except ValidationError as error:
         problems = [describe_problem(problem, model) for problem in error.errors(include_url=False)]
         listed = "\n  ".join(problems)
-        raise ConfigError(f"{path}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
+        raise ConfigError(f"{where}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
 
 
 def describe_problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
@@ -130,7 +140,7 @@ def describe_problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
         location.append(last)
     key = ".".join(map(str, location)) or "the file"
     if is_unknown:
-        known = _known_keys(model, location[:-1])
+        known = known_keys(model, location[:-1])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
         return f"{key}: there is no such key; {hint}"
@@ -153,7 +163,7 @@ def _looks_secret(location: Iterable[str | int]) -> bool:
     )
 
 
-def _known_keys(model: type[BaseModel], location: list[str | int]) -> list[str]:
+def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
     """The keys of the section that a location leads to."""
     annotation: Any = model
     for part in location:
@@ -161,10 +171,14 @@ def _known_keys(model: type[BaseModel], location: list[str | int]) -> list[str]:
         if get_origin(annotation) is dict:
             annotation = get_args(annotation)[1]
         elif _is_section(annotation):
-            field = annotation.model_fields.get(str(part))
-            annotation = None if field is None else field.annotation
+            annotation = next((field.annotation for key, field in _fields(annotation) if key == part), None)
     annotation = _unwrapped(annotation)
-    return list(annotation.model_fields) if _is_section(annotation) else []
+    return [key for key, _ in _fields(annotation)] if _is_section(annotation) else []
+
+
+def _fields(section: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
+    """The fields of a section by the names that a file calls them."""
+    return [(field.alias or name, field) for name, field in section.model_fields.items()]
 
 
 def _unwrapped(annotation: Any) -> Any:

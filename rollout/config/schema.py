@@ -83,6 +83,9 @@ class ModelEntry(Section):
     """Whether requests carry a `seed`. Switch off for servers that refuse it."""
     images: bool = False
     """Show it the images of tool results, as parts of the message. Otherwise it reads only that there is an image."""
+    image_urls: Literal["data", "file"] = "data"
+    """How images are sent: `data`, their bytes; `file`, a `file://` URL of the run's copy, for a server that sees the
+    same files (vLLM with `--allowed-local-media-path`)."""
     token_ids: bool = False
     """Ask for token ids (`return_token_ids`, vLLM) and logprobs with each answer."""
     constrain_tools: bool = False
@@ -169,6 +172,16 @@ class Agent(SamplingKeys):
     """And of so many alternatives."""
     reasoning: Reasoning | None = None
     """Instead of the registry's rule for this model."""
+    tool_format: Literal["native", "text"] = "native"
+    """native: tools and calls in the protocol's fields. text: tools in the system prompt and calls in the answer's
+    text, `<tool_call>{…}</tool_call>`, for models whose server knows no tool calls (Qwen, Hermes)."""
+    prompt: Literal["complete", "plain"] | None = None
+    """For datasets with `web`: what it is told to write. complete: memory, progress, intention and action before each
+    call. plain: the action alone. By default plain, unless the dataset has a system prompt of its own."""
+    max_images: int | None = Field(None, ge=1)
+    """Send only so many of the last images; earlier messages keep their text."""
+    max_rounds: int | None = Field(None, ge=1)
+    """Send only so many of the last answers with their results; earlier ones are a line each. Needs `max_turns: 1`."""
     params: dict[str, float] = {}
     """For `builtin/oracle`: how often it errs (wrong_argument, unknown_tool, malformed_call, void_turn, stop_early,
     repeat), each a probability for one answer."""
@@ -267,15 +280,17 @@ class Scoring(Section):
     """How finished conversations are scored."""
 
     decide: list[str] | None = None
-    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions, or a
-    custom one's name. By default everything that the task declares, and actions only where there is no state to
-    compare."""
+    """The scorers on which `success` depends: state, actions, communicate, milestones, minefields, nl_assertions; in
+    browsers answer, checks, rubric; or a custom one's name. By default everything that the task declares, and actions
+    only where there is no state to compare."""
     judge: str | None = None
-    """The model that judges `task_info.nl_assertions`. Without it they stay unjudged."""
+    """The model that judges `task_info.nl_assertions` and `task_info.rubric`. Without it they stay unjudged."""
     judge_attempts: int = Field(3, ge=1)
     """Tries until the judge's answer is one that can be used."""
     judge_max_tokens: int | None = Field(None, ge=1)
     """Cut the judge's answers at so many tokens; by default the registry's limit."""
+    judge_images: int = Field(8, ge=1)
+    """Screenshots of a web trajectory that the judge is shown, the last ones, where its registry entry has `images`."""
     custom: list[str] = []
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 
@@ -301,8 +316,8 @@ class Dataset(Section):
     """The tasks, one JSON object a line; a file or a list of files. By default `queries/<mcp_domain>.jsonl` below
     `base_path`."""
     suite: str | None = None
-    """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `tau2`, or `module:Name`.
-    Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""
+    """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `miniwob`, `tau2`, or
+    `module:Name`. Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""
     suite_params: dict[str, Any] = {}
     """What the suite asks for; each suite has keys of its own."""
     output_path: Path | None = None
@@ -422,6 +437,9 @@ class Config(Section):
     """The same message, or the same call, so often in a row; 0 switches the rule off."""
     monitor_max_empty_replies: int = Field(2, ge=0)
     """Empty replies of the agent in a row; 0 switches the rule off."""
+    monitor_max_failed_gobacks: int = Field(3, ge=0)
+    """For datasets with `web`, the one rule there: calls of `goback` in a row with nothing to go back to; 0 switches
+    it off."""
     monitor_use_llm_judge: bool = False
     """Ask a judge model after each turn whether the conversation is over. No clear verdict is no verdict."""
     monitor_judge_model: str = "gpt-4o-mini"

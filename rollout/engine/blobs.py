@@ -35,6 +35,11 @@ def image_url(run_dir: Path, name: str) -> str:
     return f"data:image/{name.rpartition('.')[2]};base64,{base64.b64encode(data).decode()}"
 
 
+def file_url(run_dir: Path, name: str) -> str:
+    """A kept image as a `file:` URL, for a server that sees the same files."""
+    return (run_dir / "blobs" / name).resolve().as_uri()
+
+
 def _write_once(path: Path, data: bytes) -> None:
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -25,8 +25,7 @@ from rollout import seeds
 from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
-from rollout.agents.view import ContextView
-from rollout.engine.blobs import image_url, write_blob, write_image
+from rollout.engine.blobs import file_url, image_url, write_blob, write_image
 from rollout.engine.control import Control
 from rollout.engine.counts import Counts
 from rollout.engine.journal import Batch, Finished, Journal
@@ -41,7 +40,7 @@ from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
-from rollout.trajectories.stop import Status, StopReason, status_of
+from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
 from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.results import failed_result
@@ -60,7 +59,7 @@ _ENDS: dict[End, StopReason] = {
     "answered": StopReason.ANSWERED,
     "world_done": StopReason.WORLD_DONE,
 }
-_UNSCORED = {
+UNSCORED = {
     StopReason.ERROR: "the conversation failed",
     StopReason.CUT: "the run did not wait for it",
 }
@@ -102,8 +101,10 @@ class Episode:
         self._tools = plan.tools_of(task, 0)
         self._offers = [(0, self._tools)]
         self._reader = plan.reader
-        show = functools.partial(image_url, journal.path.parent) if plan.shows_images else None
-        self._view = ContextView(plan.system, plan.reasoning, show)
+        self._dialect = plan.viewing.dialect
+        url_of = file_url if plan.viewing.images == "file" else image_url
+        self._system = self._dialect.system(plan.system, self._tools)
+        self._view = plan.viewing.open(self._system, len(task.messages), functools.partial(url_of, journal.path.parent))
         self._dialogue: list[Message] = []
         self._place = 0
         self._batch: Batch | None = None
@@ -280,8 +281,11 @@ class Episode:
         view = self._view
         seed = seeds.derive(self._seed, self._place)
         turn = self._task.turn_after(self._count.turns)
-        request = Request(view.messages, view.wire, self._tools, self._plan.sampling, seed, self._task, turn)
-        generation = await self._plan.agent.generate(request)
+        sent = self._dialect.sent(self._tools)
+        request = Request(
+            view.messages, view.wire, sent, self._plan.sampling, seed, self._task, turn, view.path, self._tools
+        )
+        generation = self._dialect.read(await self._plan.agent.generate(request), seed)
         self._control.charge(generation.cost)
         self._append([NodeBody("generation", generation=generation)])
 
@@ -301,7 +305,8 @@ class Episode:
                 NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
                 for result in results
             ]
-            bodies[-1] = msgspec.structs.replace(bodies[-1], state_key=state)
+            if state is not None:
+                bodies[-1] = msgspec.structs.replace(bodies[-1], state_key=state)
             self._append(bodies)
 
     def _keep_images(self, images: Sequence[Image]) -> None:
@@ -372,7 +377,7 @@ class Episode:
         if body.is_private:
             assert body.message is not None
             self._dialogue.append(body.message)
-            said = len(self._view.messages) - (self._plan.system is not None)
+            said = len(self._view.path) - (self._system is not None)
             self._user_side.absorb(body, self._task.turn_after(count.turns + 1), said)
             return
         self._is_judged = body.kind == "judge"
@@ -388,6 +393,8 @@ class Episode:
             count.tool_results += 1
             if body.error_kind is not None:
                 count.tool_errors[body.error_kind] = count.tool_errors.get(body.error_kind, 0) + 1
+            if self._monitor is not None and self._stop is None:
+                self._stop = self._monitor.saw_result(message, body.error_kind)
         elif body.kind == "observation":
             pass  # shown by the world, said by nobody
         elif message.role == "user":
@@ -438,8 +445,8 @@ class Episode:
     async def _score(self) -> Verdict:
         """What the scorers say. Not of what broke: a failure of infrastructure is never a score."""
         assert self._stop is not None
-        if self._stop in _UNSCORED:
-            return Verdict(unscored=_UNSCORED[self._stop])
+        if self._stop in UNSCORED:
+            return Verdict(unscored=UNSCORED[self._stop])
         if self._plan.panel.asks_models:
             await self._be_durable()
         said = [node.body for node in self.leaf.path() if node.body.said is not None]
@@ -490,7 +497,8 @@ class Episode:
             "tool_errors": count.tool_errors,
             "marks": [mark for mark in count.marks if mark != UNJUDGED],
             "unjudged": count.marks.count(UNJUDGED),
-            "reasoning": {"rule": str(plan.reasoning), "present": count.has_reasoning},
+            "reasoning": {"rule": str(plan.viewing.rule), "present": count.has_reasoning},
+            "view": plan.viewing.record(len(self._task.messages)),
             "exact": count.generations > 0 and count.is_exact,
             "group": self._task.id,
             "branch": self._branch,
@@ -508,8 +516,9 @@ class Episode:
             metadata["states"] = self._states.of_steps
         if self._user_side.calls:
             metadata["user_calls"] = self._user_side.calls
-        # An empty last word is no proper end.
-        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and self._said_something))
+        # An empty last word is no proper end, but where the world takes an answer none is needed.
+        has_ended = self._said_something or self._stop in WORDLESS_ENDS
+        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and has_ended))
         return Head(self.trajectory, self._task.id, is_success, metadata)
 
 

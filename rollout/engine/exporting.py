@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.agents.turns import split_turns
+from rollout.agents.turns import split_turns, whole
 from rollout.engine.sources import Prompts, Source
 from rollout.errors import ConfigError
 from rollout.trajectories.exports.exporter import NO_ANSWER, Exporter, Unfit
@@ -160,7 +160,7 @@ def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tupl
 
 
 def _parts(example: Example, wish: Wish) -> list[Example]:
-    parts = list(split_turns(example)) if wish.per_turn else [example]
+    parts = list(split_turns(example)) if wish.per_turn else [whole(example)]
     if not parts:
         raise Unfit(NO_ANSWER)
     if not wish.drop_reasoning:

@@ -22,12 +22,15 @@ from rollout.agents.users.model import ModelUser
 from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
-from rollout.agents.view import ReasoningRule
+from rollout.agents.viewing import Viewing
+from rollout.agents.web_prompts import web_prompt
 from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
 from rollout.config.schema import User as UserConfig
+from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
+from rollout.engine.viewing import make_viewing
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Model, Sampling
@@ -65,9 +68,8 @@ class Plan:
     agent: Model
     agent_name: str
     sampling: Sampling
-    reasoning: ReasoningRule
-    shows_images: bool
-    """Whether the agent's model is sent the images of tool results."""
+    viewing: Viewing
+    """What of the conversation the agent's model is sent, and in which form."""
     make_user: MakeUser | None
     user_name: str | None
     monitor: MonitorRules | None
@@ -88,6 +90,8 @@ class Plan:
     """What must stay the same for a run to be resumed: see `rollout.engine.run`."""
     close_tools: Callable[[], Awaitable[None]]
     """Lets go of what the worlds share. Called once, when the run is left."""
+    measures: tuple[MakeMeasure, ...] = ()
+    """What is measured of its trajectories at the end, beyond the usual sums."""
 
     @property
     def total(self) -> int:
@@ -96,8 +100,9 @@ class Plan:
 
     def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
-        tools = toolset.wire or b"[]"
-        return b'{"system":' + msgspec.json.encode(self.system) + b',"tools":' + tools + b"}"
+        dialect = self.viewing.dialect
+        tools = dialect.sent(toolset).wire or b"[]"
+        return b'{"system":' + msgspec.json.encode(dialect.system(self.system, toolset)) + b',"tools":' + tools + b"}"
 
     def wanted_ids(self) -> set[str]:
         """The ids of all trajectories that this dataset makes."""
@@ -165,14 +170,12 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
 
     panel = make_panel(name, dataset, config, registry, tools, lambda task: world_seed(seed, name, task.id))
     judge = None
-    # When a suite's conversation is over, the suite says. In a browser the same call again is often right: scrolling.
-    has_monitor = config.enable_monitor and suite is None and dataset.web is None
-    if has_monitor and config.monitor_use_llm_judge and dataset.max_turns > 1:
+    monitor = _monitor_rules(config, dataset, suite, has_tools=len(toolset) > 0)
+    if monitor is not None and config.monitor_use_llm_judge and dataset.max_turns > 1 and dataset.web is None:
         judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)
     if dataset.max_turns > 1 and dataset.user is not None:
         make_user, user_name = _user_maker(dataset.user, registry, suite)
-    rule = ReasoningRule(agent_config.reasoning or entry.reasoning)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
     plan = Plan(
@@ -187,11 +190,10 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         agent=agent,
         agent_name=agent_config.model,
         sampling=sampling,
-        reasoning=rule,
-        shows_images=entry.images,
+        viewing=make_viewing(name, dataset, entry, suite),
         make_user=make_user,
         user_name=user_name,
-        monitor=_monitor_rules(config, has_tools=len(toolset) > 0) if has_monitor else None,
+        monitor=monitor,
         judge=judge,
         strategy=strategy,
         panel=panel,
@@ -205,6 +207,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         offered=tools.offered,
         identity={},
         close_tools=tools.close,
+        measures=tools.measures,
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 
@@ -225,7 +228,7 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         "agent.model": agent.model,
         "agent.params": dict(agent.params),
         "agent.sampling": msgspec.to_builtins(plan.sampling),
-        "agent.reasoning": str(plan.reasoning),
+        "agent.reasoning": str(plan.viewing.rule),
         "user": dataset.user.model_dump(mode="json", exclude={"api_key", "api_base"}) if dataset.user else None,
         "max_turns": dataset.max_turns,
         "max_steps_per_turn": dataset.max_steps_per_turn,
@@ -238,14 +241,24 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         identity["strategy"] = dataset.strategy.model_dump(mode="json")
     if dataset.record_states:
         identity["record_states"] = True
+    window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
+    identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
+    if dataset.web is not None:
+        # Not what only says how long something may take.
+        shaping = dataset.web.model_dump(mode="json", exclude_defaults=True)
+        identity["web"] = {key: value for key, value in shaping.items() if not key.endswith("_timeout")}
     if suite is not None:
         identity["suite"] = {"name": dataset.suite, **suite.identity}
     return identity
 
 
-def _monitor_rules(config: Config, *, has_tools: bool) -> MonitorRules | None:
-    if not config.enable_monitor:
+def _monitor_rules(config: Config, dataset: Dataset, suite: Suite | None, *, has_tools: bool) -> MonitorRules | None:
+    # When a suite's conversation is over, the suite says.
+    if not config.enable_monitor or suite is not None:
         return None
+    if dataset.web is not None:
+        # In a browser the same call again is often right: scrolling.
+        return MonitorRules(0, 0, 0, False, config.monitor_max_failed_gobacks)
     return MonitorRules(
         # An agent that has no tools cannot be blamed for calling none.
         config.monitor_max_no_tool_turns if has_tools else 0,
@@ -331,6 +344,8 @@ def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | No
     if text is None and tools.domain is not None and dataset.mode == "positive":
         where = tools.domain.base_path / "policies"
         log.warning("%s: no policy for %s in %s; its agent is told nothing", name, tools.domain.name, where)
+    if text is None and dataset.web is not None:
+        text = web_prompt(dataset.agent.prompt or "plain", dataset.web, dataset.agent.tool_format)
     if dataset.agent.preamble is None:
         return text
     return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"

@@ -57,6 +57,14 @@ class Recorded(msgspec.Struct, frozen=True):
     """The places of tool messages that are error observations, as far as they were kept."""
 
 
+class OnRecord(msgspec.Struct, frozen=True):
+    """A trajectory's line, and what the line does not tell."""
+
+    line: bytes
+    error_kinds: dict[int, str] | None = None
+    """The kinds of error observations by their places in the messages; None where they were not kept."""
+
+
 class JournalReader:
     """The journal of one run directory, to read. `open_reader` opens one."""
 
@@ -149,6 +157,26 @@ class JournalReader:
         messages += [said for body in self.path_nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
 
+    def on_record(self, dataset: str) -> Iterator[OnRecord]:
+        """All trajectories, one at a time: the finished ones as the output has them, then the failed ones."""
+        ids = self._db.execute(
+            "SELECT id FROM trajectories WHERE dataset = ? ORDER BY place IS NULL, place, id", (dataset,)
+        ).fetchall()
+        for (trajectory,) in ids:
+            head, line, episode, tree = self._db.execute(
+                "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+                "WHERE d.dataset = ? AND d.id = ?",
+                (dataset, trajectory),
+            ).fetchone()
+            if line is not None:
+                yield OnRecord(bytes(line))
+                continue
+            opening = self.opening(tree)
+            said = [(body.said, body.error_kind) for body in self.nodes(episode) if body.said is not None]
+            messages = [*opening, *(message for message, _ in said if message is not None)]
+            kinds = {place: kind for place, (_, kind) in enumerate(said, len(opening)) if kind is not None}
+            yield OnRecord(encode_line(_head_decoder.decode(head), messages), kinds)
+
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every finished trajectory of a dataset that did not fail, by id."""
         rows = self._db.execute(
@@ -173,6 +201,11 @@ class JournalReader:
             "SELECT id FROM trajectories WHERE dataset = ? AND status = 'failed' ORDER BY id", (dataset,)
         ).fetchall()
         return (self.line(dataset, row[0]) for row in rows)
+
+    def heads(self, dataset: str) -> Iterator[tuple[Head, float]]:
+        """The head of every trajectory on record, failed ones included, with the time when it was written down."""
+        rows = self._db.execute("SELECT head, finished FROM trajectories WHERE dataset = ? ORDER BY id", (dataset,))
+        return ((_head_decoder.decode(head), finished) for head, finished in rows)
 
     def counts(self) -> list[tuple[Any, ...]]:
         """Sums for the summary, by dataset, status and stop reason: number, successes, scored, cost, prompt tokens,

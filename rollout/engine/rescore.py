@@ -3,12 +3,16 @@
 The recorded calls are made again on a world of the same seed, each answer compared with the record, and the panel
 judges what comes out. A trajectory whose replay differs is unscored and says so. Nothing of the run is changed: the
 scores are marks beside it.
+
+Browsers are not opened again: a site is not what it was. What was scored in the live page is carried over from the
+record and marked so; answers, rubrics and blocking are looked at anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -18,20 +22,23 @@ from typing import Any
 import msgspec
 
 from rollout.config.schema import Config, Dataset
+from rollout.engine.blobs import image_url
+from rollout.engine.episode import UNSCORED
 from rollout.engine.plan import world_seed
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.reader import JournalReader, Recorded
 from rollout.engine.scorers import make_panel
-from rollout.engine.tools import load_tools, open_tasks, with_offered_names
+from rollout.engine.tools import load_recorded_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
-from rollout.scoring.scorer import Trajectory, UserCall
+from rollout.scoring.scorer import Score, Trajectory, UserCall
 from rollout.secrets import MASK
+from rollout.suites.suite import NeedsBrowsers
 from rollout.tasks.task import Task
 from rollout.trajectories.passk import PassK, pass_table
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.world import World
 
@@ -81,6 +88,8 @@ class ScorerSums(msgspec.Struct):
     partial: float = 0.0
     partials: int = 0
     decided: int = 0
+    carried: int = 0
+    """Those that were taken from the record."""
 
 
 class ScoreTable(msgspec.Struct):
@@ -112,6 +121,7 @@ class ScoreTable(msgspec.Struct):
         for score in verdict.scores:
             sums = self.scorers.setdefault(score.name, ScorerSums())
             sums.decided += score.decides
+            sums.carried += score.is_carried
             if score.value is None:
                 sums.unchecked += 1
             else:
@@ -154,7 +164,7 @@ async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterat
     recorded = reader.recorded(scoring.name)
     while some := list(itertools.islice(recorded, AT_ONCE)):
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(scoring.score(one)) for one in some]
+            tasks = [group.create_task(scoring.score(one, reader.path.parent)) for one in some]
         for task in tasks:
             yield task.result()
 
@@ -183,7 +193,7 @@ class DatasetScoring:
     def __init__(self, name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools) -> None:
         self.name = name
         self._dataset = dataset
-        self.tools = load_tools(name, dataset, pools)
+        self.tools = load_recorded_tools(name, dataset, pools)
         self._timeout = config.timeouts.tool
         self._seed = config.seed if dataset.seed is None else dataset.seed
         self.tasks = open_tasks(name, dataset, self.tools.suite)
@@ -202,18 +212,24 @@ class DatasetScoring:
         """The task at this place, its reference actions under the names that the agent is offered."""
         return with_offered_names(self.tasks.read(place), self.tools.offered)
 
-    async def score(self, recorded: Recorded) -> Rescored:
-        """Score a trajectory that is on record."""
+    async def score(self, recorded: Recorded, run_dir: Path) -> Rescored:
+        """Score a trajectory that is on record, with its images in the run's directory."""
         head = recorded.head
+        reason = UNSCORED.get(StopReason(head.stop_reason))
+        if reason is not None:
+            return Rescored(self.name, recorded, Verdict(unscored=reason), False, False)
         place = self._places.get(head.task_id)
         if place is None:
             verdict = Verdict(unscored=f"the task is no longer in {self.tasks}", is_checkable=True)
             return Rescored(self.name, recorded, verdict, False, False)
-        verdict, replayed = await self._judge(self.read_task(place), as_trajectory(recorded))
+        verdict, replayed = await self._judge(self.read_task(place), recorded, as_trajectory(recorded, run_dir))
         success = verdict.is_success(Status(head.status), ended_properly=_ended_properly(recorded))
         return Rescored(self.name, recorded, verdict, success, replayed)
 
-    async def _judge(self, task: Task, trajectory: Trajectory) -> tuple[Verdict, bool]:
+    async def _judge(self, task: Task, recorded: Recorded, trajectory: Trajectory) -> tuple[Verdict, bool]:
+        if self._dataset.web is not None or isinstance(self.tools.suite, NeedsBrowsers):
+            scores = recorded_scores(recorded)
+            return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset), recorded=scores), False
         if self._dataset.mode != "positive":
             return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset)), False
         world = self.make_world()
@@ -230,7 +246,12 @@ class DatasetScoring:
             await world.close()
 
 
-def as_trajectory(recorded: Recorded) -> Trajectory:
+def recorded_scores(recorded: Recorded) -> list[Score]:
+    """What the scorers said when the trajectory was live."""
+    return msgspec.convert(recorded.head.metadata.get("scores") or [], list[Score])
+
+
+def as_trajectory(recorded: Recorded, run_dir: Path) -> Trajectory:
     """A trajectory on record, as scorers see it."""
     head = recorded.head
     return Trajectory(
@@ -241,6 +262,7 @@ def as_trajectory(recorded: Recorded) -> Trajectory:
         any(message.role == "tool" for message in recorded.messages),
         recorded.failed,
         int(head.metadata.get("seed") or 0),
+        functools.partial(image_url, run_dir),
         user_calls=msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
     )
 
@@ -260,7 +282,8 @@ def kept_lines(path: Path, datasets: Sequence[str]) -> Iterator[bytes]:
 
 def _ended_properly(recorded: Recorded) -> bool:
     spoken = [message for message in recorded.messages if message.role == "assistant"]
-    return bool(spoken and (spoken[-1].content or "").strip())
+    is_wordless = StopReason(recorded.head.stop_reason) in WORDLESS_ENDS
+    return bool(spoken and (is_wordless or (spoken[-1].content or "").strip()))
 
 
 def _without_hidden(value: Any) -> Any:

@@ -25,6 +25,7 @@ from rollout.engine.blobs import write_atomic, write_blob
 from rollout.engine.control import Control
 from rollout.engine.engine import Engine
 from rollout.engine.journal import Journal, open_journal
+from rollout.engine.measures import measure_dataset, measured
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
@@ -158,11 +159,13 @@ def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summ
     for plan in plans:
         # Trajectories of tasks that were removed since are finished or failed all the same.
         journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
+        measure_dataset(journal, plan.name, plan.tasks, plan.measures)
     names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
     planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
     write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
     summary = summarize(journal.counts(), planned, {name: journal.groups(name) for name in planned})
-    write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary), indent=2))
+    summary.measured = measured(journal, names)
+    write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2))
     return summary
 
 

@@ -14,12 +14,16 @@ from rollout.scoring.abstention import AbstentionScorer
 from rollout.scoring.actions import ActionScorer
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.communicate import CommunicateScorer
+from rollout.scoring.judge import Judge
 from rollout.scoring.milestones import MilestoneScorer, MinefieldScorer
 from rollout.scoring.panel import Panel
 from rollout.scoring.reference import References
 from rollout.scoring.rules import NO_RULES, RuleBook, load_rules
 from rollout.scoring.scorer import Scorer
 from rollout.scoring.state import StateScorer
+from rollout.scoring.web.answer import AnswerScorer
+from rollout.scoring.web.pages import CheckScorer
+from rollout.scoring.web.rubric import BlockedScorer, RubricScorer, WebJudge
 from rollout.tasks.task import Task
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.world import World
@@ -40,10 +44,15 @@ def make_panel(
         scorers.append(AbstentionScorer())
     else:
         judge = None
-        judge_tokens = settings.judge_max_tokens
         if settings.judge is not None:
-            judge = registry.model(settings.judge)
-            judge_tokens = judge_tokens or registry.resolve(settings.judge).entry.max_tokens
+            entry = registry.resolve(settings.judge).entry
+            judge = Judge(
+                registry.model(settings.judge),
+                settings.judge_attempts,
+                settings.judge_max_tokens or entry.max_tokens,
+                sees_images=entry.images,
+                max_images=settings.judge_images,
+            )
         timeout = config.timeouts.tool
 
         def make_world() -> World:
@@ -52,7 +61,13 @@ def make_panel(
         if tools.suite is not None:
             scorers += tools.suite.scorers(seed_of, timeout)
         elif dataset.web is not None:
-            pass  # a page's tables are not ours to compare
+            web_judge = None if judge is None else WebJudge(judge)
+            scorers += [
+                CheckScorer(),
+                AnswerScorer(has_judge=judge is not None),
+                RubricScorer(web_judge),
+                BlockedScorer(web_judge),
+            ]
         else:
             references = References(make_world, seed_of)
             rules = make_rules(tools.domain, tools.offered)
@@ -63,7 +78,7 @@ def make_panel(
                 MilestoneScorer(make_world, seed_of, rules),
                 MinefieldScorer(make_world, seed_of, rules),
             ]
-        scorers.append(AssertionScorer(judge, settings.judge_attempts, judge_tokens))
+        scorers.append(AssertionScorer(judge))
     scorers += [load_scorer(reference) for reference in settings.custom]
     panel = Panel(scorers, decide=settings.decide, timeout=config.timeouts.scoring)
     for wanted in settings.decide or ():
@@ -71,8 +86,9 @@ def make_panel(
             near = difflib.get_close_matches(wanted, panel.names, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(panel.names)}"
             raise ConfigError(f"datasets.{name}.scoring.decide: there is no scorer {wanted!r}; {hint}")
-    if settings.judge is None and "nl_assertions" in (settings.decide or ()):
-        raise ConfigError(f"datasets.{name}.scoring.judge: needed because nl_assertions are to decide")
+    judged = {"nl_assertions", "rubric"} & set(settings.decide or ())
+    if settings.judge is None and judged:
+        raise ConfigError(f"datasets.{name}.scoring.judge: needed because {' and '.join(sorted(judged))} are to decide")
     return panel
 
 

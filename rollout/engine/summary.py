@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.messages import JSON
 from rollout.trajectories.passk import PassK, pass_table
 
 
@@ -66,6 +67,12 @@ class Summary(msgspec.Struct):
 
     total: DatasetSummary
     datasets: dict[str, DatasetSummary]
+    measured: dict[str, dict[str, JSON]] = {}
+    """What `rollout.engine.measures` found, by measure and dataset."""
+
+    def to_json(self) -> JSON:
+        """What metrics.json holds: each measure is a section of its own."""
+        return {**self.measured, "total": self.total, "datasets": self.datasets}
 
 
 def summarize(

@@ -14,6 +14,7 @@ import msgspec
 
 from rollout.config.browsing import WebSettings
 from rollout.config.schema import Dataset
+from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
@@ -24,6 +25,7 @@ from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.naming import split_fused
 from rollout.tasks.source import Tasks
 from rollout.tasks.task import Task
+from rollout.trajectories.web_metrics import WebRates
 from rollout.worlds.tools.domain import SHIPPED, Domain, load_domain
 from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
@@ -52,6 +54,8 @@ class DatasetTools:
     close: Callable[[], Awaitable[None]] = _nothing_to_close
     """Lets go of what all worlds share, at the end of the run."""
     suite: Suite | None = None
+    measures: tuple[MakeMeasure, ...] = ()
+    """What of their trajectories is measured besides."""
 
 
 def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> DatasetTools:
@@ -60,8 +64,11 @@ def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> Datas
     pools = pools or Pools()
     if dataset.suite is not None:
         suite = load_suite(name, dataset)
-        close = suite.use_browsers(pools.browsers) if isinstance(suite, NeedsBrowsers) else _nothing_to_close
-        return DatasetTools(suite.toolset, None, suite.make_world, close=close, suite=suite)
+        tools = DatasetTools(suite.toolset, None, suite.make_world, suite=suite)
+        if isinstance(suite, NeedsBrowsers):
+            close = suite.use_browsers(pools.browsers)
+            return dataclasses.replace(tools, close=close, measures=(WebRates,))
+        return tools
     if dataset.web is not None:
         return _load_web(name, dataset, dataset.web, pools.browsers)
     if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
@@ -104,7 +111,22 @@ def _load_web(name: str, dataset: Dataset, web: WebSettings, browsers: BrowserPo
         sites = load_sites(web.sites)
     except ConfigError as error:
         raise ConfigError(f"datasets.{name}.web: {error}") from error
-    return DatasetTools(toolset_of(web), None, lambda timeout: BrowserWorld(browsers, web, sites), close=sites.close)
+    return DatasetTools(
+        toolset_of(web),
+        None,
+        lambda timeout: BrowserWorld(browsers, web, sites),
+        close=sites.close,
+        measures=(WebRates,),
+    )
+
+
+def load_recorded_tools(name: str, dataset: Dataset, pools: Pools) -> DatasetTools:
+    """The tools of a dataset whose runs are over. A browser's pages cannot be brought back by its calls, so its worlds
+    are empty ones and no browser is needed."""
+    if dataset.suite is None and dataset.web is not None:
+        toolset = toolset_of(dataset.web)
+        return DatasetTools(toolset, None, lambda timeout: EmptyWorld(toolset))
+    return load_tools(name, dataset, pools)
 
 
 def _load_mcp_servers(name: str, dataset: Dataset) -> DatasetTools:

@@ -5,6 +5,8 @@ short sentence; when the turn's actions are done it says the task's reply. Every
 and the request's seed, so the same run comes out twice. It understands nothing: it is the embedded default that makes
 the whole engine run, and a source of *known* errors for everything that has to notice errors.
 
+In a browser it finds elements by what the observation lists (`rollout.models.browsing`).
+
 Errors come in chosen proportions (`params`), each the probability that one answer goes wrong that way:
 `wrong_argument`, `unknown_tool`, `malformed_call`, `void_turn`, `stop_early`, `repeat`.
 """
@@ -12,7 +14,7 @@ Errors come in chosen proportions (`params`), each the probability that one answ
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -20,6 +22,7 @@ import msgspec
 from rollout import seeds
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, ToolCall
+from rollout.models.browsing import is_browsed, next_call
 from rollout.models.model import Capability, Request
 from rollout.tasks.task import Action, Task, resolve_arguments
 from rollout.trajectories.generation import Generation
@@ -55,8 +58,12 @@ class OracleModel:
         if task is None or task.actions is None:
             known = "no reference actions (task_info.actions)" if task is not None else "no task"
             raise ConfigError(f"{self.name} plays a task's reference actions, but there are {known}")
+        if request.path:
+            request = msgspec.structs.replace(
+                request, messages=request.path, tools=request.tools if request.offered is None else request.offered
+            )
         chance = seeds.stream(request.seed or 0, "oracle", len(request.messages))
-        played = _played(task, request.messages)
+        played = _played(task, request)
         message = self._answer(task, played, request, chance)
         if request.sampling.extra.get("enable_thinking"):
             message = msgspec.structs.replace(message, reasoning=_think(message))
@@ -104,15 +111,22 @@ class _Played(msgspec.Struct):
     last_call: ToolCall | None
 
 
-def _played(task: Task, messages: Sequence[Message]) -> _Played:
+def _played(task: Task, request: Request) -> _Played:
+    messages = request.messages
     actions = task.actions or ()
-    turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
+    turn = request.turn
+    if turn is None:
+        turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
+    has_system = bool(messages) and messages[0].role == "system" and list(messages[:1]) != list(task.messages[:1])
+    # What was called in the opening was done before, and is not done again by it.
+    messages = messages[len(task.messages) + has_system :]
+    if is_browsed(task):
+        calls = [call for message in messages for call in message.tool_calls]
+        return _Played(turn, next_call(task, turn, messages), calls[-1] if calls else None)
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
-    has_system = bool(messages) and messages[0].role == "system" and list(messages[:1]) != list(task.messages[:1])
-    # What was called in the opening was done before, and is not done again by it.
-    for message in messages[len(task.messages) + has_system :]:
+    for message in messages:
         for call in message.tool_calls:
             last = call
             for index, action in enumerate(actions):

@@ -39,6 +39,9 @@ class LiteLLMModel:
         extra = fields.pop("extra", {})
         if len(request.tools):
             fields["tools"] = msgspec.json.decode(request.tools.wire)
+        else:
+            fields.pop("tool_choice", None)
+            fields.pop("parallel_tool_calls", None)
         if self._send_seed and request.seed is not None:
             fields["seed"] = request.seed
         started = time.perf_counter()

@@ -61,6 +61,11 @@ class Request(msgspec.Struct):
     """For the built-in models, which play what the task says. Never sent to a server."""
     turn: int | None = None
     """The conversation turn, as reference actions count them. For the built-in models."""
+    path: Sequence[Message] = ()
+    """The whole conversation as it is on record, of which `messages` may be a part, or another form. For the built-in
+    models."""
+    offered: Toolset | None = None
+    """The tools that the agent has, where `tools` does not say so. For the built-in models."""
 
 
 class Model(Protocol):

@@ -82,15 +82,20 @@ class Panel:
         trajectory: Trajectory,
         world: World,
         close_world: Callable[[], Awaitable[None]] | None = None,
+        recorded: Sequence[Score] | None = None,
     ) -> Verdict:
         """Ask every scorer: first those that look at the world, then, when it is closed, those that do not.
 
+        With `recorded` there is no world any more: those that look at it are not asked, and what they said then counts.
         Nothing that goes wrong in one gets out of here: it leaves its part unscored.
         """
         scores: list[Score] = []
         unasked = [scorer for scorer in self._scorers if _applies(scorer, task)]
         unasked.sort(key=_needs_world, reverse=True)
-        if not unasked:
+        if recorded is not None:
+            scores = [_carried(scorer, recorded) for scorer in unasked if _needs_world(scorer)]
+            unasked = [scorer for scorer in unasked if not _needs_world(scorer)]
+        if not unasked and not scores:
             return Verdict()
         try:
             async with asyncio.timeout(self._timeout):
@@ -153,6 +158,15 @@ class Panel:
                 f"there are: {', '.join(self.names)}"
             )
         return set(declared)
+
+
+def _carried(scorer: Scorer, recorded: Sequence[Score]) -> Score:
+    """What a scorer said when there was a world for it to look at."""
+    name = _name(scorer)
+    found = next((score for score in recorded if score.name == name), None)
+    if found is None:
+        found = Score(name, None, "it needs the live world, and the record has no score of it")
+    return msgspec.structs.replace(found, is_carried=True)
 
 
 def _applies(scorer: Scorer, task: Task) -> bool:

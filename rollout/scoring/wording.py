@@ -26,7 +26,8 @@ _ISO = re.compile(r"(?<![\d-])(\d{4})-(\d{2})-(\d{2})(?![\d-])")
 _SLASHED = re.compile(r"(?<![\d/])(\d{1,2})/(\d{1,2})/(\d{4})(?![\d/])")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _DECIMALS = re.compile(r"(?<![\d.:])(\d+)\.(\d+)(?![\d.:]*\d)")
-_DATE = "\ue001"
+DATE = "\ue001"
+"""Stands in a plain text around the month and the day of a date."""
 _SAME = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "–": "-", "—": "-", "\u2010": "-", "−": "-"})
 
 
@@ -74,20 +75,20 @@ def _slashed(written: str, first: int, second: int, year: str) -> str:
 def _date(written: str, month: int, day: int, year: str | None) -> str:
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return written
-    return f"{_DATE}{month:02}{_DATE}{day:02}{_DATE}{year or ''}"
+    return f"{DATE}{month:02}{DATE}{day:02}{DATE}{year or ''}"
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
     """Whether a part of a text is made of whole words, numbers and dates."""
     before, after = text[:start], text[end:]
     first, last = text[start], text[end - 1]
-    if _is_word(first) and before and (_is_word(before[-1]) or (before[-1] == _DATE)):
+    if _is_word(first) and before and (_is_word(before[-1]) or (before[-1] == DATE)):
         return False
     if first.isdigit() and re.search(r"\d[.,:/-]$", before):
         return False
-    if last == _DATE:
+    if last == DATE:
         return True  # a day without a year: any year may follow
-    if _is_word(last) and after and (_is_word(after[0]) or after[0] in (_DATE, "+")):
+    if _is_word(last) and after and (_is_word(after[0]) or after[0] in (DATE, "+")):
         return False
     return not (last.isdigit() and re.match(r"[.,:/]\d", after)) and not re.match(r"-(?!\w)", after)
 

@@ -16,13 +16,15 @@ from rollout.suites.suite import MakeSuite, Suite
 
 SHIPPED = {
     "bfcl_multi_turn": "rollout.suites.bfcl.suite:BfclMultiTurn",
+    "miniwob": "rollout.suites.miniwob.suite:Miniwob",
     "tau2": "rollout.suites.tau2.suite:Tau2",
 }
 if TYPE_CHECKING:
     from rollout.suites.bfcl.suite import BfclMultiTurn
+    from rollout.suites.miniwob.suite import Miniwob
     from rollout.suites.tau2.suite import Tau2
 
-    _KEEP_THE_CONTRACT: tuple[MakeSuite, ...] = (BfclMultiTurn, Tau2)
+    _KEEP_THE_CONTRACT: tuple[MakeSuite, ...] = (BfclMultiTurn, Miniwob, Tau2)
 _OWN = ("path", "web", "mcp_domain", "mcpServers", "tools", "base_path", "policy", "mode")
 """What a suite brings itself."""
 P = TypeVar("P", bound=Section)

@@ -20,6 +20,7 @@ from rollout.errors import ConfigError
 from rollout.messages import ToolSpec, message_from_json
 from rollout.tasks.source import Problem
 from rollout.tasks.task import Action, Task
+from rollout.tasks.web import web_entry
 
 _decode = msgspec.json.Decoder().decode
 _MaxSteps = Annotated[int, msgspec.Meta(ge=1)] | None
@@ -55,23 +56,23 @@ class TaskFile:
     def read(self, index: int) -> Task:
         """The task at this position of `ids`."""
         path = self.paths[self._files[index]]
-        with path.open("rb") as file:
-            file.seek(self._places[index])
-            line = file.readline()
         try:
-            task = parse_task(_decode(line))
+            task = parse_task(_decode(self.line(index)))
         except _BAD_LINE as error:
             raise ConfigError(f"{path}: changed while the run was going on: {_describe(error)}") from error
         if task.id != self.ids[index]:
             raise ConfigError(f"{path}: changed while the run was going on (task {self.ids[index]!r} moved)")
         return task
 
+    def line(self, index: int) -> bytes:
+        """The line at this position of `ids`, as it stands in its file."""
+        with self.paths[self._files[index]].open("rb") as file:
+            file.seek(self._places[index])
+            return file.readline()
+
     def lines(self) -> Iterator[bytes]:
         """The good lines as they stand in the files, each with a newline."""
-        for file, place in zip(self._files, self._places, strict=True):
-            with self.paths[file].open("rb") as opened:
-                opened.seek(place)
-                yield opened.readline().strip() + b"\n"
+        return (self.line(index).strip() + b"\n" for index in range(len(self.ids)))
 
     @property
     def fingerprint(self) -> str:
@@ -89,25 +90,38 @@ class TaskFile:
                     continue
                 where = f"{path}:{line_number}"
                 try:
-                    task = parse_task(_decode(line))
+                    found = self._look(line)
                 except _BAD_LINE as error:
                     self.problems.append(Problem(where, f"not a task: {_describe(error)}"))
                     continue
-                if task.id in self._seen:
-                    first = self._seen[task.id]
-                    self.problems.append(Problem(where, f"id {task.id!r} is already in {first}; this one is left out"))
+                if found.id in self._seen:
+                    first = self._seen[found.id]
+                    self.problems.append(Problem(where, f"id {found.id!r} is already in {first}; this one is left out"))
                     continue
-                self._seen[task.id] = where
-                self.ids.append(task.id)
+                self._seen[found.id] = where
+                self.ids.append(found.id)
                 self._files.append(number)
                 self._places.append(start)
                 self._fingerprint.update(line.strip())
+                self._keep(found)
+
+    def _look(self, line: bytes) -> Any:
+        """What stands in a line, by `id`. Raises as `parse_task` does on what is no task."""
+        return parse_task(_decode(line))
+
+    def _keep(self, found: Any) -> None:
+        """Note more of a line than its place: what `_look` made of it. Called for each good one."""
 
 
 def parse_task(entry: Any) -> Task:
-    """Read one decoded line. Raises KeyError, TypeError or msgspec's ValidationError on what is no task."""
+    """Read one decoded line, also one of the seed's web tasks.
+
+    Raises KeyError, TypeError or msgspec's ValidationError on what is no task.
+    """
     if not isinstance(entry, dict):
         raise TypeError(f"expected an object, got {type(entry).__name__}")
+    if "task_name" in entry and "messages" not in entry:
+        entry = web_entry(entry)
     raw_messages = entry["messages"]
     if not isinstance(raw_messages, list):
         raise TypeError(f"messages: expected a list, got {type(raw_messages).__name__}")

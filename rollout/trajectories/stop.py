@@ -52,6 +52,8 @@ class StopReason(enum.StrEnum):
     """The same message or the same call again and again."""
     MONITOR_EMPTY = "monitor_empty_replies"
     """Empty replies of the agent in a row."""
+    MONITOR_GOBACKS = "monitor_failed_gobacks"
+    """`monitor_max_failed_gobacks` calls in a row to go back, with nothing to go back to."""
     MONITOR_PHRASE = "monitor_completion_phrase"
     """The agent's words say that it is over (`monitor_rule_detection`)."""
     MONITOR_JUDGE = "monitor_judge"
@@ -75,6 +77,10 @@ _COMPLETED = frozenset(
         StopReason.MONITOR_JUDGE,
     }
 )
+
+
+WORDLESS_ENDS = frozenset({StopReason.ANSWERED, StopReason.WORLD_DONE})
+"""Proper ends without a last word to anybody."""
 
 
 def status_of(reason: StopReason) -> Status:

@@ -20,6 +20,13 @@ from rollout.worlds.world import Invocation, World
 
 log = logging.getLogger(__name__)
 MAX_PROBLEMS = 3
+MALFORMED_CALL = "malformed_call"
+"""The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
+
+
+def malformed_call(call_id: str, problem: str) -> ToolCall:
+    """Stands in the record where the model tried to call something. The observation will say what was wrong."""
+    return ToolCall(call_id, MALFORMED_CALL, msgspec.json.encode({"problem": problem}).decode())
 
 
 class CallReader:
@@ -32,6 +39,8 @@ class CallReader:
     def read(self, call: ToolCall) -> Invocation | ToolResult:
         """The call, checked; or the error observation that answers it."""
         if call.name not in self._specs:
+            if call.name == MALFORMED_CALL:
+                return failed_result(call.id, MALFORMED_CALL, _problem(call))
             return failed_result(call.id, "unknown_tool", self._unknown(call.name))
         try:
             arguments = msgspec.json.decode(call.arguments or "{}")
@@ -70,6 +79,14 @@ async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: Wor
     wanted = [entry for entry in read if isinstance(entry, Invocation)]
     answers = iter(await world.call(wanted)) if wanted else iter(())
     return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
+
+
+def _problem(call: ToolCall) -> str:
+    try:
+        return msgspec.json.decode(call.arguments, type=dict[str, str])["problem"]
+    except (msgspec.MsgspecError, KeyError):
+        # A model may also call something by that name.
+        return f"There is no tool {MALFORMED_CALL!r}."
 
 
 def _compile(name: str, schema: dict[str, Any]) -> Any:

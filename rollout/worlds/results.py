@@ -44,6 +44,17 @@ def is_refusal(content: str) -> bool:
         return False
 
 
+def error_of(content: str) -> str | None:
+    """What an error observation says, also where the page it happened on stands below it; None for any other."""
+    if not content.startswith('{"error":'):
+        return None
+    try:
+        told = msgspec.json.decode(content.partition("\n")[0])
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return str(told["error"]) if told["error"] else None
+
+
 def _by_the_standard_library(value: Any) -> str:
     """For what msgspec refuses: lone surrogates, odd keys. What nobody can write down is named by its type."""
     try:

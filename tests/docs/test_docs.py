@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from rollout.agents.users import faults
-from rollout.config.docs import SECTIONS, describe
+from rollout.config.docs import SECTIONS, describe, describe_web
 from rollout.config.load import load_config
 from rollout.config.schema import Agent, Config
 from rollout.engine.tools import task_paths
@@ -69,6 +69,13 @@ def test_every_command_of_the_docs_runs(page: str, commands: list[str], tmp_path
 def test_configuration_page_is_what_the_schema_says() -> None:
     assert (ROOT / "docs" / "configuration.md").read_text() == describe(), (
         "run: python -m rollout.config.docs > docs/configuration.md"
+    )
+
+
+def test_page_of_the_web_has_every_key() -> None:
+    pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+    assert (ROOT / "docs" / "web.md").read_text().endswith(f"\n\n{describe_web()}"), (
+        "put what rollout.config.docs.describe_web() says at the end of docs/web.md"
     )
 
 

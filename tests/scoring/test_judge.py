@@ -14,6 +14,7 @@ from rollout.messages import NO_TOOLS, Message
 from rollout.models.model import Request
 from rollout.models.stub import StubServer
 from rollout.scoring.assertions import AssertionScorer
+from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
 from rollout.trajectories.generation import FinishReason, Generation
@@ -39,7 +40,7 @@ GOOD = verdicts((1, True, "Hello!"), (2, True, "is due\n on Monday"))
 HALF = verdicts((1, True, "Hello!"), (2, False, "due on Monday"))
 
 
-class Judge:
+class Saying:
     """A judge that says what it is told to, answer after answer."""
 
     name = "judge"
@@ -59,10 +60,10 @@ class Judge:
         pass
 
 
-async def judged(*answers: str | tuple[str, FinishReason], attempts: int = 1) -> tuple[Score, Judge]:
-    judge = Judge(*answers)
+async def judged(*answers: str | tuple[str, FinishReason], attempts: int = 1) -> tuple[Score, Saying]:
+    judge = Saying(*answers)
     task = parse_task({"id": "t", "messages": [], "task_info": {"nl_assertions": ASSERTIONS}})
-    score = await AssertionScorer(judge, attempts).score(task, TRAJECTORY, EmptyWorld(NO_TOOLS))
+    score = await AssertionScorer(Judge(judge, attempts)).score(task, TRAJECTORY, EmptyWorld(NO_TOOLS))
     assert score is not None
     return score, judge
 

@@ -171,7 +171,10 @@ async def test_monitor_keeps_out_of_a_suites_conversations() -> None:
 @pytest.mark.parametrize(
     ("dataset", "text"),
     [
-        ({"suite": "nothing"}, r"datasets\.data\.suite: there is no suite 'nothing'; known: bfcl_multi_turn, tau2"),
+        (
+            {"suite": "nothing"},
+            r"datasets\.data\.suite: there is no suite 'nothing'; known: bfcl_multi_turn, miniwob, tau2",
+        ),
         ({"suite": "tests.suites:Nothing"}, "cannot be imported"),
         (
             {"suite_params": {"bad": True}},

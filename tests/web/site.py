@@ -71,6 +71,18 @@ PAGES = {
   document.title = 'had ' + had.join('|');
 })();
 </script>""",
+    "/gate": """<title>Gate</title><a href="/status?code=403">Through</a><a href="/status?code=200">Open door</a>
+<form action=/status method=post><input type=hidden name=code value=429><button>Try</button></form>
+<a href="/status?code=401" target=_blank>In a new tab</a>
+<button onclick="fetch('/status?code=403').then(() => document.title = 'fetched')">Fetch</button>
+<a href="/status?code=403&empty=1">Emptiness</a>
+<button onclick="location = '/redirect?to=/status%3Fcode%3D503'">Around</button>
+<iframe src="/status?code=403" width=50 height=20></iframe>""",
+    "/basket": """<title>Basket</title><ul><li class=item>Blue mug</li><li class=item>Tea  pot</li></ul>
+<p style="text-transform:uppercase">Two things</p><p hidden class=secret>Paid</p>
+<input id=note value="ring twice"><select id=size><option value=s>Small<option value=m selected>Medium</select>
+<script>window.basket = {items: ['mug', 'pot'], total: 21.5}; localStorage.seen = 1</script>""",
+    "/loud": "<title>Loud</title><script>alert('hi'); window.open('/second')</script><p>there</p>",
     "/scrolling": """<title>Scrolling</title><div style="height:200px;overflow:auto;border:1px solid">
 <div style="height:900px">inside</div>
 <button>Deep inside</button></div><div style="height:3000px"></div><p>end of the page</p>""",
@@ -83,7 +95,7 @@ class Site:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self._app = web.Application()
-        self._app.router.add_get("/{path:.*}", self._serve)
+        self._app.router.add_route("*", "/{path:.*}", self._serve)
         self._runner = web.AppRunner(self._app, shutdown_timeout=0.1)
         self.never = asyncio.Event()
         self.slow = asyncio.Event()
@@ -117,6 +129,11 @@ class Site:
         self.asked[path] += 1
         if path in PAGES:
             return web.Response(text=PAGES[path], content_type="text/html")
+        if path == "/status":
+            given = request.query if request.method == "GET" else await request.post()
+            code = int(str(given["code"]))
+            text = "" if given.get("empty") else f"<title>Status {code}</title>{code}"
+            return web.Response(status=code, text=text, content_type="text/html")
         if path == "/results":
             return web.Response(
                 text=f"<title>Results</title><p>Found: {request.query['q']}</p>", content_type="text/html"

@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
-from urllib.parse import urlsplit
 
 from rollout.config.browsing import WebSettings
 from rollout.messages import JSON, Toolset, ToolSpec
+from rollout.tasks.web import full_url
 from rollout.worlds.web.session import Session
 from rollout.worlds.world import Invocation
 
@@ -22,11 +22,18 @@ PAGE = 0.85
 KEYS = "Enter, Tab, Escape, Backspace, Delete, Space, ArrowUp, ArrowDown, PageDown, Home, End, F5, Control+A"
 
 
+GOBACK = "goback"
+NOTHING_BEFORE = "nothing_before"
+"""The kind of error of a `goback` that leads nowhere."""
+
+
 class ActionFault(Exception):
     """An action that could not be done."""
 
-    def __init__(self, text: str, *, has_moved: bool = False) -> None:
+    def __init__(self, text: str, *, has_moved: bool = False, kind: str = "tool") -> None:
         super().__init__(text)
+        self.kind = kind
+        """The `error_kind` of its result."""
         self.has_moved = has_moved
         """The page is not the one that was last observed."""
 
@@ -67,11 +74,26 @@ def toolset_of(settings: WebSettings) -> Toolset:
             ),
             _tool("press", f"Press a key or keys together: {KEYS}.", {"key": _text("The key.")}, ["key"]),
             _tool("wait", "Wait for the page to change.", {"seconds": seconds}, [], is_write=False),
-            _tool("goback", "Go back to the page before this one.", {}, []),
+            _tool(GOBACK, "Go back to the page before this one.", {}, []),
             _tool("navigate", "Open an address.", {"url": _text("It begins with http:// or https://.")}, ["url"]),
             _tool("answer", "Give the final answer to the task. This ends the work.", {"text": _text("")}, ["text"]),
         )
     )
+
+
+def drag_tool(settings: WebSettings) -> ToolSpec:
+    """`drag`, which few pages need: for the worlds that offer it."""
+    place, needed, what = _place(settings)
+    if settings.mode == "coordinates":
+        target = {f"to_{name}": schema for name, schema in place.items()}
+        return _tool("drag", "Drag from one point of the screenshot to another.", place | target, [*needed, *target])
+    pixels = {"type": "number", "minimum": -settings.width, "maximum": settings.width}
+    target = {
+        "to_element": place["element"] | {"description": "The number of the element to drop it on."},
+        "right": pixels | {"description": "Pixels to the right of it, or of to_element; negative: to the left."},
+        "down": pixels | {"description": "Pixels below it, or below to_element; negative: above."},
+    }
+    return _tool("drag", f"Drag {what} onto another, or by a distance.", place | target, needed)
 
 
 def _place(settings: WebSettings) -> tuple[JSON, list[str], str]:
@@ -130,23 +152,18 @@ async def goto(session: Session, url: str) -> None:
             "Page.goto: "
         )
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
-    if reply is not None and reply.status >= 400:
-        session.note(f"The site answered with the status {reply.status} {reply.status_text}".rstrip() + ".")
+    if reply is not None:
+        session.document_came(session.active.page, reply)
 
 
 def checked_url(text: str) -> str:
     """An address that may be opened. Raises ActionFault on anything else."""
-    url = text.strip()
-    if "://" not in url and not url.startswith(("about:", "data:", "javascript:", "file:", "view-source:", "blob:")):
-        url = f"https://{url}"
     try:
-        parts = urlsplit(url)
-        is_fine = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        return full_url(text)
     except ValueError:
-        is_fine = False
-    if not is_fine or any(character.isspace() for character in url):
-        raise ActionFault(f"{text!r} is not an address to navigate to: give a full one, as https://example.com/page")
-    return url
+        raise ActionFault(
+            f"{text!r} is not an address to navigate to: give a full one, as https://example.com/page"
+        ) from None
 
 
 async def _find(session: Session, arguments: JSON) -> JSON:
@@ -237,6 +254,25 @@ async def _hover(session: Session, arguments: JSON) -> None:
     await session.active.page.mouse.move(found["x"], found["y"])
 
 
+async def _drag(session: Session, arguments: JSON) -> None:
+    found = await _find(session, arguments)
+    if "to_x" in arguments:
+        x, y = _pixels(session.settings, arguments["to_x"], arguments["to_y"])
+    else:
+        if not arguments.keys() & {"to_element", "right", "down"}:
+            raise ActionFault("where to? Give to_element, right or down")
+        over = await _find(session, {"element": arguments["to_element"]}) if "to_element" in arguments else found
+        x, y = over["x"] + arguments.get("right", 0), over["y"] + arguments.get("down", 0)
+    mouse = session.active.page.mouse
+    await mouse.move(found["x"], found["y"])
+    await mouse.down()
+    try:
+        # In steps: pages tell a drag from a click by how the mouse moves.
+        await mouse.move(x, y, steps=8)
+    finally:
+        await mouse.up()
+
+
 async def _scroll(session: Session, arguments: JSON) -> None:
     settings = session.settings
     x, y = settings.width / 2, settings.height / 2
@@ -305,7 +341,7 @@ async def _goback(session: Session, arguments: JSON) -> None:
         await session.close_active()
         session.note("The tab had no page before this one and was closed.")
     else:
-        raise ActionFault("there is no page before this one")
+        raise ActionFault("there is no page before this one", kind=NOTHING_BEFORE)
 
 
 async def _navigate(session: Session, arguments: JSON) -> None:
@@ -316,10 +352,11 @@ _ACTIONS: dict[str, Callable[[Session, Any], Awaitable[None]]] = {
     "click": _click,
     "type": _type,
     "hover": _hover,
+    "drag": _drag,
     "scroll": _scroll,
     "select": _select,
     "press": _press,
     "wait": _wait,
-    "goback": _goback,
+    GOBACK: _goback,
     "navigate": _navigate,
 }

@@ -1,4 +1,4 @@
-"""What the agent is shown of a page, and the words for it."""
+"""What the agent is shown of a page, and the words for it. `rollout.trajectories.web_page` reads it again."""
 
 from __future__ import annotations
 
@@ -93,6 +93,11 @@ def describe(observation: Observation, settings: WebSettings) -> str:
         if seen.is_cut:
             lines.append("(cut here; scroll down to read on)")
     return "\n".join(lines)
+
+
+def status_note(status: int, text: str) -> str:
+    """What is told of a document that came with an HTTP error."""
+    return f"The site answered with the status {status} {text}".rstrip() + "."
 
 
 def _short(text: str, limit: int) -> str:

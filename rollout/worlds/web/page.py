@@ -165,6 +165,30 @@ class Tab:
             except Error:
                 return
 
+    # ---- scripts that are not ours ------------------------------------------------------------------------------
+
+    async def run(self, program: str, seconds: float) -> Any:
+        """The value of a program in the page's main world, as JSON. Raises WorldError where it fails or is stopped
+        because it computes longer than `seconds`; waiting for a promise is the caller's to bound."""
+        from playwright.async_api import Error
+
+        options = {
+            "expression": program,
+            "returnByValue": True,
+            "awaitPromise": True,
+            "userGesture": False,
+            "timeout": seconds * 1e3,
+        }
+        try:
+            reply = await self.cdp.send("Runtime.evaluate", options)
+        except Error as error:
+            if self.is_gone:
+                raise PageLost(str(error)) from error
+            raise WorldError(f"the script failed: {error.message.partition(chr(10))[0][:300]}") from error
+        if "exceptionDetails" in reply:
+            raise WorldError(f"the script failed: {_failure(reply)}")
+        return reply["result"].get("value")
+
     # ---- frames of other origins --------------------------------------------------------------------------------
 
     async def _observe_foreign(self, seen: JSON, options: JSON) -> None:
@@ -224,9 +248,7 @@ class Tab:
             {"contextId": world, "expression": expression, "returnByValue": True, "awaitPromise": True},
         )
         if "exceptionDetails" in reply:
-            details = reply["exceptionDetails"]
-            text = details.get("exception", {}).get("description") or details.get("text")
-            raise WorldError(f"the script in the page failed at {expression[-200:]}: {text}")
+            raise WorldError(f"the script in the page failed at {expression[-200:]}: {_failure(reply)}")
         return reply["result"].get("value")
 
     async def _enter(self) -> int:
@@ -248,6 +270,12 @@ class Tab:
 
 def _call(function: str, *arguments: Any) -> str:
     return f"rollout.{function}({','.join(_encode(argument).decode() for argument in arguments)})"
+
+
+def _failure(reply: JSON) -> str:
+    details = reply["exceptionDetails"]
+    text = details.get("exception", {}).get("description") or details.get("exception", {}).get("value")
+    return str(text or details.get("text")).partition("\n")[0][:300]
 
 
 def _descendants(tree: JSON) -> Iterator[str]:

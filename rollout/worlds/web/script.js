@@ -510,8 +510,31 @@
     return (a >>> 0).toString(16) + (b >>> 0).toString(16);
   }
 
+  // ---- looking up ---------------------------------------------------------------------------------------------
+
+  // What fits a selector. Text is what a reader sees: of an element that is not shown, none.
+  function find(selector, maxFound, maxText) {
+    let found, left = maxText;
+    try { found = [...document.querySelectorAll(selector)].filter((element) => element !== overlay); }
+    catch { return {problem: `${JSON.stringify(selector)} is not a CSS selector`}; }
+    const elements = [];
+    for (const element of found.slice(0, maxFound)) {
+      if (left <= 0) break;
+      const isOption = element.tagName === 'OPTION', isHead = Boolean(element.closest('head'));
+      const shown = isOption ? element.closest('select') || element : element;
+      const isVisible = isHead || shown.checkVisibility({visibilityProperty: true});
+      let text = isOption ? element.label : isHead ? element.textContent : element.innerText ?? element.textContent;
+      text = isVisible ? (text || '').replace(/\s+/g, ' ').trim() : '';
+      const value = typeof element.value === 'string' ? element.value : null;
+      const isCut = text.length > left || (value || '').length > left;
+      elements.push({text: text.slice(0, left), value: value?.slice(0, left) ?? null, isVisible, isCut});
+      left -= text.length + (value || '').length;
+    }
+    return {value: {count: found.length, elements}};
+  }
+
   globalThis.rollout = {
-    observe, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate, setValue, selectAll, choose, digest,
+    find, observe, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate, setValue, selectAll, choose, digest,
     at: (x, y) => { const {element, ...found} = at(x, y); return found; },
   };
 })();

@@ -3,14 +3,16 @@
 A step is: act, settle, observe. Settling waits for events, each with a bound: requests that the step caused come back,
 the document is loaded, and it does not change for a moment. What the page does beside its own pixels is dealt with at
 once and told in the next observation: dialogs are accepted, new tabs become the active one, downloads and file
-choosers are declined.
+choosers are declined, and a document that came with an HTTP error is told by its status, however it was asked for.
+
+A tab can also be opened apart from the agent's, to look at a page of the same context when the work is over.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -18,14 +20,14 @@ import msgspec
 
 from rollout.config.browsing import WebSettings
 from rollout.worlds.web.browsers import Lease
-from rollout.worlds.web.observe import Observation, Seen, script_options
+from rollout.worlds.web.observe import Observation, Seen, script_options, status_note
 from rollout.worlds.web.page import PageLost, Tab, attach
 
 if TYPE_CHECKING:
-    from playwright.async_api import Dialog, Download, FileChooser, Page, Request
+    from playwright.async_api import Dialog, Download, FileChooser, Page, Request, Response
 
 AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
-"""Kinds of requests that a page's look depends on and that come to an end."""
+"""Kinds of requests that a page depends on and that come to an end. Images are many, and seldom decide anything."""
 MAX_NOTES = 12
 
 
@@ -37,12 +39,19 @@ class Session:
         self.settings = settings
         self.tabs: list[Tab] = []
         self.active: Tab
+        self.awaited = AWAITED
+        """Kinds of requests that a step waits for."""
         self._notes: list[str] = []
         self._dialogs = 0
         self._pending: set[Request] = set()
         self._returned = asyncio.Event()
         self._asked_for: set[str] = set()
         """Hosts of the documents that this step asked for."""
+        self._refusals: dict[Page, Response] = {}
+        """The last document of a page, where it came with an HTTP error that was not told yet."""
+        self._told_of: Response | None = None
+        self._apart: set[Page] = set()
+        """Pages that are not the agent's."""
         self._one_at_a_time = asyncio.Lock()
         self._arriving: set[asyncio.Task[None]] = set()
         self._chores: set[asyncio.Task[None]] = set()
@@ -106,9 +115,45 @@ class Session:
                     raise
         for host in sorted(self._asked_for & self.lease.proxy.faults.keys()):
             self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
+        refusal = self._refusals.pop(self.active.page, None)
+        if refusal is not None:
+            self._told_of = refusal
+            self.note(status_note(refusal.status, refusal.status_text))
         notes, self._notes = tuple(self._notes), []
         tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
         return Observation(seen, tabs, self.tabs.index(self.active), notes, image)
+
+    def document_came(self, page: Page, response: Response) -> None:
+        """Take notice of the answer to a request for a page's own document."""
+        if response.status < 400:
+            self._refusals.pop(page, None)
+        elif response is not self._told_of:
+            self._refusals[page] = response
+
+    async def settle_active(self) -> Tab:
+        """The active tab when it is settled, with nothing observed."""
+        await self._find_active()
+        await self._settle(self.active)
+        return self.active
+
+    @contextlib.asynccontextmanager
+    async def open_apart(self, url: str) -> AsyncIterator[tuple[Tab, Response | None]]:
+        """A page in a tab of its own, settled, with the answer to its request. It shares the context's cookies, is
+        none of the agent's tabs, is told in no observation, and is closed on leaving."""
+        from playwright.async_api import Error
+
+        async with self._one_at_a_time:
+            page = await self.lease.context.new_page()
+            self._apart.add(page)
+        try:
+            self.begin_step()
+            tab = await attach(page, self.settings)
+            response = await page.goto(url, wait_until="commit", timeout=self.settings.load_timeout * 1e3)
+            await self._settle(tab)
+            yield tab, response
+        finally:
+            with contextlib.suppress(Error):
+                await page.close()
 
     async def close_active(self) -> None:
         """Close the active tab; the one before it becomes active."""
@@ -117,6 +162,13 @@ class Session:
         self._drop(tab)
 
     # ---- settling -----------------------------------------------------------------------------------------------
+
+    async def _settle(self, tab: Tab) -> None:
+        options = script_options(self.settings, "none")
+        started = asyncio.get_running_loop().time()
+        await tab.observe(options)
+        while await self._await_requests(started):
+            await tab.observe(options)
 
     async def _await_requests(self, started: float) -> bool:
         """Wait for the requests of this step. True where there were some, so that the page may look otherwise now."""
@@ -180,6 +232,11 @@ class Session:
 
     async def _arrive(self, page: Page) -> None:
         async with self._one_at_a_time:
+            if page in self._apart:
+                return
+            if self._apart and await page.opener() in self._apart:
+                await page.close()
+                return
             if len(self.tabs) >= self.settings.max_tabs:
                 self.note(f"The page opened another tab; there are {len(self.tabs)} already, so it was closed.")
                 await page.close()
@@ -197,7 +254,9 @@ class Session:
 
     async def _answer(self, dialog: Dialog, number: int) -> None:
         limit = self.settings.max_dialogs
-        if number <= limit:
+        if dialog.page in self._apart:
+            pass
+        elif number <= limit:
             text = dialog.message if len(dialog.message) <= 300 else dialog.message[:300] + "…"
             answered = f"with {dialog.default_value!r}" if dialog.type == "prompt" else ""
             self.note(f"A dialog ({dialog.type}) said {text!r} and was accepted {answered}".rstrip() + ".")
@@ -217,7 +276,7 @@ class Session:
 
     def _on_request(self, request: Request) -> None:
         kind = request.resource_type
-        if kind in AWAITED:
+        if kind in self.awaited:
             self._pending.add(request)
             if kind == "document":
                 self._asked_for.add(urlsplit(request.url).hostname or "")
@@ -225,6 +284,18 @@ class Session:
     def _on_returned(self, request: Request) -> None:
         self._pending.discard(request)
         self._returned.set()
+        if request.resource_type == "document" and request.existing_response is not None:
+            self._notice_document(request, request.existing_response)
+
+    def _notice_document(self, request: Request, response: Response) -> None:
+        from playwright.async_api import Error
+
+        try:
+            frame = request.frame
+        except Error:
+            return  # of a service worker, or of a tab that is gone
+        if frame.parent_frame is None:
+            self.document_came(frame.page, response)
 
     def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
         async def run() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import mimetypes
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -105,7 +106,7 @@ def _host_name(name: str, given: str) -> str:
 
 
 def _folder_app(folder: Path) -> web.Application:
-    """Files as they are; a folder shows its index.html."""
+    """Files as they are, texts in UTF-8; a folder shows its index.html."""
     from aiohttp import web
 
     root = folder.resolve()
@@ -116,7 +117,10 @@ def _folder_app(folder: Path) -> web.Application:
             path /= "index.html"
         if not path.is_relative_to(root) or not path.is_file():
             raise web.HTTPNotFound
-        return web.FileResponse(path)
+        kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        # Without it, a page that does not say so itself would be read as in the last century.
+        charset = "; charset=utf-8" if kind.startswith("text/") else ""
+        return web.FileResponse(path, headers={"Content-Type": kind + charset})
 
     app = web.Application()
     app.router.add_get("/{path:.*}", show)

@@ -10,6 +10,8 @@ observation that says so, because what was typed, and the site's cookies, are go
 
 Calls of one message run in order; only the last is observed, so that the numbers of elements that the model saw hold
 for all of them. Such a world has no snapshots: it is brought back by replaying its calls.
+
+A world of one known site extends this class by `before_pages`, `after_visit` and `after_step`.
 """
 
 from __future__ import annotations
@@ -17,15 +19,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from urllib.parse import urljoin
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError, WorldError
-from rollout.messages import Message, ToolResult
+from rollout.errors import ConfigError, NavigationError, WorldError
+from rollout.messages import Message, ToolResult, Toolset
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
 from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, toolset_of
 from rollout.worlds.web.browsers import BrowserPool, Lease
 from rollout.worlds.web.egress import Egress, egress_of
+from rollout.worlds.web.inspection import Finding, Probe, look_into
 from rollout.worlds.web.observe import Observation, describe
 from rollout.worlds.web.page import PageLost
 from rollout.worlds.web.session import Session
@@ -39,23 +43,31 @@ REPEATABLE = frozenset({"navigate", "wait"})
 class BrowserWorld:
     """One episode's context of a pool."""
 
-    def __init__(self, pool: BrowserPool, settings: WebSettings, sites: Sites | None = None) -> None:
-        """`sites`: those that are served for this world's pages."""
+    def __init__(
+        self, pool: BrowserPool, settings: WebSettings, sites: Sites | None = None, toolset: Toolset | None = None
+    ) -> None:
+        """`sites`: those that are served for this world's pages. `toolset`: what is offered, where it is not all that
+        there is in the mode."""
         self.answer: str | None = None
         """What the agent answered; None as long as it has not."""
+        self.is_done = False
+        """Whether the world is over by itself, as a game that was won. `after_step` sets it."""
         self._pool = pool
         self._settings = settings
         self._sites = sites
-        self._toolset = toolset_of(settings)
+        self._toolset = toolset or toolset_of(settings)
         self._egress = Egress()
         self._lease: Lease | None = None
         self._session: Session | None = None
-        self._url = "about:blank"
+        self._start = self._url = "about:blank"
         self._losses = 0
 
     async def open(self, task: Task, seed: int) -> Opening:
-        """Show the task's start page. Raises ConfigError where it has none, WorldError where it cannot be shown."""
-        url = start_url(task)
+        """Show the task's start page.
+
+        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        """
+        url = self._start = start_url(task)
         try:
             self._egress = egress_of(
                 url,
@@ -72,11 +84,12 @@ class BrowserWorld:
                     observation = await self._visit(url)
                 break
             except ActionFault as fault:
-                raise WorldError(f"task {task.id}: the start page cannot be shown: {fault}", transient=True) from None
+                text = f"task {task.id}: the start page cannot be shown: {fault}"
+                raise NavigationError(text, transient=True) from None
             except _losses() as error:
                 if attempt == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
-                    raise WorldError(text, transient=True) from error
+                    raise NavigationError(text, transient=True) from error
                 await self._replace()
         text = describe(observation, self._settings)
         images = tuple(image.name for image in observation.images)
@@ -85,7 +98,9 @@ class BrowserWorld:
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
         results = []
         for place, call in enumerate(calls):
-            if call.name == "answer":
+            if self.is_done:
+                results.append(failed_result(call.call_id, "tool", "the work is over; this was not done any more"))
+            elif call.name == "answer":
                 results.append(self._take_answer(call))
             elif self.answer is not None:
                 results.append(failed_result(call.call_id, "tool", "the answer was given; the work is over"))
@@ -112,6 +127,28 @@ class BrowserWorld:
         told = f"{seen.url}\n{digest}\n{self.answer!r}"
         return hashlib.blake2b(told.encode("utf-8", "replace"), digest_size=16).hexdigest()
 
+    async def inspect(self, probes: Sequence[Probe], url: str | None = None) -> list[Finding]:
+        """Find out about the page that the agent left, or about the one at `url`, an address or a path of the site.
+
+        That one is opened in the same context in a tab of its own, which the agent never sees. Raises WorldError where
+        the page cannot be shown or says that it is broken (a status of 500 and above, or 429).
+        """
+        session = self._opened()
+        target = self._url if url is None else urljoin(self._start, url)
+        try:
+            async with asyncio.timeout(self._settings.step_timeout):
+                if url is None:
+                    tab = await session.settle_active()
+                    return [await look_into(tab, probe) for probe in probes]
+                async with session.open_apart(target) as (tab, response):
+                    if response is not None and (response.status >= 500 or response.status == 429):
+                        raise WorldError(f"{target} cannot be inspected: its status is {response.status}")
+                    return [await look_into(tab, probe) for probe in probes]
+        except _losses() as error:
+            is_late = type(error) is TimeoutError
+            why = f"no answer within {self._settings.step_timeout:g} s" if is_late else str(error).partition("\n")[0]
+            raise WorldError(f"{target} cannot be inspected: {session.fault_of(target) or why}") from error
+
     async def close(self) -> None:
         session, self._session = self._session, None
         lease, self._lease = self._lease, None
@@ -121,6 +158,18 @@ class BrowserWorld:
         finally:
             if lease is not None:
                 await lease.release()
+
+    # ---- what a world of one known site may do besides ----------------------------------------------------------
+
+    async def before_pages(self, session: Session) -> None:
+        """In each new context, before its first page is opened."""
+
+    async def after_visit(self, session: Session) -> None:
+        """When the start page has begun to load, or after a loss the last page again; before it is observed."""
+
+    async def after_step(self, session: Session, result: ToolResult) -> ToolResult:
+        """After an action and its observation: the result, which may say that the world is over (`end`)."""
+        return result
 
     # ---- a step -------------------------------------------------------------------------------------------------
 
@@ -150,13 +199,15 @@ class BrowserWorld:
         except ActionFault as error:
             fault = error
             if not fault.has_moved:
-                return failed_result(call.call_id, "tool", f"{call.name}: {fault}.")
+                return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}.")
         observation = await self._observe(session, None if is_last or fault else "none")
         if fault is not None:
-            return self._told(call, f"{call.name}: {fault}", observation, "tool")
-        if not is_last:
-            return ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
-        return ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
+            result = self._told(call, f"{call.name}: {fault}", observation, fault.kind)
+        elif not is_last:
+            result = ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
+        else:
+            result = ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
+        return await self.after_step(session, result)
 
     async def _step_again(self, call: Invocation, is_last: bool, why: str) -> ToolResult:
         """After a loss: on a new context, the step again, or the last page and an error observation."""
@@ -201,6 +252,7 @@ class BrowserWorld:
         session.begin_step()
         if url != "about:blank":
             await goto(session, url)
+            await self.after_visit(session)
         return await self._observe(session, None)
 
     async def _begin(self) -> Session:
@@ -209,6 +261,7 @@ class BrowserWorld:
         self._lease.proxy.egress = self._egress
         session = Session(self._lease, self._settings)
         await session.open()
+        await self.before_pages(session)
         self._session = session
         return session
 

@@ -1,0 +1,141 @@
+"""How an agent's model is told of tools and asks for them: by fields of the protocol, or in the text.
+
+A dialect stands at the border between the record and the model. The record is the same for all of them: messages with
+calls, and results that answer calls. A dialect says what the model is shown of it and reads what the model answers;
+nobody else needs to know which one is spoken.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+from rollout.agents.text_calls import (
+    CALL_BEGIN,
+    CALL_END,
+    read_answer,
+    split_reasoning,
+    write_calls,
+)
+from rollout.messages import NO_TOOLS, Message, Toolset, with_readable_calls
+from rollout.trajectories.generation import Generation
+
+RESULT_BEGIN, RESULT_END = "<tool_response>", "</tool_response>"
+
+
+class Dialect(Protocol):
+    """One way to speak of tools. `show` and `read` depend on nothing but what they are given."""
+
+    name: str
+
+    def system(self, system: str | None, tools: Toolset) -> str | None:
+        """The system prompt as it is sent to a model that is offered these tools."""
+        ...
+
+    def sent(self, tools: Toolset) -> Toolset:
+        """What of them goes into the request's `tools`."""
+        ...
+
+    def show(self, message: Message) -> Message:
+        """A message of the record as the model is sent it."""
+        ...
+
+    def export(self, message: Message) -> Message:
+        """A message of the record as others are to learn it: in the form it was sent in, with all its reasoning."""
+        ...
+
+    def read(self, generation: Generation, seed: int | None) -> Generation:
+        """A generation as it goes on record. The seed of its request makes ids of calls that have none."""
+        ...
+
+
+class NativeDialect:
+    """Tools, calls and results in the fields that chat completions have for them."""
+
+    name = "native"
+
+    def system(self, system: str | None, tools: Toolset) -> str | None:
+        return system
+
+    def sent(self, tools: Toolset) -> Toolset:
+        return tools
+
+    def show(self, message: Message) -> Message:
+        return with_readable_calls(message) if message.tool_calls else message
+
+    def export(self, message: Message) -> Message:
+        return message
+
+    def read(self, generation: Generation, seed: int | None) -> Generation:
+        return generation
+
+
+class TextDialect:
+    """Tools in the system prompt, calls in the answers' text, results in users' messages (Qwen, Hermes)."""
+
+    name = "text"
+
+    def __init__(self, *, must_call: bool = False) -> None:
+        """`must_call`: an answer without a call is a malformed one, since nobody is there to talk to."""
+        self._must_call = must_call
+
+    def system(self, system: str | None, tools: Toolset) -> str | None:
+        if not len(tools):
+            return system
+        return _tool_text(tools) if system is None else f"{system}\n\n{_tool_text(tools)}"
+
+    def sent(self, tools: Toolset) -> Toolset:
+        return NO_TOOLS
+
+    def show(self, message: Message) -> Message:
+        if message.role == "tool":
+            text = f"{RESULT_BEGIN}\n{message.content or ''}\n{RESULT_END}"
+            return Message(role="user", content=text, images=message.images)
+        if message.role != "assistant":
+            return message
+        text = message.text
+        if message.tool_calls and message.raw is None:
+            # Calls of an opening, which nobody has written as text yet.
+            text = "\n".join(filter(None, (text, write_calls(message.tool_calls))))
+        reasoning = message.reasoning
+        thought, rest = split_reasoning(text) if message.raw is not None else (None, text)
+        if thought:
+            if reasoning is None:
+                text = rest
+            elif reasoning == thought:
+                reasoning = None  # It stands in the text, as the model wrote it.
+        return Message(role="assistant", content=text, reasoning=reasoning, images=message.images)
+
+    def export(self, message: Message) -> Message:
+        shown = self.show(message.without_reasoning())
+        return shown if message.reasoning is None else msgspec.structs.replace(shown, reasoning=message.reasoning)
+
+    def read(self, generation: Generation, seed: int | None) -> Generation:
+        message = generation.message
+        if message.tool_calls:
+            # A model that calls by itself, such as the built-in one: what it asks for, as if it had written it.
+            text = "\n".join(filter(None, (message.content, write_calls(message.tool_calls))))
+            message = Message(role="assistant", content=text, reasoning=message.reasoning)
+        read = read_answer(message, seed, must_call=self._must_call)
+        return generation if read is generation.message else msgspec.structs.replace(generation, message=read)
+
+
+NATIVE = NativeDialect()
+
+
+def make_dialect(name: str, *, must_call: bool = False) -> Dialect:
+    """The dialect that a configuration or a saved trajectory names."""
+    return TextDialect(must_call=must_call) if name == TextDialect.name else NATIVE
+
+
+def _tool_text(tools: Toolset) -> str:
+    listed = "\n".join(msgspec.json.encode(spec.to_json()).decode() for spec in tools.specs)
+    return (
+        "# Tools\n\n"
+        "You can call these tools; each line is the JSON schema of one:\n"
+        f"<tools>\n{listed}\n</tools>\n\n"
+        "To call a tool, write its name and its arguments as one JSON object between the marks:\n"
+        f'{CALL_BEGIN}\n{{"name": "name_of_the_tool", "arguments": {{"parameter": "value"}}}}\n{CALL_END}\n'
+        f"You will be given its result between {RESULT_BEGIN} and {RESULT_END}."
+    )

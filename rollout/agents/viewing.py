@@ -1,0 +1,90 @@
+"""How a run shapes what its agent's model is sent, and what a finished trajectory's model was sent.
+
+The settings stand in the metadata of each trajectory (`view`, and `reasoning.rule`), so that every request can be made
+again out of the saved line, its prompt and its images: `requests_of`. It is the same view that made the requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import msgspec
+
+from rollout.agents.dialects import NATIVE, Dialect, make_dialect
+from rollout.agents.folding import FoldingView
+from rollout.agents.view import ContextView, ReasoningRule
+from rollout.errors import ConfigError
+from rollout.messages import JSON
+from rollout.trajectories.labels import Prompt
+from rollout.trajectories.saved import SavedLine
+
+_decode = msgspec.json.Decoder(list[JSON]).decode
+
+
+class Viewing(msgspec.Struct, frozen=True):
+    """What a model is sent of a conversation."""
+
+    rule: ReasoningRule = ReasoningRule.CLEAR_ON_USER_TURN
+    dialect: Dialect = NATIVE
+    images: Literal["data", "file"] | None = None
+    """How images are sent; None: not at all."""
+    max_images: int | None = None
+    max_rounds: int | None = None
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the model is always sent the whole conversation, but for its images."""
+        return self.max_rounds is None
+
+    def open(self, system: str | None, opening: int, image_url: Callable[[str], str] | None = None) -> ContextView:
+        """A view of a new conversation. `system` as it is sent; `opening`: how many messages the task begins with."""
+        if self.images is None:
+            image_url = None
+        if self.max_rounds is None:
+            return ContextView(system, self.rule, image_url, self.dialect, self.max_images)
+        return FoldingView(
+            system, self.rule, image_url, self.dialect, self.max_images, max_rounds=self.max_rounds, opening=opening
+        )
+
+    def record(self, opening: int) -> JSON:
+        """What is written down of it, beside the rule of reasoning."""
+        return {
+            "tool_format": self.dialect.name,
+            "images": self.images,
+            "max_images": self.max_images,
+            "max_rounds": self.max_rounds,
+            "opening": opening,
+        }
+
+
+def viewing_of(metadata: JSON) -> Viewing:
+    """The settings with which a trajectory was made. Raises ConfigError where they are not ours."""
+    said = (metadata.get("reasoning") or {}).get("rule", ReasoningRule.CLEAR_ON_USER_TURN)
+    try:
+        rule = ReasoningRule(said)
+    except ValueError as error:
+        known = ", ".join(ReasoningRule)
+        raise ConfigError(f"unknown rule of reasoning {said!r}; known are {known}") from error
+    view: dict[str, Any] = metadata.get("view") or {}
+    return Viewing(
+        rule,
+        make_dialect(view.get("tool_format", NATIVE.name)),
+        view.get("images"),
+        view.get("max_images"),
+        view.get("max_rounds"),
+    )
+
+
+def requests_of(line: SavedLine, prompt: Prompt, image_url: Callable[[str], str] | None = None) -> Iterator[list[JSON]]:
+    """The messages of each request that the agent's model was sent, in order: one for each of its answers.
+
+    `image_url` makes URLs of images' names as the run did, or others that suit the reader; without it images are left
+    out. Raises BadLine and ConfigError.
+    """
+    opening = int((line.metadata.get("view") or {}).get("opening", 0))
+    view = viewing_of(line.metadata).open(prompt.system, opening, image_url)
+    for place, message in enumerate(line.read_messages()):
+        if message.role == "assistant" and place >= opening:
+            yield _decode(b"[" + b",".join(view.wire) + b"]")
+        view.add(message)

@@ -1,0 +1,221 @@
+"""`rollout web`: an iteration of a web experiment, configured with Hydra.
+
+From overrides to a configuration (`rollout.config.compose`), to a sample (`rollout.engine.iterations`), to an ordinary
+run of `rollout run`'s own runner; then the iteration is saved and the block list learns from it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import shlex
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+import yaml
+from rich.console import Console
+
+from rollout.cli.run import EXIT_FAILED, EXIT_PROBLEMS, DryRunOption, NoColorsOption, VerboseOption, run_checked
+from rollout.cli.terminal import make_console, show_error, show_warning
+from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
+from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
+from rollout.config.web_run import Paths, translate
+from rollout.engine import iterations
+from rollout.engine.iterations import Iteration
+from rollout.engine.web_saving import save_iteration
+from rollout.errors import JournalError, RolloutError
+from rollout.secrets import redact
+
+SHOWN_PROBLEMS = 5
+"""Bad lines of a task file that are told one by one."""
+
+
+def web(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="Overrides, as Hydra takes them.", show_default=False),
+    ] = None,
+    config_name: Annotated[
+        str,
+        typer.Option("--config-name", "-cn", metavar="NAME", help="rollout_train, rollout_test, or one of your own."),
+    ] = DEFAULT_NAME,
+    config_dir: Annotated[
+        Path | None, typer.Option("--config-dir", "-cd", metavar="FOLDER", help="Where YAML files of your own lie.")
+    ] = None,
+    multirun: Annotated[
+        bool, typer.Option("--multirun", "-m", help="Run every combination of KEY=A,B values, one after the other.")
+    ] = False,
+    cfg: Annotated[
+        str | None, typer.Option("--cfg", "-c", metavar="job", help="Print the configuration and run nothing.")
+    ] = None,
+    verbose: VerboseOption = False,
+    no_colors: NoColorsOption = False,
+    dry_run: DryRunOption = False,
+) -> None:
+    """Roll out tasks on web pages: the next iteration of an experiment, or the one that was not finished.
+
+    The next iteration over train.jsonl in the folder tasks, with a model that a server on this machine serves:
+
+        rollout web save_path=exp data_path=tasks policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct
+
+    The test tasks; `builtin/oracle` plays their reference actions:
+
+        rollout web --config-name rollout_test save_path=exp data_path=tasks policy_config.base_model=builtin/oracle
+
+    Two iterations that draw other tasks:
+
+        rollout web -m save_path=exp data_path=tasks policy_config.base_model=openai/gpt-5 seed=0,1
+
+    Trajectories go to `exp/train_trajectories/train_trajectories.iteration0.jsonl`, then `iteration1` and so on. The
+    same command goes on with an iteration that was stopped or killed.
+    """
+    sys.exit(
+        run_web(
+            overrides or [],
+            config_name=config_name,
+            config_dir=config_dir,
+            multirun=multirun,
+            cfg=cfg is not None,
+            verbose=verbose,
+            no_colors=no_colors,
+            dry_run=dry_run,
+        )
+    )
+
+
+web.__doc__ = f"{inspect.cleandoc(web.__doc__ or '')}\n\n{describe_keys()}"
+
+
+def run_web(
+    overrides: list[str],
+    *,
+    config_name: str = DEFAULT_NAME,
+    config_dir: Path | None = None,
+    multirun: bool = False,
+    cfg: bool = False,
+    verbose: bool = False,
+    no_colors: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Run what the overrides say; returns the exit code, of several runs the first that is not 0."""
+    console = make_console(no_colors)
+    command = ["rollout", "web"]
+    command += [] if config_name == DEFAULT_NAME else ["--config-name", config_name]
+    command += [] if config_dir is None else ["--config-dir", str(config_dir)]
+    worst = 0
+    try:
+        jobs = compose_web(overrides, config_name=config_name, config_dir=config_dir, multirun=multirun)
+        for number, job in enumerate(jobs, 1):
+            if cfg:
+                sys.stdout.write(("---\n" if number > 1 else "") + _as_yaml(job.tree))
+                continue
+            if len(jobs) > 1:
+                _say(console, f"\nrun {number} of {len(jobs)}: {' '.join(job.overrides)}")
+            code = _run_one(job, console, command, verbose=verbose, no_colors=no_colors, dry_run=dry_run)
+            worst = worst or code
+            if code not in (0, EXIT_FAILED):
+                break
+    except JournalError as error:
+        show_error(console, JournalError(f"{error}. resume=false begins the next iteration"))
+        return EXIT_PROBLEMS
+    except RolloutError as error:
+        show_error(console, error)
+        return EXIT_PROBLEMS
+    return worst
+
+
+def _run_one(
+    job: Composed, console: Console, command: list[str], *, verbose: bool, no_colors: bool, dry_run: bool
+) -> int:
+    config = job.config
+    for key in job.without_effect:
+        show_warning(f"{key} has no effect here: {NO_EFFECT[key]}")
+    now = datetime.now(UTC)
+    if not dry_run:
+        iterations.learn(config, now)
+    iteration, is_begun = iterations.choose_iteration(config)
+    named = f"env_config.resume_checkpoint_path={iteration.paths.run_dir.name}"
+    again = redact(shlex.join([*command, *job.overrides, named]))
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = iteration.paths
+        if is_begun:
+            _say(console, f"going on with iteration {iteration.number} of {config.split}: {paths.run_dir}")
+        else:
+            _say(console, f"iteration {iteration.number} of {config.split}: {paths.run_dir}")
+            paths = _draw(config, iteration, now, console, Path(scratch) if dry_run else None)
+        translated = translate(config, iteration.number, paths)
+        for note in translated.notes:
+            show_warning(note)
+        run = translated.config
+        if verbose:
+            run = run.model_copy(update={"verbose": True})
+        if not dry_run:
+            _append_hyperparameters(config.save_path, iteration, job.tree)
+        code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
+    if not dry_run:
+        _conclude(config, iteration, run.datasets[config.split].agent.model, console, is_over=code in (0, EXIT_FAILED))
+    return code
+
+
+def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Console, scratch: Path | None) -> Paths:
+    """Draw a new iteration's sample, tell of it, and write it down: into `scratch` where nothing is to be run."""
+    sample = iterations.draw_sample(config, iteration, now)
+    for problem in sample.problems[:SHOWN_PROBLEMS]:
+        show_warning(str(problem))
+    if len(sample.problems) > SHOWN_PROBLEMS:
+        show_warning(f"{config.tasks_path}: {len(sample.problems) - SHOWN_PROBLEMS} more lines like these")
+    for note in sample.mark.notes:
+        _say(console, note)
+    _say(console, f"{sample.mark.tasks} tasks of {config.tasks_path}, the hardest first")
+    if scratch is None:
+        iteration.begin(sample)
+        return iteration.paths
+    tasks = scratch / "tasks.jsonl"
+    tasks.write_bytes(sample.lines)
+    return msgspec.structs.replace(iteration.paths, tasks=tasks)
+
+
+def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Console, *, is_over: bool) -> None:
+    """Save what came out, learn which sites are blocked; what is over is marked so, last of all."""
+    judge = config.openai_config.evaluation.model or config.openai_config.model
+    metadata = {
+        "solution_model": model,
+        "judge_model": judge,
+        "dataset_file": config.tasks_path.name,
+        "server_size": config.env_config.server_size,
+        "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
+    }
+    paths = iteration.paths
+    saved = save_iteration(paths.run_dir, iteration.folder, config.split, iteration.number, metadata)
+    for path in saved.files:
+        _say(console, f"saved: {path}")
+    for note in saved.notes:
+        _say(console, note)
+    now = datetime.now(UTC)
+    blocked = iterations.learn(config, now)
+    if blocked:
+        domains = ", ".join(sorted({entry.domain for entry in blocked}))
+        _say(console, f"blocked sites, left out of training for {config.blocklist_hours:g} h: {domains}")
+    if failed := iterations.sites_unreachable(iteration):
+        _say(console, f"sites whose start page could not be shown: {', '.join(failed)}")
+    if is_over:
+        iteration.finish()
+
+
+def _append_hyperparameters(save_path: Path, iteration: Iteration, tree: dict[str, Any]) -> None:
+    """Add the configuration to what the experiment was run with before, without secrets."""
+    at = datetime.now().astimezone().isoformat("T", "seconds")
+    with (save_path / "hyperparameters.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"---\n# {iteration.split}, iteration {iteration.number}, {at}\n{_as_yaml(tree)}")
+
+
+def _as_yaml(tree: dict[str, Any]) -> str:
+    return redact(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000))
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(redact(text), highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,74 @@
+"""Further figures of a dataset in metrics.json, beyond the sums that every dataset has.
+
+A measure is named by the kind of tools that it knows about (`DatasetTools.measures`), is made at the end of a run and
+fed every trajectory on record, one at a time. What it found stands in metrics.json under its name, by dataset; the
+journal keeps it, so that a later command that works on another dataset of the run does not lose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+import msgspec
+
+from rollout.engine.journal import Journal
+from rollout.messages import JSON
+from rollout.tasks.source import Tasks
+from rollout.trajectories.saved import SavedLine, read_saved
+
+
+class Measure(Protocol):
+    """Figures in the making."""
+
+    name: str
+    """Of the section in metrics.json."""
+
+    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
+        """Count a trajectory. `info` is its task's `task_info`, None where the task is there no more; `error_kinds` are
+        those of error observations by their places in the messages, None where they were not kept."""
+        ...
+
+    def result(self) -> JSON:
+        """What was found."""
+        ...
+
+
+MakeMeasure = Callable[[], Measure]
+
+
+class TaskInfo:
+    """The `task_info` of tasks by their ids, read when asked for."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._places = {task_id: place for place, task_id in enumerate(tasks.ids)}
+
+    def of(self, task_id: str) -> JSON | None:
+        place = self._places.get(task_id)
+        return None if place is None else self._tasks.read(place).info
+
+
+def measure_dataset(journal: Journal, dataset: str, tasks: Tasks, makers: Iterable[MakeMeasure]) -> None:
+    """Feed new measures the dataset's trajectories, and keep in the journal what they found."""
+    measures = [make() for make in makers]
+    if not measures:
+        return
+    known = TaskInfo(tasks)
+    for record in journal.on_record(dataset):
+        line = read_saved(record.line)
+        info = known.of(line.task_id)
+        for measure in measures:
+            measure.take(line, info, record.error_kinds)
+    found = {measure.name: measure.result() for measure in measures}
+    journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
+
+
+def measured(journal: Journal, datasets: Iterable[str]) -> dict[str, dict[str, JSON]]:
+    """What was found so far, by measure and dataset."""
+    sections: dict[str, dict[str, JSON]] = {}
+    for dataset in datasets:
+        kept = journal.meta(f"measured:{dataset}")
+        for name, found in (msgspec.json.decode(kept) if kept is not None else {}).items():
+            sections.setdefault(name, {})[dataset] = found
+    return sections

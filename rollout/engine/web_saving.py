@@ -1,0 +1,140 @@
+"""Saving an iteration of web rollouts in the forms that the seed's users read.
+
+The journal is the one truth and the JSONL is the run's own output; `.pt` and Parquet are views of the journal that can
+be made again at any time: after the end of a run, after an interrupted one, after a kill. Each replaces the last of its
+name when it is whole. They hold every trajectory on record: the finished ones in the order of the output, then those
+that failed, as far as they came.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.agents.viewing import requests_of
+from rollout.engine.measures import TaskInfo
+from rollout.engine.reader import JournalReader, open_reader
+from rollout.engine.sources import Prompts, Source
+from rollout.messages import JSON
+from rollout.tasks.jsonl import TaskFile
+from rollout.trajectories.exports.writing import replaced_together
+from rollout.trajectories.labels import NoPrompt
+from rollout.trajectories.line import SCHEMA_VERSION
+from rollout.trajectories.pt import PtFile
+from rollout.trajectories.saved import SavedLine, read_saved
+from rollout.trajectories.web_metrics import WebRates
+from rollout.trajectories.web_parquet import WebParquet
+from rollout.trajectories.web_steps import IMAGES, steps_of
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What was saved."""
+
+    files: tuple[Path, ...]
+    trajectories: int
+    metrics: JSON
+    """As the section `web` of metrics.json, over all datasets of the run."""
+    notes: tuple[str, ...] = ()
+    """What was left out, and how to get it."""
+
+
+def save_iteration(
+    run_dir: Path,
+    out_dir: Path,
+    split: str,
+    iteration: int,
+    metadata: Mapping[str, Any],
+) -> Saved:
+    """Write `<split>_trajectories.pt.iteration<N>` and `<split>_trajectories.iteration<N>.parquet` into `out_dir`.
+
+    `metadata` is what the `.pt` file says of itself, beside what is known here. The same run makes the same files.
+    """
+    name = f"{split}_trajectories"
+    paths = [out_dir / f"{name}.pt.iteration{iteration}"]
+    notes = []
+    if _has_pyarrow():
+        paths.append(out_dir / f"{name}.iteration{iteration}.parquet")
+    else:
+        notes.append("no Parquet was written, because pyarrow is not installed: pip install 'rollout[export]'")
+    rates = WebRates()
+    sent = _Sent(run_dir)
+    count = 0
+    about: JSON = {
+        **metadata,
+        "split": split,
+        "iteration": iteration,
+        "run_dir": os.path.relpath(run_dir, out_dir),
+        "schema_version": SCHEMA_VERSION,
+    }
+    with open_reader(run_dir) as reader, replaced_together(paths) as made, contextlib.ExitStack() as files:
+        pt = files.enter_context(contextlib.closing(PtFile(made[0], about)))
+        tables = [files.enter_context(contextlib.closing(WebParquet(path))) for path in made[1:]]
+        for line, info, kinds in _trajectories(reader, run_dir):
+            steps = steps_of(line, info, error_kinds=kinds, prompts=sent.before(line))
+            rates.take_steps(line, steps)
+            pt.write(steps)
+            for table in tables:
+                table.write(line, steps)
+            count += 1
+        about["trajectories"] = count
+        about["unfinished"] = _unfinished(reader, count)
+    return Saved(tuple(paths), count, rates.result(), tuple(notes))
+
+
+class _Sent:
+    """What the models of a run were sent, made again from its lines and blobs."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._source = Source(run_dir, run_dir.name, run_dir)
+        self._prompts = Prompts()
+
+    def before(self, line: SavedLine) -> list[str]:
+        """The messages of the request before each answer, as JSON text, with images by their paths; nothing where the
+        blob of the system prompt is there no more."""
+        try:
+            prompt = self._prompts.of(line, self._source)
+        except NoPrompt:
+            return []
+        return [_encode(each).decode() for each in requests_of(line, prompt, lambda name: f"{IMAGES}/{name}")]
+
+
+def _trajectories(
+    reader: JournalReader, run_dir: Path
+) -> Iterator[tuple[SavedLine, JSON | None, dict[int, str] | None]]:
+    """Every trajectory on record, with its task's info and the kinds of its errors."""
+    for dataset in reader.datasets():
+        known = _task_info(run_dir, dataset)
+        for record in reader.on_record(dataset):
+            line = read_saved(record.line)
+            yield line, None if known is None else known.of(line.task_id), record.error_kinds
+
+
+def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:
+    """The tasks of a dataset, from where run.json says that they are; None where they come from no file."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
+        named = msgspec.json.decode((run_dir / "run.json").read_bytes())["datasets"][dataset]["tasks"]
+        # A run that was moved may have taken its tasks with it.
+        paths = [path if path.is_file() else run_dir / path.name for path in map(Path, named)]
+        if paths and all(path.is_file() for path in paths):
+            return TaskInfo(TaskFile(*paths))
+    return None
+
+
+def _unfinished(reader: JournalReader, recorded: int) -> int | None:
+    """How many are still to be made; None where the run never came to say how many there are to be."""
+    planned = [reader.meta(f"planned:{dataset}") for dataset in reader.datasets()]
+    if None in planned:
+        return None
+    return sum(int(number) for number in planned if number is not None) - recorded
+
+
+def _has_pyarrow() -> bool:
+    return importlib.util.find_spec("pyarrow") is not None

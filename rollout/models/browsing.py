@@ -1,0 +1,112 @@
+"""How the built-in oracle plays reference actions in a browser.
+
+Elements have other numbers in each observation, so a call counts as a reference action where it equals that action with
+its elements looked up in the observation *before* the call, and the page took it. Actions are played in their order.
+An element that is not in sight is looked for: down to the end of the page, then from its top; where an error has led
+elsewhere, also on the page before. Who finds nothing says so in its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rollout.messages import JSON, Message, ToolCall
+from rollout.tasks.elements import NotListed, has_locator, resolve_elements, scroll_position, shows_page
+from rollout.tasks.task import Action, Task
+
+MAX_SCROLLS = 12
+MAX_BACK = 2
+MAX_TRIES = 3
+
+
+class Step(msgspec.Struct):
+    """A call that was made, and the observation it was made on."""
+
+    call: ToolCall
+    observation: str
+    result: str = ""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.result.startswith('{"error"')
+
+
+def is_browsed(task: Task) -> bool:
+    """Whether a task's reference actions are played in a browser."""
+    return any(has_locator(action.arguments) for action in task.actions or ())
+
+
+def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, JSON] | None:
+    """What to call next in a conversation, which has no opening any more; None where everything is done."""
+    steps, observation = _steps(messages)
+    actions = [action for action in task.actions or () if action.turn == turn]
+    done = 0
+    detour: list[Step] = []
+    for step in steps:
+        if done < len(actions) and not step.is_refused and _is_same(step, actions[done]):
+            done, detour = done + 1, []
+        else:
+            detour.append(step)
+    if done == len(actions):
+        return None
+    action = actions[done]
+    try:
+        wanted = resolve_elements(action.arguments, observation)
+    except NotListed as lacking:
+        return _look(detour, observation) or _give_up(f"I could not find {lacking}.")
+    tries = sum(1 for step in detour if step.is_refused and _is_same(step, action))
+    if tries >= MAX_TRIES:
+        return _give_up(f"I could not {action.name}: the page did not take it.")
+    return action.name, wanted
+
+
+def _steps(messages: Sequence[Message]) -> tuple[list[Step], str]:
+    """The calls with what was seen before each, and what is seen now."""
+    steps: list[Step] = []
+    by_id: dict[str, Step] = {}
+    observation = ""
+    for message in messages:
+        for call in message.tool_calls:
+            by_id[call.id] = Step(call, observation)
+            steps.append(by_id[call.id])
+        content = message.content or ""
+        if message.tool_call_id in by_id:
+            by_id[message.tool_call_id].result = content
+        if message.role in ("user", "tool") and shows_page(content):
+            observation = content
+    return steps, observation
+
+
+def _is_same(step: Step, action: Action) -> bool:
+    if step.call.name != action.name:
+        return False
+    try:
+        return bool(msgspec.json.decode(step.call.arguments) == resolve_elements(action.arguments, step.observation))
+    except (msgspec.DecodeError, NotListed):
+        return False
+
+
+def _look(detour: Sequence[Step], observation: str) -> tuple[str, JSON] | None:
+    """Where to look for what is not in sight; None where everything was looked at."""
+    above, below = scroll_position(observation)
+    scrolls = 0
+    for step in reversed(detour):
+        if step.call.name != "scroll":
+            break
+        scrolls += 1
+    looking = detour[len(detour) - scrolls :]
+    from_top = any(scroll_position(step.observation)[0] == 0 for step in looking)
+    if scrolls < MAX_SCROLLS:
+        if below > 0:
+            return "scroll", {"direction": "down"}
+        if above > 0 and not from_top:
+            return "scroll", {"direction": "up", "pages": 10}
+    strayed = [step for step in detour if step.call.name not in ("scroll", "goback")]
+    gone_back = sum(1 for step in detour if step.call.name == "goback")
+    return ("goback", {}) if gone_back < min(len(strayed), MAX_BACK) else None
+
+
+def _give_up(text: str) -> tuple[str, JSON]:
+    return "answer", {"text": text}

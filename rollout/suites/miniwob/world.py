@@ -1,0 +1,104 @@
+"""A MiniWoB++ page as a world: a browser at that page, whose goal, end and reward are the page's own.
+
+The script in page.js comes into the page before its own scripts. It seeds what the page draws by chance, takes the time
+limit out of the way and begins the episode, so the same task has the same goal, and the same actions show the
+same page, in every run. A page that is loaded again (a browser was lost) begins the same episode from its start.
+
+After each step the page is asked whether the task is over. What comes after that is not done any more.
+"""
+
+from __future__ import annotations
+
+import functools
+from importlib import resources
+from typing import Any
+
+import msgspec
+
+from rollout.config.browsing import WebSettings
+from rollout.errors import WorldError
+from rollout.messages import JSON, ToolResult, Toolset
+from rollout.tasks.task import Task
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.session import Session
+from rollout.worlds.web.sites import Sites
+from rollout.worlds.web.world import BrowserWorld
+from rollout.worlds.world import Opening
+
+_GOAL = "globalThis.miniwob || Promise.reject(new Error('this is no page of MiniWoB++'))"
+_OUTCOME = (
+    "typeof WOB_DONE_GLOBAL === 'undefined' || !WOB_DONE_GLOBAL ? null"
+    " : {reward: Number(WOB_RAW_REWARD_GLOBAL) || 0, reason: WOB_REWARD_REASON ? String(WOB_REWARD_REASON) : null}"
+)
+OVER = "The task is over."
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a task ended, as its page says."""
+
+    reward: float
+    """Raw: from -1 to 1, without the decay by time."""
+    reason: str | None = None
+    """In the page's own words; few pages give one."""
+
+
+class MiniwobWorld(BrowserWorld):
+    """One episode of a MiniWoB++ task."""
+
+    def __init__(
+        self, pool: BrowserPool, settings: WebSettings, sites: Sites, toolset: Toolset, data_mode: str
+    ) -> None:
+        super().__init__(pool, settings, sites, toolset)
+        self.outcome: Outcome | None = None
+        """None as long as the task is not over."""
+        self._data_mode = data_mode
+        self._script = ""
+        self._goal = ""
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        """Begin the task. Its seed is its own, in its id: the same goal in every run, whatever the run's seed."""
+        options = {"seed": task.info["miniwob"]["seed"], "dataMode": self._data_mode}
+        self._script = f"{_page_script()}({msgspec.json.encode(options).decode()})"
+        opening = await super().open(task, seed)
+        assert opening.observation is not None
+        content = f"Goal: {self._goal}\n\n{opening.observation.content}"
+        return msgspec.structs.replace(
+            opening, observation=msgspec.structs.replace(opening.observation, content=content)
+        )
+
+    async def before_pages(self, session: Session) -> None:
+        session.awaited |= {"image"}  # some pages have things to click that are as large as their icon
+        await session.active.page.add_init_script(self._script)
+
+    async def after_visit(self, session: Session) -> None:
+        said = await _evaluate(session, _GOAL)
+        self._goal = said["utterance"] if isinstance(said, dict) else str(said)
+
+    async def after_step(self, session: Session, result: ToolResult) -> ToolResult:
+        found = await _evaluate(session, _OUTCOME)
+        if found is None:
+            return result
+        self.outcome = msgspec.convert(found, Outcome)
+        self.is_done = True
+        return msgspec.structs.replace(result, content=f"{OVER}\n{result.content}", end="world_done")
+
+
+def task_type_of(task: Task) -> str:
+    """The task type: the name of the page."""
+    return str(task.info["miniwob"]["task_type"])
+
+
+@functools.cache
+def _page_script() -> str:
+    return resources.files("rollout.suites.miniwob").joinpath("page.js").read_text().strip()
+
+
+async def _evaluate(session: Session, expression: str) -> Any:
+    """The value of an expression in the page's own world, of a promise when it is kept."""
+    options: JSON = {"expression": expression, "returnByValue": True, "awaitPromise": True}
+    reply: JSON = await session.active.cdp.send("Runtime.evaluate", options)
+    if "exceptionDetails" in reply:
+        details = reply["exceptionDetails"]
+        text = details.get("exception", {}).get("description") or details.get("text")
+        raise WorldError(f"{session.active.page.url}: {text}")
+    return reply["result"].get("value")

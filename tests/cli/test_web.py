@@ -1,0 +1,76 @@
+"""`rollout web` where no browser is needed: help, configurations, refusals."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rollout.config.compose import compose_tree
+from tests.cli.test_run import rollout
+from tests.conftest import write_tasks
+
+pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+
+ROOT = Path(__file__).parents[2]
+GIVEN = ["save_path=exp", "data_path=data", "policy_config.base_model=builtin/oracle"]
+
+
+def test_help_explains_with_examples_and_lists_every_key() -> None:
+    said = rollout("web", "--help").stdout
+    assert "rollout web --config-name rollout_test save_path=exp" in said
+    tree = compose_tree([])
+    keys = [key for group in ("env_config", "policy_config", "openai_config") for key in tree[group]]
+    assert [key for key in [*tree, *keys] if key not in said] == []
+
+
+def test_configuration_can_be_looked_at_and_nothing_is_made() -> None:
+    done = rollout("web", "--cfg", "job", *GIVEN, "env_config.server_size=3", "+web.hosts=[a.com]")
+    assert done.returncode == 0, done.stderr
+    tree = yaml.safe_load(done.stdout)
+    assert (tree["env_config"]["server_size"], tree["web"]) == (3, {"hosts": ["a.com"]})
+    assert os.listdir() == []
+
+
+def test_what_looks_like_a_key_is_shown_to_nobody() -> None:
+    done = rollout("web", "--cfg", "job", *GIVEN, "openai_config.base_url=http://me:secret-word@judge/v1")
+    assert done.returncode == 0, done.stderr
+    assert "secret-word" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "save_path: it has to be given"),
+        ([*GIVEN, "env_config.server_sice=3"], "did you mean 'env_config.server_size'?"),
+        ([*GIVEN, "--config-name", "nothing"], "--config-name: there is no 'nothing'; there are: default, rollout"),
+        ([*GIVEN], "data/train.jsonl: cannot read the tasks"),
+        ([*GIVEN, "+env_config.multinode_total_workers=2"], "works on one machine"),
+    ],
+)
+def test_mistake_ends_with_code_2_and_says_what_to_do(arguments: list[str], words: str) -> None:
+    done = rollout("web", *arguments)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not Path("outputs").exists()
+
+
+def test_values_without_effect_are_told_in_a_line_each() -> None:
+    Path("data").mkdir()
+    write_tasks(Path("data/train.jsonl"))
+    done = rollout("web", *GIVEN, "env_config.http_pools.navigate=3", "env_config.save_every_percent=10")
+    assert "env_config.http_pools has no effect here: browsers run in this process" in done.stderr
+    assert "env_config.save_every_percent has no effect here" in done.stderr
+    assert done.returncode == 2, "there are no tasks"
+
+
+def test_seeds_script_is_the_same_command() -> None:
+    command = [sys.executable, str(ROOT / "scripts" / "rollout.py"), "--cfg", "job", *GIVEN]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert yaml.safe_load(done.stdout)["save_path"] == "exp"

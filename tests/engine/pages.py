@@ -1,0 +1,64 @@
+"""A world that looks like a browser's and needs none: pages in a row, each with a screenshot of its own.
+
+`click` opens the next page (an element beyond 10 is not there), `goback` the one before, `scroll` changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollout.config.browsing import WebSettings
+from rollout.engine.tools import DatasetTools
+from rollout.messages import Image, Message, ToolResult
+from rollout.tasks.task import Task
+from rollout.worlds.results import failed_result
+from rollout.worlds.tools.empty import EmptyWorld
+from rollout.worlds.web.actions import NOTHING_BEFORE, toolset_of
+from rollout.worlds.web.observe import Element, Observation, Seen, describe
+from rollout.worlds.world import Invocation, Opening
+
+
+class Pages(EmptyWorld):
+    """One episode's pages."""
+
+    def __init__(self, settings: WebSettings) -> None:
+        super().__init__(toolset_of(settings))
+        self._settings = settings
+        self._number = 0
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        opening = await super().open(task, seed)
+        text, images = self._seen()
+        names = tuple(image.name for image in images)
+        return Opening(opening.tools, Message(role="user", content=text, images=names), images)
+
+    async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+        return [self._do(call) for call in calls]
+
+    def _do(self, call: Invocation) -> ToolResult:
+        if call.name == "answer":
+            return ToolResult(call.call_id, "The answer was taken down.", end="answered")
+        if call.name == "click":
+            if call.arguments["element"] > 10:
+                return failed_result(call.call_id, "tool", "click: there is no such element.")
+            self._number += 1
+        if call.name == "goback":
+            if self._number == 0:
+                return failed_result(call.call_id, NOTHING_BEFORE, "goback: there is no page before this one.")
+            self._number -= 1
+        text, images = self._seen()
+        return ToolResult(call.call_id, text, images=images)
+
+    def _seen(self) -> tuple[str, tuple[Image, ...]]:
+        number = self._number
+        seen = Seen(
+            f"http://pages.test/{number}", f"Page {number}", True, 0, 0, (Element("link", "Next", "", (0,) * 4),)
+        )
+        image = Image("image/png", b"\x89PNG of page %d" % number) if self._settings.mode != "text" else None
+        observation = Observation(seen, image=image)
+        return describe(observation, self._settings), observation.images
+
+
+def load_pages(name: str, dataset: object, web: WebSettings, browsers: object) -> DatasetTools:
+    """Stands in for the engine's own loading of browsers."""
+    return DatasetTools(toolset_of(web), None, lambda timeout: Pages(web))

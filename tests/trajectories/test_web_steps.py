@@ -1,0 +1,247 @@
+"""A line of a run in browsers as the seed's list of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rollout.config.browsing import WebSettings
+from rollout.messages import Message, ToolCall
+from rollout.trajectories.line import encode_line
+from rollout.trajectories.saved import read_saved
+from rollout.trajectories.web_page import read_page
+from rollout.trajectories.web_steps import steps_of
+from rollout.worlds.results import failed_result
+from rollout.worlds.web.observe import Element, Observation, Seen, describe
+from tests.trajectories.web_lines import TASK, answered, page, picture, refusal, says, web_line
+
+one_line = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"), max_size=320)
+anything = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
+observations = st.builds(
+    Observation,
+    st.builds(
+        Seen,
+        one_line,
+        one_line,
+        st.booleans(),
+        st.integers(0, 9),
+        st.integers(0, 9),
+        st.lists(st.builds(Element, one_line, one_line, one_line, st.just((0, 0, 1, 1))), max_size=3).map(tuple),
+        anything,
+        st.booleans(),
+    ),
+    st.lists(one_line, max_size=3).map(tuple),
+    st.integers(0, 2),
+    st.lists(one_line, max_size=2).map(tuple),
+)
+
+
+@given(observations, st.sampled_from(["coordinates", "set_of_marks", "text"]), st.none() | anything)
+def test_address_and_title_come_back_from_what_the_agent_was_shown(
+    observation: Observation, mode: Any, error: str | None
+) -> None:
+    text = describe(observation, WebSettings(mode=mode))
+    shown = text if error is None else f"{failed_result('c', 'tool', error).content}\n{text}"
+    found = read_page(Message(role="tool", content=shown))
+    assert found is not None
+    url, title = observation.seen.url, observation.seen.title
+    assert found.url == (url if len(url) <= 300 else f"{url[:300]}…")
+    assert found.title == (title if len(title) <= 200 else f"{title[:200]}…")
+    rebuilt = f"URL: {found.url}\nTitle: {found.title}" + (f"\n{found.text}" if found.text else "")
+    assert rebuilt == text.removesuffix("\n" if text.endswith("\n") and not found.text else "")
+
+
+@given(anything)
+def test_an_error_that_shows_no_page_is_no_page(text: str) -> None:
+    assert read_page(refusal("c", text)) is None
+    assert read_page(Message(role="tool", content=None)) is None
+
+
+def test_each_answer_of_the_agent_is_a_step_with_what_it_saw_before() -> None:
+    line = web_line(
+        says("click", "a", content="Memory: none yet\nIntention: open the cup\nAction: click Buy", element=1),
+        page("cup", call="a"),
+        says("answer", "b", reasoning="That is it.", text="bought"),
+        Message(role="tool", content="taken down", tool_call_id="b"),
+        success=True,
+        scores=[{"name": "checks", "value": 1.0, "reason": "the cart holds it"}],
+    )
+    first, last = steps_of(line, TASK.info)
+    assert first["observation"]["task"]["task_name"] == "Buy the red cup"
+    assert first["observation"]["task"]["evaluator_reference"][0]["description"] == "the cup is in the cart"
+    assert first["observation"]["page_metadata"] == {"title": "Shop ", "url": "http://shop.test/"}
+    assert first["observation"]["image_path"] == f"blobs/{picture('')}"
+    assert '[1] button "Buy"' in first["observation"]["ac_tree"]
+    assert first["action"] == {
+        "action": {"key": "click", "arguments": {"element": 1}},
+        "action_string": "click(element=1)",
+    }
+    tokens = first["response"]["answering_tokens"]
+    assert tokens["memory"] == "none yet"
+    assert tokens["thought"] == "open the cup"
+    assert tokens["action"] == "click Buy"
+    assert tokens["observation"] == "The page changed. URL: http://shop.test/cup"
+    assert first["reward"]["reward"] == 0
+    assert last["observation"]["page_metadata"]["url"] == "http://shop.test/cup"
+    assert last["action"]["action"] == {"key": "answer", "arguments": {"text": "bought"}}
+    assert last["response"]["raw_response"] == (
+        '<think>\nThat is it.\n</think>\n<tool_call>\n{"name": "answer", "arguments": {"text": "bought"}}\n</tool_call>'
+    )
+    assert last["reward"]["reward"] == 1
+    assert last["reward"]["evaluation"] == "checks: the cart holds it"
+    assert first["trajectory_metadata"]["trajectory_id"] == "shop-1"
+    assert "trajectory_metadata" not in last
+
+
+def test_a_refused_action_leaves_the_page_and_its_screenshot_as_they_were() -> None:
+    line = web_line(
+        says("click", "a", element=9),
+        refusal("a", "click: there is no element 9."),
+        says("goback", "b"),
+        page("", call="b"),
+        says("click", "c", element=1),
+        page("cup", call="c"),
+        says("answer", "d", text=""),
+    )
+    steps = steps_of(line, TASK.info)
+    assert [step["same_as_next_screenshot"] for step in steps] == [True, True, False, False]
+    assert "there is no element 9" in steps[0]["response"]["answering_tokens"]["observation"]
+    assert steps[1]["observation"]["page_metadata"]["url"] == "http://shop.test/"
+    assert steps[1]["response"]["answering_tokens"]["observation"].startswith("The page did not change")
+
+
+def test_an_error_that_moved_the_page_shows_the_new_one() -> None:
+    line = web_line(
+        says("goback", "a"), page("late", call="a", error="goback: no answer"), says("answer", "b", text="")
+    )
+    assert steps_of(line, TASK.info)[1]["observation"]["page_metadata"]["url"] == "http://shop.test/late"
+
+
+def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written() -> None:
+    broken = Message(role="assistant", tool_calls=(ToolCall("b", "click", '{"element": '),))
+    line = web_line(
+        says("left_click", "a", x=1),
+        refusal("a", "There is no tool 'left_click'.", "unknown_tool"),
+        broken,
+        refusal("b", "click: the arguments are not valid JSON", "bad_arguments"),
+        Message(role="assistant", content="I would click."),
+        says("click", "d", element=0),
+        refusal("d", "click: element: 0 is less than 1", "bad_arguments"),
+        Message(role="assistant"),
+    )
+    steps = steps_of(line, TASK.info, error_kinds={3: "unknown_tool", 5: "bad_arguments", 8: "bad_arguments"})
+    assert [step["action"]["action"]["key"] for step in steps] == [*["invalid_step"] * 4, "none"]
+    assert steps[0]["action"]["action"]["arguments"] == {"name": "left_click", "arguments": {"x": 1}}
+    assert steps[1]["action"]["action"]["arguments"]["arguments"] == {"malformed_arguments": '{"element": '}
+    assert steps[2]["action"]["action"]["arguments"] == {"text": "I would click."}
+    by_itself = [step["action"]["action"]["key"] for step in steps_of(line, TASK.info)]
+    assert by_itself == ["invalid_step", "invalid_step", "invalid_step", "click", "none"]
+
+
+def test_several_calls_of_one_answer_are_one_step_with_the_last_as_its_key() -> None:
+    calls = (ToolCall("a", "type", '{"element": 2, "text": "x"}'), ToolCall("b", "press", '{"key": "Enter"}'))
+    line = web_line(
+        Message(role="assistant", tool_calls=calls),
+        Message(role="tool", content="Done. URL: http://shop.test/", tool_call_id="a"),
+        page("found", call="b"),
+        says("answer", "c", text=""),
+    )
+    step = steps_of(line, TASK.info)[0]
+    assert step["action"]["action"]["key"] == "press"
+    assert [call["key"] for call in step["action"]["calls"]] == ["type", "press"]
+    assert step["action"]["action_string"] == 'type(element=2, text="x"); press(key="Enter")'
+
+
+def test_a_failed_trajectory_keeps_its_steps_and_ends_with_an_error() -> None:
+    error = {"kind": "model", "text": "the server is gone", "notes": []}
+    line = web_line(
+        says("click", "a", element=1), page("p", call="a"),
+        status="failed", stop_reason="error", scored=False, error=error, unscored="the conversation failed",
+    )  # fmt: skip
+    clicked, ended = steps_of(line, TASK.info)
+    assert clicked["action"]["action"]["key"] == "click"
+    assert ended["action"]["action"] == {
+        "key": "error",
+        "arguments": {"error_type": "model", "error": "the server is gone"},
+    }
+    assert ended["observation"]["page_metadata"]["url"] == "http://shop.test/p"
+    assert ended["reward"]["reward"] == -1
+    assert "failed" in ended["reward"]["evaluation"]
+
+
+def test_a_start_page_that_cannot_be_shown_is_an_invalid_url() -> None:
+    def keys(kind: str) -> list[str]:
+        error = {"kind": kind, "text": "the start page cannot be shown", "notes": []}
+        line = web_line(status="failed", stop_reason="error", scored=False, error=error)
+        unseen = read_saved(encode_line(line, TASK.messages))
+        return [step["action"]["action"]["key"] for step in steps_of(unseen, TASK.info)]
+
+    assert keys("navigation") == ["invalid_url"]
+    assert keys("world") == ["error"], "no browser could be had: nothing is wrong with the address"
+
+
+def test_what_was_cut_says_so_and_has_no_verdict() -> None:
+    line = web_line(status="cut", stop_reason="cut", scored=False)
+    (step,) = steps_of(line, TASK.info)
+    assert step["action"]["action"]["arguments"]["error_type"] == "cut"
+    assert step["reward"]["reward"] == -1
+
+
+def test_blocking_and_the_screenshots_that_a_judge_saw_are_told() -> None:
+    line = answered(
+        False,
+        1,
+        scores=[
+            {"name": "blocked", "value": 1.0, "reason": "a captcha"},
+            {"name": "rubric", "value": 0.0, "reason": "not seen", "evidence": {"images": [picture("p0")]}},
+        ],
+    )
+    steps = steps_of(line, TASK.info, prompts=['[{"role": "user"}]', None])
+    assert [step["reward"]["submit"] for step in steps] == [False, True]
+    assert steps[1]["reward"]["submission_judgment"] == "not seen"
+    assert [step["reward"]["is_blocked"] for step in steps] == [False, True]
+    assert steps[0]["response"]["raw_prompt"] == '[{"role": "user"}]'
+
+
+def test_an_unscored_trajectory_is_pending_whatever_its_success_says() -> None:
+    assert steps_of(answered(True, scored=False, unscored="nothing to check"), None)[-1]["reward"] == {
+        "reward": -1,
+        "evaluation": "No verdict: nothing to check",
+        "is_blocked": False,
+        "submit": False,
+        "submission_judgment": None,
+    }
+
+
+def test_a_call_is_known_by_its_place_and_errors_of_the_world_are_no_invalid_steps() -> None:
+    same = ToolCall("same", "click", '{"element": 1}')
+    line = web_line(
+        Message(role="assistant", tool_calls=(same, same)),
+        refusal("same", "click: element: unexpected", "bad_arguments"),
+        refusal("same", "click: the button is covered"),
+        says("play_note", "same", note="C"),
+        page("p", call="same"),
+        says("goback", "open"),
+    )
+    kinds = {3: "malformed_call", 4: "tool"}
+    first, second, unanswered = steps_of(line, error_kinds=kinds)
+    assert [call["key"] for call in first["action"]["calls"]] == ["invalid_step", "click"]
+    assert second["action"]["action"] == {"key": "play_note", "arguments": {"note": "C"}}
+    assert unanswered["action"]["action"]["key"] == "goback"
+
+
+def test_the_whole_text_is_the_response_where_calls_and_reasoning_were_read_out_of_it() -> None:
+    raw = 'I look.</think>Action: click\n<tool_call>{"name": "click", "arguments": {"element": 1}}</tool_call>'
+    call = ToolCall("a", "click", '{"element": 1}')
+    said = Message(role="assistant", content="Action: click", reasoning="I look.", tool_calls=(call,), raw=raw)
+    no_call = Message(
+        role="assistant", content="Hm.", tool_calls=(ToolCall("b", "malformed_call", '{"problem": "x"}'),)
+    )
+    first, second = steps_of(web_line(said, page("p", call="a"), no_call, refusal("b", "no call")))
+    assert first["response"]["raw_response"] == raw
+    assert first["response"]["answering_tokens"]["tool_call"].startswith("<tool_call>")
+    assert first["response"]["answering_tokens"]["thinking"] == "I look."
+    assert second["response"]["raw_response"] == "Hm."
+    assert second["action"]["action"]["key"] == "invalid_step"
