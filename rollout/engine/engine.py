@@ -25,7 +25,7 @@ from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
 from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
 from rollout.messages import JSON
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.source import trajectory_id
+from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
@@ -177,13 +177,27 @@ class Engine:
 
     def _take_in(self, live_tree: _LiveTree, saved: SavedLeaf, number: int) -> None:
         """Make an attempt of an earlier command part of the tree, where it was."""
-        tree, branch = live_tree.tree, saved.branch
-        node = start = tree.trunk if branch is None else live_tree.nodes[branch.parent, branch.place]
-        live_tree.numbers[saved.episode] = number
-        for place, body in enumerate(self._journal.nodes(saved.episode)):
-            node = tree.append(node, body, saved.episode, place)
-            live_tree.nodes[saved.episode, place] = node
-        tree.add_leaf(_leaf(node, number, saved.head, start, branch.reason if branch is not None else "init"))
+        branch = saved.branch
+        start, node = self._read_nodes(live_tree, saved.episode, number)
+        reason = branch.reason if branch is not None else "init"
+        live_tree.tree.add_leaf(_leaf(node, number, saved.head, start, reason))
+
+    def _read_nodes(self, live_tree: _LiveTree, episode: int, number: int) -> tuple[Node, Node]:
+        """Hang an episode's nodes into the tree; the node that it starts from, and its last."""
+        tree, branch = live_tree.tree, self._journal.branch(episode)
+        node = start = tree.trunk if branch is None else self._node_at(live_tree, branch)
+        live_tree.numbers[episode] = number
+        for place, body in enumerate(self._journal.nodes(episode)):
+            node = tree.append(node, body, episode, place)
+            live_tree.nodes[episode, place] = node
+        return start, node
+
+    def _node_at(self, live_tree: _LiveTree, branch: Branch) -> Node:
+        """The node that an episode branched from, also where its owner failed later and is no leaf."""
+        if (branch.parent, branch.place) not in live_tree.nodes:
+            owner = self._journal.trajectory_of(branch.parent)
+            self._read_nodes(live_tree, branch.parent, attempt_number(live_tree.task.id, owner))
+        return live_tree.nodes[branch.parent, branch.place]
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
         """Start workers for what is due, at most so many; whether there may be more to start."""
@@ -220,7 +234,7 @@ class Engine:
             attempt = saved.attempt + 1
             saved = None
         if saved is not None:
-            launch, saved = self._as_recorded(launch, saved)
+            launch = self._as_recorded(launch, saved)
         for observer in self._observers:
             observer.episode_began(plan.name, launch.trajectory, live_tree.task.messages, saved is not None)
         head = None
@@ -284,15 +298,13 @@ class Engine:
             log.error("the first %d conversations all failed; the last one: %s", HOPELESS, error.get("text"))
             self.control.pause("nothing works")
 
-    def _as_recorded(self, launch: _DueEpisode, saved: SavedEpisode) -> tuple[_DueEpisode, SavedEpisode | None]:
+    def _as_recorded(self, launch: _DueEpisode, saved: SavedEpisode) -> _DueEpisode:
         """An attempt that was begun starts where it started then, whatever the strategy says now."""
         live_tree, branch = launch.live_tree, self._journal.branch(saved.id)
         if branch is None:
-            return msgspec.structs.replace(launch, start=live_tree.tree.trunk), saved
-        start = live_tree.nodes.get((branch.parent, branch.place))
-        if start is None:
-            return launch, None
-        return msgspec.structs.replace(launch, start=start, reason=branch.reason), saved
+            return msgspec.structs.replace(launch, start=live_tree.tree.trunk)
+        start = self._node_at(live_tree, branch)
+        return msgspec.structs.replace(launch, start=start, reason=branch.reason)
 
     def _branch(self, launch: _DueEpisode) -> Branch | None:
         if launch.start is launch.live_tree.tree.trunk:
