@@ -141,7 +141,8 @@ def plot(rewards: list[float]) -> str:
         for y in (height - edge - value * (height - 2 * edge),)
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" font-size="12">'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
+        f'font-size="12">'
         f'<rect width="100%" height="100%" fill="white"/>{marks}'
         f'<polyline points="{points}" fill="none" stroke="#2f6f5e" stroke-width="2"/>'
         f'<text x="{width / 2}" y="{height - 10}" text-anchor="middle">updates</text>'
