@@ -295,6 +295,20 @@ class Scoring(Section):
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 
 
+def _strategy_shorthand(value: Any) -> Any:
+    """`strategy: random_tree` is `strategy: {name: random_tree}`."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+class StrategyChoice(Section):
+    """How a task is explored."""
+
+    name: str = "chain"
+    """`chain`: `samples` independent attempts. `random_tree`, or `module:Name`."""
+    params: dict[str, Any] = {}
+    """What the strategy asks for; each has parameters of its own."""
+
+
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
@@ -332,7 +346,12 @@ class Dataset(Section):
     mode: Mode = "positive"
     """positive: the domain's tools. no_tool: none. wrong_tool: only the task's own `tools`, which cannot help."""
     samples: int = Field(1, ge=1)
-    """Attempts at each task."""
+    """Attempts at each task, for the strategy `chain`."""
+    strategy: Annotated[StrategyChoice, BeforeValidator(_strategy_shorthand)] = StrategyChoice()
+    """How a task is explored. A bare name is short for `{name: …}`."""
+    record_states: bool = False
+    """Record the key of the world's state that each step started from, as `metadata.states`: for advantages that
+    compare steps from the same state (GiGPO)."""
     limit: int | None = Field(None, ge=1)
     """Only the first so many tasks."""
     seed: int | None = None
