@@ -124,8 +124,8 @@ class Episode:
         self._started = time.perf_counter()
         for node in start.path():
             self._absorb(node.body)
-        self._inherited = self._count.numbers(False)
-        """What the path had cost before this episode: another's trajectory counts it."""
+        # What a path had cost where this episode branched off is counted by the trajectory that it branched from.
+        self._inherited = (self._count if start is not tree.trunk else Counts()).numbers(False)
 
     async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and

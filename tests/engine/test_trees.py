@@ -107,3 +107,13 @@ async def test_a_branch_of_an_attempt_that_failed_later_stays_where_it_is() -> N
     await roll_out(tree_config())
     again = {line["id"]: comparable(line) for line in read_lines(OUT)}
     assert again.keys() == whole.keys()
+
+
+async def test_sums_of_a_run_are_those_of_its_trajectories() -> None:
+    config = tree_config()
+    config["datasets"]["portal"] |= {"strategy": "chain", "samples": 2}
+    await roll_out(config)
+    total = json.loads(Path("run/metrics.json").read_text())["total"]
+    lines = by_id().values()
+    assert total["turns"] == sum(line["metadata"]["total_turns"] for line in lines) > 0
+    assert total["generations"] == sum(line["metadata"]["generations"] for line in lines)
