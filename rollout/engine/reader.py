@@ -124,6 +124,19 @@ class JournalReader:
             branch = self.branch(branch.parent)
         return nodes
 
+    def whole_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
+        """Every node of a trajectory on record, from the task's opening to the leaf. Raises JournalError where there
+        is none, or where its nodes were not kept."""
+        row = self._db.execute(
+            "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ?",
+            (dataset, trajectory),
+        ).fetchone()
+        nodes = [] if row is None else self.path_nodes(row[0])
+        if row is None or not nodes:
+            raise JournalError(f"{self.path}: has no nodes of {trajectory!r} in the dataset {dataset!r}")
+        return [*(NodeBody("opening", message=message) for message in self.opening(row[1])), *nodes]
+
     def grown_tasks(self, dataset: str) -> set[str]:
         """The tasks whose trees need nothing more."""
         if not self._has_branches:
@@ -176,7 +189,7 @@ class JournalReader:
                 yield OnRecord(bytes(line))
                 continue
             opening = self.opening(tree)
-            said = [(body.said, body.error_kind) for body in self.nodes(episode) if body.said is not None]
+            said = [(body.said, body.error_kind) for body in self.path_nodes(episode) if body.said is not None]
             messages = [*opening, *(message for message, _ in said if message is not None)]
             kinds = {place: kind for place, (_, kind) in enumerate(said, len(opening)) if kind is not None}
             yield OnRecord(encode_line(_head_decoder.decode(head), messages), kinds)
