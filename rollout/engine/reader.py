@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.token_pieces import put_together
 from rollout.errors import JournalError
 from rollout.messages import Message, message_from_json
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import NodeBody
 
+PIECES_AT_HAND = 4096
 _body_decoder = msgspec.msgpack.Decoder(NodeBody)
 _messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
 _head_decoder = msgspec.msgpack.Decoder(Head)
@@ -73,6 +75,7 @@ class JournalReader:
         self._db = connection
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'branches'").fetchone()
         self._has_branches = found is not None
+        self._pieces: dict[bytes, bytes] = {}
 
     def finished_ids(self, dataset: str) -> set[str]:
         """Ids of the trajectories that need nothing more."""
@@ -102,7 +105,17 @@ class JournalReader:
     def nodes(self, episode: int) -> list[NodeBody]:
         """The nodes of an episode, in order."""
         rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
-        return [_body_decoder.decode(row[0]) for row in rows]
+        return [put_together(_body_decoder.decode(row[0]), self._piece) for row in rows]
+
+    def _piece(self, name: bytes) -> bytes:
+        if name not in self._pieces:
+            if len(self._pieces) > PIECES_AT_HAND:
+                self._pieces.clear()
+            row = self._db.execute("SELECT ids FROM token_pieces WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                raise JournalError(f"{self.path}: token ids are missing (piece {name.hex()}); the journal is damaged")
+            self._pieces[name] = row[0]
+        return self._pieces[name]
 
     def branch(self, episode: int) -> Branch | None:
         """Where an episode starts; None where that is the trunk."""

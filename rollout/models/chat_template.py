@@ -5,9 +5,9 @@ by itself: the template writes a made-up conversation of one answer and the new 
 the suffix. So the ids of the answer stay those that were sampled, whatever the template or the tokenizer would make of
 its text.
 
-The same trick tells what the tokens of a context are (`TemplateLabels`): the template writes the messages with a mark in
-the place of each text, which shows what it puts around them. Where the ids are not what the tokenizer makes of their own
-text, or the template does not write them so, the answer is that it cannot be told.
+The same trick tells what the tokens of a context are (`TemplateLabels`): the template writes the messages with a mark
+in the place of each text, which shows what it puts around them. Where the ids are not what the tokenizer makes of their
+own text, or the template does not write them so, the answer is that it cannot be told.
 """
 
 from __future__ import annotations

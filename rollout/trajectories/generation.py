@@ -60,6 +60,8 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     scores: bytes = b""
     drift: DriftCause | None = None
     """Set where the prompt leaves what came before, that is where `shared` is less than all of it."""
+    pieces: bytes = b""
+    """Only within the journal: see `rollout.engine.token_pieces`."""
 
     @classmethod
     def of(

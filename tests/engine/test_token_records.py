@@ -16,7 +16,10 @@ from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
 USER = {"kind": "scripted", "messages": ["And then?", "And after that?"]}
-CALL_FIRST = [{"when": {"step": 0}, "reply": {"call": "echo", "content": "Let me see."}}, {"reply": {"content": "Done."}}]
+CALL_FIRST = [
+    {"when": {"step": 0}, "reply": {"call": "echo", "content": "Let me see."}},
+    {"reply": {"content": "Done."}},
+]
 
 
 def config(url: str, *, token_ids: bool = True, **dataset: Any) -> dict[str, Any]:

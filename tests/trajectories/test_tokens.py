@@ -162,5 +162,7 @@ def test_attempts_from_one_node_hold_the_same_prompt_in_memory_once() -> None:
         )
         for n in range(3)
     ]
-    held = {id(node.body.generation.tokens.new) for node in nodes if node.body.generation and node.body.generation.tokens}
+    held = {
+        id(node.body.generation.tokens.new) for node in nodes if node.body.generation and node.body.generation.tokens
+    }
     assert len(held) == 1
