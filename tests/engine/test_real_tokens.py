@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("transformers", reason="needs transformers")
-
 from rollout.agents.dialects import make_dialect
 from rollout.engine.reader import JournalReader, open_reader
-from rollout.messages import Toolset, ToolSpec
+from rollout.messages import Message, Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
 from rollout.trajectories.line import comparable
 from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
 from tests.conftest import read_lines, roll_out, write_tasks
-from tests.servers.tiny_lm import TinyServer, make_tokenizer
 
+if TYPE_CHECKING:
+    from tests.servers.tiny_lm import TinyServer
+
+# torch takes seconds to import: only tests that are run pay for it.
+pytestmark = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("torch", "transformers"))), reason="needs torch and transformers"
+)
 OUT = Path("out.jsonl")
 SYSTEM = "You look things up for guests of the hotel and say what you found."
 WORDS = ["the late reservation", "two rooms for Friday", "the bill of folio 17"]
@@ -40,6 +44,8 @@ def call_then_words(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.servers.tiny_lm import make_tokenizer
+
     folder = tmp_path_factory.mktemp("tokenizer")
     make_tokenizer(folder)
     return folder
@@ -47,6 +53,8 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def tiny(tokenizer: Path) -> AsyncIterator[TinyServer]:
+    from tests.servers.tiny_lm import TinyServer
+
     async with TinyServer(tokenizer, call_then_words) as server:
         yield server
 
@@ -169,6 +177,8 @@ async def test_without_a_template_only_what_was_sampled_is_known(tiny: TinyServe
 
 
 async def test_an_answer_that_was_cut_is_ended_by_the_template(tokenizer: Path) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
     async with TinyServer(tokenizer) as server:
         chosen = config(server.url, tokenizer)
         chosen["datasets"]["data"]["agent"]["max_tokens"] = 4
@@ -218,6 +228,8 @@ async def test_a_branch_shares_the_tokens_of_its_beginning(tiny: TinyServer, tok
 async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so(
     tokenizer: Path,
 ) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
     def think_first(prompt: str) -> str:
         return "<think>what might that be</think>" + (call_then_words(prompt))
 
@@ -232,8 +244,6 @@ async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so
 
 
 def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
-    from rollout.messages import Message
-
     template = ChatTemplate.load(tokenizer)
     said = [Message("user", "one"), Message("assistant", "two")]
     later = [Message("tool", "three", tool_call_id="a"), Message("user", "four")]
