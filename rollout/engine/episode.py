@@ -289,7 +289,10 @@ class Episode:
         )
         if self._plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = self._count.tokens.known, self._covered
+        version = self._control.weight_version
         generation = self._dialect.read(await self._plan.agent.generate(request), seed)
+        if version is not None and generation.weight_version is None:
+            generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
         if generation.tokens is not None:
             tokens = self._count.tokens.relate(generation.tokens, view.rewritten)
