@@ -15,6 +15,7 @@ from rollout.agents.dialects import make_dialect
 from rollout.engine.reader import JournalReader, open_reader
 from rollout.messages import Message, Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
+from rollout.models.token_forms import VllmForm
 from rollout.trajectories.line import comparable
 from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
 from tests.conftest import read_lines, roll_out, write_tasks
@@ -241,6 +242,49 @@ async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so
         kept["models"]["agent"]["reasoning"] = "keep_all"
         await roll_out(kept, Path("kept"), resume=False)
         assert all(line["metadata"]["tokens"] == {"exact": True, "drift": []} for line in read_lines(OUT))
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        ({"prompt_token_ids": [1, 2]}, "other ids than it was sent"),
+        ({"token_ids": None}, "took ids and gave none back"),
+        ({"logprobs": 5}, "not a completion with token ids"),
+        ({"token_ids": [-1]}, "token ids are none"),
+    ],
+)
+async def test_an_answer_that_cannot_be_trusted_is_an_error(
+    tiny: TinyServer, tokenizer: Path, spoilt: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = VllmForm.read
+
+    def spoil(self: VllmForm, answer: dict[str, Any]) -> Any:
+        answer["choices"][0] |= spoilt
+        return read(self, answer)
+
+    monkeypatch.setattr(VllmForm, "read", spoil)
+    await roll_out(config(tiny.url, tokenizer))
+    assert not OUT.exists() or not read_lines(OUT)
+    failed = read_lines(Path("run/failed.jsonl"))
+    assert len(failed) == 2
+    assert all(told in line["metadata"]["error"]["text"] for line in failed)
+
+
+async def test_a_template_that_writes_answers_otherwise_gets_the_whole_conversation(
+    tiny: TinyServer, tokenizer: Path
+) -> None:
+    template = Path("loud.jinja")
+    template.write_text(
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content | upper }}<|im_end|>\n"
+        "{% endfor %}<|im_start|>assistant\n"
+    )
+    chosen = config(tiny.url, tokenizer)
+    chosen["models"]["agent"]["chat_template"] = template
+    chosen["datasets"]["data"]["mode"] = "no_tool"
+    await roll_out(chosen)
+    drifts = read_lines(OUT)[0]["metadata"]["tokens"]["drift"]
+    assert drifts, "an answer in capitals is not the one that was sampled"
+    assert sorted(request for view in views().values() for request in requests_in(view)) == sorted(tiny.asked)
 
 
 def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
