@@ -25,6 +25,7 @@ from rollout.config.schema import Config
 from rollout.engine.groups import Group
 from rollout.engine.run import open_run
 from rollout.trajectories.advantages import attempts_of_tree, step_advantages
+from rollout.trajectories.token_view import view_tokens
 
 CLIP = 0.2
 
@@ -63,18 +64,19 @@ def update(model: TinyModel, optimizer: torch.optim.Optimizer, groups: list[Grou
     for group in groups:
         attempts = attempts_of_tree(group.tree)
         for leaf, advantages in zip(group.leaves, step_advantages(attempts, "grpo"), strict=True):
-            made = [node.body.generation for node in leaf.node.path() if node.body.kind == "generation"]
-            for generation, advantage in zip(made, advantages, strict=True):
-                tokens = generation.tokens if generation is not None else None
-                if tokens is None or advantage != advantage:
-                    continue
-                prompt, sampled = list(tokens.prompt_ids), list(tokens.completion_ids)
-                scores = model(torch.tensor([prompt + sampled]))[0, len(prompt) - 1 : -1]
-                now = scores.gather(1, torch.tensor(sampled)[:, None])[:, 0]
-                ratio = (now - torch.tensor(tokens.logprobs)).exp()
-                clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
-                losses = losses - torch.minimum(ratio * float(advantage), clipped * float(advantage)).sum()
-                count += len(sampled)
+            for segment in view_tokens(node.body for node in leaf.node.path()).segments:
+                scores = model(torch.tensor([segment.ids.tolist()]))[0]
+                for span in segment.spans:
+                    advantage = float(advantages[span.generation])
+                    if advantage != advantage:
+                        continue
+                    sampled = torch.tensor(segment.ids[span.start : span.end].tolist())
+                    then = torch.tensor(segment.logprobs[span.start : span.end].tolist())
+                    now = scores[span.start - 1 : span.end - 1].gather(1, sampled[:, None])[:, 0]
+                    ratio = (now - then).exp()
+                    clipped = ratio.clamp(1 - CLIP, 1 + CLIP)
+                    losses = losses - torch.minimum(ratio * advantage, clipped * advantage).sum()
+                    count += len(sampled)
     optimizer.zero_grad()
     (losses / max(count, 1)).backward()
     optimizer.step()
