@@ -4,13 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PYTHONDONTWRITEBYTECODE :=
 
-CHROMIUM := command -v chromium-headless-shell || command -v chromium
+CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
 .PHONY: run run-web test chromium lint test-web test-faults bench clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
-	@if $(CHROMIUM) >/dev/null; then $(MAKE) --no-print-directory run-web; else \
+	@if $(CHROMIUM); then $(MAKE) --no-print-directory run-web; else \
 	echo "Skipped: tasks in browsers (configs/web.yml). For them: apt-get install chromium-headless-shell, then make run-web"; fi
 	@echo "Next: look at a trajectory with    head -1 outputs/StudentAcademicPortal.jsonl | $(BIN)/python -m json.tool | less"
 	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o outputs/training.jsonl"
@@ -30,7 +30,7 @@ test-web: $(VENV)/.dev $(VENV)/.torch chromium
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
 chromium:
-	@$(CHROMIUM) >/dev/null || \
+	@$(CHROMIUM) || \
 	{ test "$$(id -u)" = 0 && command -v apt-get >/dev/null && apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	apt-get install -y -qq --no-install-recommends chromium-headless-shell fonts-liberation >/dev/null; } || \
 	echo "No Chromium: tests of the web are skipped. Get it with: apt-get install chromium-headless-shell"
@@ -48,6 +48,7 @@ test-faults: $(VENV)/.dev chromium
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
+	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.mcp_calls
 	$(BIN)/python -m benchmarks.web
@@ -63,7 +64,7 @@ $(VENV)/.web: $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,bfcl,miniwob]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it. Only its build without CUDA is small; where pip finds none they are skipped.

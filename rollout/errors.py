@@ -72,6 +72,10 @@ class ReplayMismatch(WorldError):
     """A replayed world answered otherwise than the record says: the path has to start anew."""
 
 
+class BranchMismatch(ReplayMismatch):
+    """The world at a node cannot be brought back, so nothing can branch from there."""
+
+
 class UserError(RolloutError):
     """The simulated user could not answer."""
 

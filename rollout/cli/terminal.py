@@ -12,17 +12,21 @@ from rich.logging import RichHandler
 from rich.table import Table
 from rich.text import Text
 
+from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
 from rollout.errors import RolloutError
 from rollout.secrets import RedactingFilter, redact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rollout.engine.run import Opened
     from rollout.engine.summary import DatasetSummary
+    from rollout.messages import JSON
     from rollout.trajectories.passk import PassK
 
 NOTHING = ("0", "–")
-MEASURES = {"web": show_web_metrics}
+MEASURES: dict[str, Callable[[Console, JSON, str], None]] = {"web": show_web_metrics, "tokens": show_token_metrics}
 """How the figures of `rollout.engine.measures` are shown, by their names."""
 NAME_WIDTH = 25
 SIDE_BY_SIDE = 3

@@ -87,13 +87,30 @@ class ModelEntry(Section):
     """How images are sent: `data`, their bytes; `file`, a `file://` URL of the run's copy, for a server that sees the
     same files (vLLM with `--allowed-local-media-path`)."""
     token_ids: bool = False
-    """Ask for token ids (`return_token_ids`, vLLM) and logprobs with each answer."""
+    """Ask for token ids and logprobs with each answer: vLLM, SGLang, and with the provider `llamacpp` or `local`
+    llama.cpp."""
+    token_in: bool = False
+    """Send token ids instead of messages, so that nothing is encoded twice: `/v1/completions` (vLLM), with the provider
+    `sglang` `/generate`, with `llamacpp` `/completion`. Needs `tokenizer`; means `token_ids`."""
+    tokenizer: Path | None = None
+    """The folder of its tokenizer, or a GGUF file that holds one (extra `rollout[tokens]`), with its chat template."""
+    chat_template: Path | None = None
+    """A Jinja file instead of the tokenizer's own chat template."""
     constrain_tools: bool = False
     """Force tool calls by a JSON schema over the offered tools, for models that do not call tools by themselves."""
     headers: dict[str, SecretStr] = {}
     """Sent with every request; kept as secret as the key."""
     extra_body: dict[str, Any] = {}
     """Put into every request body as it is."""
+
+    @model_validator(mode="after")
+    def _check_token_in(self) -> ModelEntry:
+        if self.token_in:
+            if self.tokenizer is None:
+                raise ValueError("token_in needs tokenizer: the folder of the model's tokenizer")
+            if self.images or self.constrain_tools:
+                raise ValueError("token_in goes neither with images nor with constrain_tools")
+        return self
 
 
 class LocalModel(Section):
@@ -295,6 +312,20 @@ class Scoring(Section):
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 
 
+def _strategy_shorthand(value: Any) -> Any:
+    """`strategy: random_tree` is `strategy: {name: random_tree}`."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+class StrategyChoice(Section):
+    """How a task is explored."""
+
+    name: str = "chain"
+    """`chain`: `samples` independent attempts. `random_tree`, or `module:Name`."""
+    params: dict[str, Any] = {}
+    """What the strategy asks for; each has parameters of its own."""
+
+
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
@@ -332,7 +363,12 @@ class Dataset(Section):
     mode: Mode = "positive"
     """positive: the domain's tools. no_tool: none. wrong_tool: only the task's own `tools`, which cannot help."""
     samples: int = Field(1, ge=1)
-    """Attempts at each task."""
+    """Attempts at each task, for the strategy `chain`."""
+    strategy: Annotated[StrategyChoice, BeforeValidator(_strategy_shorthand)] = StrategyChoice()
+    """How a task is explored. A bare name is short for `{name: …}`."""
+    record_states: bool = False
+    """Record the key of the world's state that each step started from, as `metadata.states`: for advantages that
+    compare steps from the same state (GiGPO)."""
     limit: int | None = Field(None, ge=1)
     """Only the first so many tasks."""
     seed: int | None = None

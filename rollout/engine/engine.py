@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -18,16 +18,19 @@ from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
+from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
-from rollout.engine.reader import SavedEpisode
-from rollout.errors import ConfigError, JournalError, ReplayMismatch
+from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
+from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
+from rollout.messages import JSON
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.source import trajectory_id
+from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
-from rollout.trajectories.tree import Node, NodeBody, RolloutTree
+from rollout.trajectories.stop import Status
+from rollout.trajectories.tree import Leaf, Node, NodeBody, RolloutTree, path_messages
 
 log = logging.getLogger(__name__)
 HIRE_AT_ONCE = 16
@@ -41,9 +44,17 @@ class _LiveTree(msgspec.Struct):
     plan: Plan
     task: Task
     tree: RolloutTree
-    id: int
+    id: int = 0
     """The tree's id in the journal; 0 until its first new episode."""
     next_number: int = 0
+    open: int = 0
+    """Episodes of it that are due or live."""
+    saved: dict[str, SavedLeaf] = {}
+    """Attempts of earlier commands that have not been taken into the tree yet."""
+    nodes: dict[tuple[int, int], Node] = {}
+    """Nodes that were read from the journal, by their keys."""
+    numbers: dict[int, int] = {}
+    """The number of each episode."""
 
 
 class _DueEpisode(msgspec.Struct):
@@ -53,6 +64,7 @@ class _DueEpisode(msgspec.Struct):
     start: Node
     number: int
     trajectory: str
+    reason: str
 
 
 class Engine:
@@ -84,6 +96,7 @@ class Engine:
         self._tail_timer: asyncio.TimerHandle | None = None
         self._is_tail_cut = False
         self._live: set[Episode] = set()
+        self._stream: GroupStream | None = None
         self.replay_mismatches = 0
         for plan in plans:
             self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
@@ -104,6 +117,27 @@ class Engine:
             if self._tail_timer is not None:
                 self._tail_timer.cancel()
 
+    async def stream(self, ahead: int = 4) -> AsyncIterator[Group]:
+        """Run, and give out each task's group as soon as it is grown. Other tasks go on meanwhile, until `ahead` groups
+        wait. Leaving the loop early pauses the run. Groups that an earlier command grew and nobody took come first."""
+        self._stream = stream = GroupStream(ahead)
+        running = asyncio.create_task(self._run_stream(stream))
+        try:
+            while (group := await stream.get()) is not None:
+                yield group
+                self._journal.finish_tree(group.tree_id)
+        finally:
+            if not running.done():
+                self.control.pause("nobody takes groups any more")
+                stream.let_go()
+            await running
+
+    async def _run_stream(self, stream: GroupStream) -> None:
+        try:
+            await self.run()
+        finally:
+            stream.end()
+
     def cut(self) -> None:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
@@ -111,8 +145,12 @@ class Engine:
     def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree]:
         for plan in plans:
             finished = self._finished[plan.name]
+            grown = self._journal.grown_tasks(plan.name)
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
-                if all(trajectory_id(task_id, number) in finished for number in range(plan.samples)):
+                if task_id in grown or (
+                    not self._needs_leaves(plan)
+                    and all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
+                ):
                     continue
                 try:
                     task = plan.read_task(index)
@@ -120,7 +158,10 @@ class Engine:
                     # The file changed under the run: this task waits for the next one, the others go on.
                     log.error("%s", error)
                     continue
-                yield _LiveTree(plan, task, RolloutTree(task.id, task.messages), 0)
+                live_tree = _LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
+                if self._needs_leaves(plan):
+                    live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
+                yield live_tree
 
     def _take(self) -> _DueEpisode | None:
         """The next episode, or None where there is none now."""
@@ -132,13 +173,65 @@ class Engine:
         return self._due.popleft()
 
     def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
-        finished = self._finished[live_tree.plan.name]
-        for expansion in expansions:
-            for _ in range(expansion.count):
-                number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
-                trajectory = trajectory_id(live_tree.task.id, number)
-                if trajectory not in finished:
-                    self._due.append(_DueEpisode(live_tree, expansion.node, number, trajectory))
+        """Make episodes due. Those of earlier commands are taken into the tree; when a round is whole, the next is
+        asked for."""
+        plan = live_tree.plan
+        while True:
+            launched = live_tree.next_number
+            for expansion in expansions:
+                for _ in range(expansion.count):
+                    self._launch(live_tree, expansion)
+            if live_tree.open:
+                return
+            if live_tree.next_number == launched or not plan.strategy.has_rounds:
+                self._complete(live_tree)
+                return
+            expansions = plan.strategy.after(live_tree.tree)
+
+    def _needs_leaves(self, plan: Plan) -> bool:
+        """Whether trees need the attempts of earlier commands."""
+        return plan.strategy.has_rounds or self._stream is not None
+
+    def _complete(self, live_tree: _LiveTree) -> None:
+        """A tree needs nothing more."""
+        if self._stream is not None:
+            self._stream.put(Group(live_tree.plan.name, live_tree.task, live_tree.tree, live_tree.id))
+        elif live_tree.plan.strategy.has_rounds:
+            self._journal.finish_tree(live_tree.id)
+
+    def _launch(self, live_tree: _LiveTree, expansion: Expansion) -> None:
+        number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
+        trajectory = trajectory_id(live_tree.task.id, number)
+        saved = live_tree.saved.pop(trajectory, None)
+        if saved is not None:
+            self._take_in(live_tree, saved, number)
+        elif trajectory not in self._finished[live_tree.plan.name]:
+            live_tree.open += 1
+            self._due.append(_DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason))
+
+    def _take_in(self, live_tree: _LiveTree, saved: SavedLeaf, number: int) -> None:
+        """Make an attempt of an earlier command part of the tree, where it was."""
+        branch = saved.branch
+        start, node = self._read_nodes(live_tree, saved.episode, number)
+        reason = branch.reason if branch is not None else "init"
+        live_tree.tree.add_leaf(_leaf(node, number, saved.head, start, reason))
+
+    def _read_nodes(self, live_tree: _LiveTree, episode: int, number: int) -> tuple[Node, Node]:
+        """Hang an episode's nodes into the tree; the node that it starts from, and its last."""
+        tree, branch = live_tree.tree, self._journal.branch(episode)
+        node = start = tree.trunk if branch is None else self._node_at(live_tree, branch)
+        live_tree.numbers[episode] = number
+        for place, body in enumerate(self._journal.nodes(episode)):
+            node = tree.append(node, body, episode, place)
+            live_tree.nodes[episode, place] = node
+        return start, node
+
+    def _node_at(self, live_tree: _LiveTree, branch: Branch) -> Node:
+        """The node that an episode branched from, also where its owner failed later and is no leaf."""
+        if (branch.parent, branch.place) not in live_tree.nodes:
+            owner = self._journal.trajectory_of(branch.parent)
+            self._read_nodes(live_tree, branch.parent, attempt_number(live_tree.task.id, owner))
+        return live_tree.nodes[branch.parent, branch.place]
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
         """Start workers for what is due, at most so many; whether there may be more to start."""
@@ -156,6 +249,8 @@ class Engine:
         try:
             while launch is not None:
                 await self._grow(launch)
+                if self._stream is not None:
+                    await self._stream.room()
                 launch = None if self.control.is_pausing else self._take()
                 if self._due:
                     self._hire(group, len(self._due))
@@ -174,6 +269,8 @@ class Engine:
             log.warning("%s: the task's opening changed since it was begun; it starts anew", launch.trajectory)
             attempt = saved.attempt + 1
             saved = None
+        if saved is not None:
+            launch = self._as_recorded(launch, saved)
         for observer in self._observers:
             observer.episode_began(plan.name, launch.trajectory, live_tree.task.messages, saved is not None)
         head = None
@@ -182,10 +279,12 @@ class Engine:
                 episode = self._open_episode(launch, saved, attempt)
                 head = await self._run(episode, self._journal.nodes(saved.id) if saved is not None else ())
             except ReplayMismatch as error:
-                assert saved is not None
                 self.replay_mismatches += 1
-                log.warning("%s; the path starts anew (attempt %d)", error, saved.attempt + 2)
-                episode = self._open_episode(launch, None, attempt=saved.attempt + 1)
+                attempt = (saved.attempt if saved is not None else attempt) + 1
+                if isinstance(error, BranchMismatch):
+                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh")
+                log.warning("%s; the path starts anew (attempt %d)", error, attempt + 1)
+                episode = self._open_episode(launch, None, attempt)
                 head = await self._run(episode)
         except Paused:
             return
@@ -200,8 +299,10 @@ class Engine:
                 observer.episode_ended(plan.name, launch.trajectory, head)
         self._notice_hopelessness(head)
         self._notice_tail()
-        live_tree.tree.add_leaf(episode.leaf)
-        self._expand(live_tree, plan.strategy.after(live_tree.tree, episode.leaf))
+        live_tree.tree.add_leaf(_leaf(episode.leaf, launch.number, head, launch.start, launch.reason))
+        live_tree.open -= 1
+        if not live_tree.open:
+            self._expand(live_tree, plan.strategy.after(live_tree.tree))
 
     async def _run(self, episode: Episode, saved: Sequence[NodeBody] = ()) -> Head:
         if self._is_tail_cut:
@@ -233,6 +334,19 @@ class Engine:
             log.error("the first %d conversations all failed; the last one: %s", HOPELESS, error.get("text"))
             self.control.pause("nothing works")
 
+    def _as_recorded(self, launch: _DueEpisode, saved: SavedEpisode) -> _DueEpisode:
+        """An attempt that was begun starts where it started then, whatever the strategy says now."""
+        live_tree, branch = launch.live_tree, self._journal.branch(saved.id)
+        if branch is None:
+            return msgspec.structs.replace(launch, start=live_tree.tree.trunk)
+        start = self._node_at(live_tree, branch)
+        return msgspec.structs.replace(launch, start=start, reason=branch.reason)
+
+    def _branch(self, launch: _DueEpisode) -> Branch | None:
+        if launch.start is launch.live_tree.tree.trunk:
+            return None
+        return Branch(launch.start.episode, launch.start.place, launch.reason)
+
     def _open_episode(self, launch: _DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         seed = plan.episode_seed(live_tree.task.id, launch.number)
@@ -241,7 +355,9 @@ class Engine:
         else:
             if live_tree.id == 0:
                 live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
-            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed)
+            branch = self._branch(launch)
+            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed, branch)
+        live_tree.numbers[episode] = launch.number
         return Episode(
             plan,
             live_tree.task,
@@ -249,9 +365,35 @@ class Engine:
             launch.start,
             id=episode,
             trajectory=launch.trajectory,
-            number=launch.number,
+            branch=_describe_branch(launch),
             seed=seed,
             journal=self._journal,
             control=self.control,
             observers=self._observers,
         )
+
+
+def _leaf(node: Node, number: int, head: Head, start: Node, reason: str) -> Leaf:
+    reward = float(head.success) if head.metadata["scored"] else None
+    return Leaf(node, number, Status(head.status), reward, start, reason, head)
+
+
+def _lineage(launch: _DueEpisode) -> list[tuple[int, int]]:
+    """Whose steps a branch begins with: the number of each attempt on the way, the first chain first, with how many
+    of the path's steps it made."""
+    made: dict[int, int] = {}
+    for node in launch.start.path()[launch.live_tree.tree.trunk.depth + 1 :]:
+        number = launch.live_tree.numbers[node.episode]
+        made[number] = made.get(number, 0) + (node.body.kind == "generation")
+    return list(made.items())
+
+
+def _describe_branch(launch: _DueEpisode) -> JSON:
+    """Where an attempt begins, for its record."""
+    told: JSON = {"number": launch.number, "reason": launch.reason}
+    trunk = launch.live_tree.tree.trunk
+    if launch.start is not trunk:
+        told["parent"] = trajectory_id(launch.live_tree.task.id, launch.live_tree.numbers[launch.start.episode])
+        told["shared_messages"] = len(path_messages(launch.start))
+        told["lineage"] = _lineage(launch)
+    return told

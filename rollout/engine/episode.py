@@ -17,7 +17,7 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -27,18 +27,20 @@ from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
 from rollout.engine.blobs import file_url, image_url, write_blob, write_image
 from rollout.engine.control import Control
-from rollout.engine.counts import Counts
+from rollout.engine.counts import UNJUDGED, Counts
+from rollout.engine.ending import Ending, make_head
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
+from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
-from rollout.errors import ConfigError, ContextLengthError, ReplayMismatch, RolloutError
-from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset
+from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
+from rollout.messages import JSON, Image, Message, ToolCall, ToolResult, Toolset
 from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
-from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
+from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
 from rollout.worlds.calls import CallReader, answer_calls
@@ -46,7 +48,6 @@ from rollout.worlds.results import failed_result
 from rollout.worlds.world import Opening, World
 
 log = logging.getLogger(__name__)
-UNJUDGED = "unjudged"
 _ENDS: dict[End, StopReason] = {
     "stop": StopReason.USER_STOP,
     "transfer": StopReason.USER_TRANSFER,
@@ -76,7 +77,7 @@ class Episode:
         *,
         id: int,
         trajectory: str,
-        number: int,
+        branch: JSON,
         seed: int,
         journal: Journal,
         control: Control,
@@ -85,10 +86,11 @@ class Episode:
         self.id = id
         self.trajectory = trajectory
         self.leaf = start
+        self._start = start
         self._plan = plan
         self._task = task
         self._tree = tree
-        self._number = number
+        self._branch = branch
         self._seed = seed
         self._journal = journal
         self._control = control
@@ -117,9 +119,15 @@ class Episode:
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
         self._count = Counts()
+        self._covered = 0
+        """So many of the view's messages are in the token ids of the path."""
+        self._states = StateKeys(plan.name, self._world, plan.record_states)
+        self._opening_state: str | None = None
         self._started = time.perf_counter()
         for node in start.path():
             self._absorb(node.body)
+        # What a path had cost where this episode branched off is counted by the trajectory that it branched from.
+        self._inherited = (self._count if start is not tree.trunk else Counts()).numbers(False)
 
     async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
@@ -129,9 +137,7 @@ class Episode:
             head = self._head(await self._score())
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
-            done = Finished(
-                self._plan.name, self.id, head, line, is_failed, self._count.numbers(bool(head.metadata["scored"]))
-            )
+            done = Finished(self._plan.name, self.id, head, line, is_failed, self._own_numbers(head))
             await self._journal.settle(self._journal.finish(done))
             return head
         finally:
@@ -154,7 +160,11 @@ class Episode:
             async with asyncio.timeout(self._plan.episode_timeout) as clock:
                 self._clock = clock
                 opening = await self._open_worlds()
-                self._take_opening(opening, saved)
+                if self._start is self._tree.trunk:
+                    self._opening_state = None if saved else await self._states.read()
+                    self._take_opening(opening, saved)
+                else:
+                    await self._go_to_start(opening)
                 await self._replay(saved)
                 # Calls that were asked for are answered even when this is the end: no record ends in open calls.
                 while self._stop is None or self._pending:
@@ -204,6 +214,46 @@ class Episode:
         finally:
             await self._user_side.close()
 
+    async def _go_to_start(self, opening: Opening) -> None:
+        """Bring a new world to the state at a node that others grew: by a snapshot, or by replaying their calls."""
+        acted = next((node for node in self._start.up() if node.body.kind == "tool"), None)
+        if acted is not None and acted.snapshot is not None:
+            await self._world.restore(acted.snapshot)
+            return
+        bodies = [node.body for node in self._start.path()[self._tree.trunk.depth + 1 :]]
+        try:
+            if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
+                raise ReplayMismatch(f"{self.trajectory}: the world begins otherwise than recorded")
+            await self._replay_calls(bodies)
+        except ReplayMismatch as error:
+            raise BranchMismatch(str(error)) from error
+
+    async def _replay_calls(self, bodies: Sequence[NodeBody]) -> None:
+        """Make the calls of a path again and compare every answer. What is known of the path stays as it is."""
+        for place, body in enumerate(bodies):
+            said = body.said if body.kind == "generation" else body.message
+            if body.kind not in ("generation", "user_call") or said is None or not said.tool_calls:
+                continue
+            recorded = bodies[place + 1 : place + 1 + len(said.tool_calls)]
+            if body.kind == "user_call":
+                results = await self._user_side.answer(said.tool_calls)
+            else:
+                results = await answer_calls(said.tool_calls, self._reader, self._world)
+            self._compare(said.tool_calls, recorded, results)
+
+    def _compare(self, calls: Sequence[ToolCall], recorded: Sequence[NodeBody], results: Sequence[ToolResult]) -> None:
+        if len(recorded) < len(calls):
+            raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
+        for call, answer, result in zip(calls, recorded, results, strict=True):
+            if not _is_same(answer.message, result.to_message()):
+                raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
+
+    def _own_numbers(self, head: Head) -> tuple[bool, float, int, int, int, int, int]:
+        """What this episode added, for sums over all: shared parts of paths are counted once."""
+        scored, *sums = self._count.numbers(bool(head.metadata["scored"]))
+        _, *before = self._inherited
+        return (scored, *(now - then for now, then in zip(sums, before, strict=True)))  # type: ignore[return-value]
+
     def _answer_late(self) -> None:
         """Calls whose answers come too late are answered as such: no record ends in open calls."""
         text = "the conversation's time was over"
@@ -213,9 +263,13 @@ class Episode:
 
     async def _step(self) -> None:
         if self._pending:
-            self._append_results(await answer_calls(self._pending, self._reader, self._world))
+            results = await answer_calls(self._pending, self._reader, self._world)
+            self._append_results(results, state=await self._states.read())
+            if self._plan.strategy.branches and not self._user_side.has_world:
+                self.leaf.snapshot = await self._world.snapshot()
         elif self._user_side.pending:
-            self._append_results(await self._user_side.answer(), "user_tool")
+            results = await self._user_side.answer(self._user_side.pending)
+            self._append_results(results, "user_tool", await self._states.read())
         elif self._last is not None and self._last.role != "assistant":
             if self._count.steps >= self._max_steps:
                 self._stop = StopReason.MAX_STEPS
@@ -233,8 +287,16 @@ class Episode:
         request = Request(
             view.messages, view.wire, sent, self._plan.sampling, seed, self._task, turn, view.path, self._tools
         )
+        if self._plan.takes_ids and view.rewritten is None:
+            request.ids, request.covered = self._count.tokens.known, self._covered
+        version = self._control.weight_version
         generation = self._dialect.read(await self._plan.agent.generate(request), seed)
+        if version is not None and generation.weight_version is None:
+            generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
+        if generation.tokens is not None:
+            tokens = self._count.tokens.relate(generation.tokens, view.rewritten)
+            generation = msgspec.structs.replace(generation, tokens=tokens)
         self._append([NodeBody("generation", generation=generation)])
 
     async def _be_durable(self) -> None:
@@ -243,16 +305,19 @@ class Episode:
             await self._journal.settle(self._batch)
             self._control.go_on()
 
-    def _append_results(self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool") -> None:
+    def _append_results(
+        self, results: list[ToolResult], kind: Literal["tool", "user_tool"] = "tool", state: str | None = None
+    ) -> None:
         for result in results:
             self._keep_images(result.images)
         if results:
-            self._append(
-                [
-                    NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
-                    for result in results
-                ]
-            )
+            bodies = [
+                NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
+                for result in results
+            ]
+            if state is not None:
+                bodies[-1] = msgspec.structs.replace(bodies[-1], state_key=state)
+            self._append(bodies)
 
     def _keep_images(self, images: Sequence[Image]) -> None:
         for image in images:
@@ -299,6 +364,9 @@ class Episode:
 
     def _append(self, bodies: list[NodeBody]) -> None:
         """Grow the path: into the journal, into the tree, into everything that follows from it."""
+        if self._opening_state is not None:
+            bodies[0] = msgspec.structs.replace(bodies[0], state_key=self._opening_state)
+            self._opening_state = None
         self._batch = self._journal.put(self.id, self._place, bodies)
         for body in bodies:
             self._grow(body)
@@ -312,6 +380,7 @@ class Episode:
 
     def _absorb(self, body: NodeBody) -> None:
         count = self._count
+        self._states.absorb(body)
         if body.generation is not None:
             count.saw(body)
         count.marks.extend(body.marks)
@@ -328,7 +397,11 @@ class Episode:
         if message is None:
             return
         self._last = message
+        if body.kind == "generation":
+            self._view.rewritten = None
         self._view.add(message)
+        if body.kind == "generation":
+            self._covered = len(self._view.messages)
         if message.role == "tool":
             self._pending = ()
             count.tool_results += 1
@@ -358,6 +431,7 @@ class Episode:
         if tools is not self._tools and tools.wire != self._tools.wire:
             self._tools = tools
             self._offers.append((turn, tools))
+            self._view.rewritten = "tools"
 
     async def _replay(self, saved: Sequence[NodeBody]) -> None:
         """Take in the saved nodes and bring the world to where they left it, comparing every answer on the way."""
@@ -372,15 +446,11 @@ class Episode:
             recorded = saved[place : place + len(calls)]
             if not recorded:
                 return
-            if len(recorded) < len(calls):
-                raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
             if body.kind == "user_call":
-                results = await self._user_side.answer()
+                results = await self._user_side.answer(self._user_side.pending)
             else:
                 results = await answer_calls(calls, self._reader, self._world)
-            for call, answer, result in zip(calls, recorded, results, strict=True):
-                if not _is_same(answer.message, result.to_message()):
-                    raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
+            self._compare(calls, recorded, results)
             for answer in recorded:
                 self._grow(answer)
             place += len(recorded)
@@ -419,56 +489,29 @@ class Episode:
 
     def _head(self, verdict: Verdict) -> Head:
         assert self._stop is not None
-        plan, count = self._plan, self._count
-        status = status_of(self._stop)
-        error = self._error
-        metadata: dict[str, Any] = {
-            "total_turns": count.turns,
-            "stop_reason": str(self._stop),
-            "tool_call_count": count.tool_calls,
-            "status": str(status),
-            "scored": verdict.scored,
-            "unscored": verdict.unscored,
-            "scores": [score.record() for score in verdict.scores],
-            "error": None if error is None else _describe(error),
-            "dataset": plan.name,
-            "mode": plan.mode,
-            "model": plan.agent_name,
-            "user_model": plan.user_name,
-            "seed": self._seed,
-            "usage": {who: msgspec.to_builtins(getattr(count, who)) for who in ("agent", "user", "judge")},
-            "cost": round(count.cost, 9),
-            "generations": count.generations,
-            "tool_errors": count.tool_errors,
-            "marks": [mark for mark in count.marks if mark != UNJUDGED],
-            "unjudged": count.marks.count(UNJUDGED),
-            "reasoning": {"rule": str(plan.viewing.rule), "present": count.has_reasoning},
-            "view": plan.viewing.record(len(self._task.messages)),
-            "exact": count.generations > 0 and count.is_exact,
-            "group": self._task.id,
-            "branch": {"number": self._number, "reason": "init"},
-            "prompt": self._prompt_name(self._tools),
-            "timings": {
-                "seconds": round(time.perf_counter() - self._started, 3),
-                "model_seconds": round(count.model_seconds, 3),
-                "retries": count.retries,
-            },
-            "schema_version": SCHEMA_VERSION,
-        }
-        if len(self._offers) > 1:
-            metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
-        if self._user_side.calls:
-            metadata["user_calls"] = self._user_side.calls
+        prompts = [(turn, self._prompt_name(tools)) for turn, tools in self._offers]
         # An empty last word is no proper end, but where the world takes an answer none is needed.
         has_ended = self._said_something or self._stop in WORDLESS_ENDS
-        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and has_ended))
-        return Head(self.trajectory, self._task.id, is_success, metadata)
+        return make_head(
+            Ending(
+                trajectory=self.trajectory,
+                plan=self._plan,
+                task=self._task,
+                seed=self._seed,
+                branch=self._branch,
+                count=self._count,
+                stop=self._stop,
+                error=self._error,
+                verdict=verdict,
+                prompts=prompts,
+                states=self._states.of_steps if self._plan.record_states else None,
+                user_calls=self._user_side.calls,
+                ended_properly=bool(self._dialogue and has_ended),
+                seconds=time.perf_counter() - self._started,
+            )
+        )
 
 
 def _is_same(recorded: Message | None, shown: Message) -> bool:
     """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
     return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
-
-
-def _describe(error: RolloutError) -> dict[str, Any]:
-    return {"kind": error.kind, "text": str(error), "notes": getattr(error, "__notes__", [])}

@@ -30,8 +30,9 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.engine.output import Output
-from rollout.engine.reader import JournalReader
+from rollout.engine.reader import Branch, JournalReader
 from rollout.engine.store import connect, lock_run
+from rollout.engine.token_pieces import take_apart
 from rollout.errors import JournalError
 from rollout.messages import Message
 from rollout.trajectories.line import Head
@@ -43,7 +44,8 @@ ROWS_PER_STATEMENT = 64
 WAKE_AT_ONCE = 32
 """How many waiting episodes go on in one round of the event loop after a commit."""
 
-_COLUMNS = {"trees": 4, "episodes": 6, "nodes": 3, "trajectories": 18}
+_COLUMNS = {"trees": 4, "episodes": 6, "branches": 4, "token_pieces": 2, "nodes": 3, "grown": 1, "trajectories": 18}
+_ADDED = ("trees", "episodes", "branches", "token_pieces", "nodes", "grown")
 _body_encoder = msgspec.msgpack.Encoder()
 
 
@@ -65,7 +67,7 @@ class Batch:
     __slots__ = ("error", "finished", "is_committed", "rows", "waiters")
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in ("trees", "episodes", "nodes")}
+        self.rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _ADDED}
         self.finished: list[Finished] = []
         self.waiters: list[asyncio.Future[None]] = []
         self.is_committed = False
@@ -90,6 +92,7 @@ class Journal(JournalReader):
         self._is_due = False
         self._error: Exception | None = None
         self._released: deque[asyncio.Future[None]] = deque()
+        self._put_pieces: set[bytes] = set()
         self._next_tree = self._next_id("trees")
         self._next_episode = self._next_id("episodes")
         self.commits = 0
@@ -105,11 +108,18 @@ class Journal(JournalReader):
         self._pending().rows["trees"].append((tree, dataset, task, _body_encoder.encode(opening)))
         return tree
 
-    def begin_episode(self, tree: int, trajectory: str, attempt: int, seed: int) -> int:
-        """Note that an attempt starts; returns the episode's id."""
+    def begin_episode(self, tree: int, trajectory: str, attempt: int, seed: int, branch: Branch | None = None) -> int:
+        """Note that an attempt starts, at the trunk or where it branches; returns the episode's id."""
         episode, self._next_episode = self._next_episode, self._next_episode + 1
-        self._pending().rows["episodes"].append((episode, tree, trajectory, attempt, seed, time.time()))
+        rows = self._pending().rows
+        rows["episodes"].append((episode, tree, trajectory, attempt, seed, time.time()))
+        if branch is not None:
+            rows["branches"].append((episode, branch.parent, branch.place, branch.reason))
         return episode
+
+    def finish_tree(self, tree: int) -> None:
+        """Note that a tree needs nothing more."""
+        self._pending().rows["grown"].append((tree,))
 
     def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> Batch | None:
         """Add nodes, all in one commit. `settle` the returned batch to know that they are durable.
@@ -119,9 +129,15 @@ class Journal(JournalReader):
         if not self._keep_nodes:
             return None
         # Encoded before the first is added: a body that cannot be encoded must not leave half a group behind.
-        rows = [(episode, first_place + offset, _body_encoder.encode(body)) for offset, body in enumerate(bodies)]
+        rows, pieces = [], []
+        for place, body in enumerate(bodies, first_place):
+            body, named = take_apart(body)
+            rows.append((episode, place, _body_encoder.encode(body)))
+            pieces += [(name, piece) for name, piece in named if name not in self._put_pieces]
         batch = self._pending()
         batch.rows["nodes"].extend(rows)
+        batch.rows["token_pieces"].extend(pieces)
+        self._put_pieces.update(name for name, _ in pieces)
         return batch
 
     def finish(self, finished: Finished) -> Batch:
@@ -204,7 +220,7 @@ class Journal(JournalReader):
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
-            for table in ("trees", "episodes", "nodes"):
+            for table in _ADDED:
                 self._insert(table, batch.rows[table])
             self._insert("trajectories", rows)
             db.execute("COMMIT")

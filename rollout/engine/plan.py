@@ -29,14 +29,15 @@ from rollout.config.schema import User as UserConfig
 from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
+from rollout.engine.token_measure import TokenMeasure
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
 from rollout.engine.viewing import make_viewing
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
-from rollout.models.model import Model, Sampling
+from rollout.models.model import Capability, Model, Sampling
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Panel
-from rollout.strategies.chain import Chain
+from rollout.strategies.find import make_strategy
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import settle_dataset
 from rollout.suites.suite import Suite
@@ -75,13 +76,14 @@ class Plan:
     monitor: MonitorRules | None
     judge: Model | None
     strategy: Strategy
-    samples: int
     panel: Panel
     max_turns: int
     max_steps: int
     mode: str
     seed: int
     episode_timeout: float
+    record_states: bool
+    """Whether the key of the world's state is recorded at each step."""
     reader: CallReader
     offered: Callable[[str], str | None] | None
     """The offered name of a reference action's tool, where a domain knows it."""
@@ -95,7 +97,12 @@ class Plan:
     @property
     def total(self) -> int:
         """Trajectories that this dataset makes."""
-        return self.task_count * self.samples
+        return self.task_count * self.strategy.most
+
+    @property
+    def takes_ids(self) -> bool:
+        """Whether the agent's model is given token ids instead of messages."""
+        return Capability.TOKEN_IN in self.agent.capabilities
 
     def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
@@ -106,7 +113,7 @@ class Plan:
     def wanted_ids(self) -> set[str]:
         """The ids of all trajectories that this dataset makes."""
         ids = self.tasks.ids[: self.task_count]
-        return {trajectory_id(task_id, number) for task_id in ids for number in range(self.samples)}
+        return {trajectory_id(task_id, number) for task_id in ids for number in range(self.strategy.most)}
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
@@ -115,6 +122,10 @@ class Plan:
     def world_seed(self, task: Task) -> int:
         """The seed of the worlds of a task."""
         return world_seed(self.seed, self.name, task.id)
+
+    def tree_seed(self, task_id: str) -> int:
+        """What the strategy draws from."""
+        return seeds.derive(self.seed, self.name, task_id, "tree")
 
     def episode_seed(self, task_id: str, number: int) -> int:
         """An attempt's own."""
@@ -134,7 +145,8 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     suite = tools.suite
     dataset = settle_dataset(name, dataset, suite)
     tasks = open_tasks(name, dataset, suite)
-    refuse_clashes(tasks, dataset.samples)
+    strategy = make_strategy(dataset.strategy.name, dataset.strategy.params, dataset.samples)
+    refuse_clashes(tasks, strategy.most)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:
@@ -189,19 +201,19 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         user_name=user_name,
         monitor=monitor,
         judge=judge,
-        strategy=Chain(dataset.samples),
-        samples=dataset.samples,
+        strategy=strategy,
         panel=panel,
         max_turns=dataset.max_turns,
         max_steps=dataset.max_steps_per_turn,
         mode=dataset.mode,
         seed=seed,
         episode_timeout=config.timeouts.episode,
+        record_states=dataset.record_states,
         reader=CallReader(toolset),
         offered=tools.offered,
         identity={},
         close_tools=tools.close,
-        measures=tools.measures,
+        measures=(*tools.measures, *((TokenMeasure,) if Capability.TOKEN_IDS in agent.capabilities else ())),
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 
@@ -230,6 +242,13 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
+    # Left out where it is the default, as above.
+    if dataset.strategy.name != "chain":
+        identity["strategy"] = dataset.strategy.model_dump(mode="json")
+    if dataset.record_states:
+        identity["record_states"] = True
+    if plan.takes_ids:
+        identity["agent.token_in"] = True
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
     if dataset.web is not None:

@@ -11,11 +11,13 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.token_pieces import put_together
 from rollout.errors import JournalError
 from rollout.messages import Message, message_from_json
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import NodeBody
 
+PIECES_AT_HAND = 4096
 _body_decoder = msgspec.msgpack.Decoder(NodeBody)
 _messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
 _head_decoder = msgspec.msgpack.Decoder(Head)
@@ -30,6 +32,22 @@ class SavedEpisode(msgspec.Struct, frozen=True):
     trajectory: str
     attempt: int
     seed: int
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """Where an episode starts that does not start at the trunk: behind a node of another episode."""
+
+    parent: int
+    place: int
+    reason: str
+
+
+class SavedLeaf(msgspec.Struct, frozen=True):
+    """A finished attempt of a tree that is not finished."""
+
+    episode: int
+    head: Head
+    branch: Branch | None
 
 
 class Recorded(msgspec.Struct, frozen=True):
@@ -55,6 +73,9 @@ class JournalReader:
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self._db = connection
+        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'branches'").fetchone()
+        self._has_branches = found is not None
+        self._pieces: dict[bytes, bytes] = {}
 
     def finished_ids(self, dataset: str) -> set[str]:
         """Ids of the trajectories that need nothing more."""
@@ -84,7 +105,75 @@ class JournalReader:
     def nodes(self, episode: int) -> list[NodeBody]:
         """The nodes of an episode, in order."""
         rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
-        return [_body_decoder.decode(row[0]) for row in rows]
+        return [put_together(_body_decoder.decode(row[0]), self._piece) for row in rows]
+
+    def _piece(self, name: bytes) -> bytes:
+        if name not in self._pieces:
+            if len(self._pieces) > PIECES_AT_HAND:
+                self._pieces.clear()
+            row = self._db.execute("SELECT ids FROM token_pieces WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                raise JournalError(f"{self.path}: token ids are missing (piece {name.hex()}); the journal is damaged")
+            self._pieces[name] = row[0]
+        return self._pieces[name]
+
+    def branch(self, episode: int) -> Branch | None:
+        """Where an episode starts; None where that is the trunk."""
+        if not self._has_branches:
+            return None
+        row = self._db.execute("SELECT parent, place, reason FROM branches WHERE episode = ?", (episode,)).fetchone()
+        return None if row is None else Branch(*row)
+
+    def trajectory_of(self, episode: int) -> str:
+        """The id of the trajectory that an episode grows."""
+        return str(self._db.execute("SELECT trajectory FROM episodes WHERE id = ?", (episode,)).fetchone()[0])
+
+    def path_nodes(self, episode: int) -> list[NodeBody]:
+        """Every node from the opening's end to the episode's last: its own, and before them those it branched from."""
+        nodes = self.nodes(episode)
+        branch = self.branch(episode)
+        while branch is not None:
+            nodes = self.nodes(branch.parent)[: branch.place + 1] + nodes
+            branch = self.branch(branch.parent)
+        return nodes
+
+    def whole_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
+        """Every node of a trajectory on record, from the task's opening to the leaf. Raises JournalError where there
+        is none, or where its nodes were not kept."""
+        row = self._db.execute(
+            "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ?",
+            (dataset, trajectory),
+        ).fetchone()
+        nodes = [] if row is None else self.path_nodes(row[0])
+        if row is None or not nodes:
+            raise JournalError(f"{self.path}: has no nodes of {trajectory!r} in the dataset {dataset!r}")
+        return [*(NodeBody("opening", message=message) for message in self.opening(row[1])), *nodes]
+
+    def grown_tasks(self, dataset: str) -> set[str]:
+        """The tasks whose trees need nothing more."""
+        if not self._has_branches:
+            return set()
+        rows = self._db.execute(
+            "SELECT t.task FROM grown g JOIN trees t ON t.id = g.tree WHERE t.dataset = ?", (dataset,)
+        )
+        return {row[0] for row in rows}
+
+    def saved_leaves(self, dataset: str, task: str) -> tuple[int, dict[str, SavedLeaf]]:
+        """The tree of a task (0: none) and its attempts that did not fail, by trajectory."""
+        row = self._db.execute("SELECT max(id) FROM trees WHERE dataset = ? AND task = ?", (dataset, task)).fetchone()
+        if row[0] is None:
+            return 0, {}
+        rows = self._db.execute(
+            "SELECT d.id, d.episode, d.head FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE e.tree = ? AND d.dataset = ? AND d.status != 'failed'",
+            (row[0], dataset),
+        ).fetchall()
+        leaves = {
+            trajectory: SavedLeaf(episode, _head_decoder.decode(head), self.branch(episode))
+            for trajectory, episode, head in rows
+        }
+        return int(row[0]), leaves
 
     def line(self, dataset: str, trajectory: str) -> bytes:
         """A finished trajectory's line, made again from what the journal holds."""
@@ -95,7 +184,7 @@ class JournalReader:
             return bytes(line)
         tree = self._db.execute("SELECT tree FROM episodes WHERE id = ?", (episode,)).fetchone()[0]
         messages = list(self.opening(tree))
-        messages += [said for body in self.nodes(episode) if (said := body.said) is not None]
+        messages += [said for body in self.path_nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
 
     def on_record(self, dataset: str) -> Iterator[OnRecord]:
@@ -113,7 +202,7 @@ class JournalReader:
                 yield OnRecord(bytes(line))
                 continue
             opening = self.opening(tree)
-            said = [(body.said, body.error_kind) for body in self.nodes(episode) if body.said is not None]
+            said = [(body.said, body.error_kind) for body in self.path_nodes(episode) if body.said is not None]
             messages = [*opening, *(message for message, _ in said if message is not None)]
             kinds = {place: kind for place, (_, kind) in enumerate(said, len(opening)) if kind is not None}
             yield OnRecord(encode_line(_head_decoder.decode(head), messages), kinds)
@@ -131,7 +220,7 @@ class JournalReader:
                 yield Recorded(_head_decoder.decode(head), messages)
                 continue
             opening = self.opening(tree)
-            said = [body for body in self.nodes(episode) if body.said is not None]
+            said = [body for body in self.path_nodes(episode) if body.said is not None]
             failed = (place for place, body in enumerate(said, len(opening)) if body.error_kind is not None)
             messages = [*opening, *(body.said for body in said if body.said is not None)]
             yield Recorded(_head_decoder.decode(head), messages, frozenset(failed))

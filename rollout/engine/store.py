@@ -15,6 +15,14 @@ from rollout.engine.locks import take_lock
 from rollout.errors import JournalError
 
 SCHEMA_VERSION = 1
+_TREES = """
+CREATE TABLE IF NOT EXISTS branches(
+    episode INTEGER PRIMARY KEY, parent INTEGER NOT NULL, place INTEGER NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS grown(tree INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS token_pieces(name BLOB PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
+"""
+"""Only trees that branch have rows in the first two: the node that an episode starts from, and trees that need nothing
+more. Token ids of prompts are in the third where servers give them (`rollout.engine.token_pieces`)."""
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE trees(id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, task TEXT NOT NULL, opening BLOB NOT NULL);
@@ -52,6 +60,7 @@ def connect(run_dir: Path, lock: int, sync: Literal["normal", "full"]) -> sqlite
         connection.execute(f"PRAGMA synchronous = {sync.upper()}")
         if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
             connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+        connection.executescript(_TREES)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
     except sqlite3.Error as error:
         os.close(lock)

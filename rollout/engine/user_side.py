@@ -6,6 +6,7 @@ back as it brings back the agent's.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rollout.agents.users.user import User
@@ -39,11 +40,16 @@ class UserSide:
         if self._user is not None and self._user.world is not None:
             await self._user.world.close()
 
-    async def answer(self) -> list[ToolResult]:
-        """The answers to the open calls."""
+    @property
+    def has_world(self) -> bool:
+        """Whether the user has tools of its own."""
+        return self._user is not None and self._user.world is not None
+
+    async def answer(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """The answers to the user's calls."""
         if self._user is None or self._user.world is None:
-            raise UserError(f"the user called {self.pending[0].name} and has no tools")
-        return await answer_calls(self.pending, self._reader, self._user.world)
+            raise UserError(f"the user called {calls[0].name} and has no tools")
+        return await answer_calls(calls, self._reader, self._user.world)
 
     def absorb(self, body: NodeBody, turn: int, message: int) -> None:
         """Take in a call, or the answer to the first that is open.

@@ -13,9 +13,15 @@ from rollout.trajectories.generation import Generation
 class LocalServerModel:
     """Starts `server` when first asked; then it is the direct path like any other."""
 
-    def __init__(self, name: str, server: LocalServer, connect: Callable[[str], Model]) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: LocalServer,
+        connect: Callable[[str], Model],
+        capabilities: frozenset[Capability] = frozenset(),
+    ) -> None:
         self.name = name
-        self.capabilities: frozenset[Capability] = frozenset({Capability.LOGPROBS})
+        self.capabilities = capabilities | {Capability.LOGPROBS}
         self._server = server
         self._connect = connect
         self._model: Model | None = None
@@ -34,5 +40,6 @@ class LocalServerModel:
 
     async def close(self) -> None:
         if self._model is not None:
+            await self._model.close()
             self._model = None
             await self._server.__aexit__(None, None, None)

@@ -11,7 +11,7 @@ from rollout.trajectories.tree import Node, RolloutTree
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """A wish to grow `count` new episodes from `node`."""
+    """A wish to grow `count` new episodes from `node`: the next thing there is generated anew."""
 
     node: Node
     count: int
@@ -19,16 +19,32 @@ class Expansion(msgspec.Struct, frozen=True):
 
 
 class Strategy(Protocol):
-    """Decides how a tree grows. It sees trees and nodes, never worlds or models.
+    """Decides how a tree grows. It sees trees and nodes, never worlds or models, and keeps nothing of any tree.
 
-    The same tree grown by the same seed leads to the same expansions, in the same order: the journal knows an episode
-    by its number within the tree.
+    It is asked in rounds: when everything that it asked for has ended. So its decisions follow from the tree and its
+    seed alone, not from who was quicker, and a resumed run makes the same ones. The journal knows an episode by its
+    number within the tree.
     """
+
+    @property
+    def most(self) -> int:
+        """The most episodes that a tree has."""
+        ...
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether it may ask for more after its beginning."""
+        ...
+
+    @property
+    def branches(self) -> bool:
+        """Whether it may expand other nodes than the trunk. Then worlds are kept as they were at each step."""
+        ...
 
     def begin(self, tree: RolloutTree) -> Iterable[Expansion]:
         """The first expansions of a tree that has only its opening."""
         ...
 
-    def after(self, tree: RolloutTree, leaf: Node) -> Iterable[Expansion]:
-        """What to expand now that an episode ended at `leaf`; nothing ends the tree once all episodes have."""
+    def after(self, tree: RolloutTree) -> Iterable[Expansion]:
+        """What to expand now that every episode so far has ended; nothing ends the tree."""
         ...

@@ -10,13 +10,16 @@ primary key in the journal, too.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from rollout.messages import Message, WorldEnd
-from rollout.trajectories.generation import Generation
+from rollout.trajectories.generation import Generation, Tokens
+from rollout.trajectories.line import Head
+from rollout.trajectories.stop import Status
 
 NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool", "observation"]
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
@@ -38,11 +41,18 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Set where a tool result is an error observation."""
     marks: tuple[str, ...] = ()
     """Remarks made at the time, such as faults of the simulated user."""
+    state_key: str | None = None
+    """The key of the world's state when this was added, where it is recorded (`record_states`): on the last result of
+    each round of calls, and on the first node of a path."""
 
     @property
     def is_private(self) -> bool:
         """Whether only the user knows of it: a call of its own tools, or the answer to one."""
         return self.kind == "user_call" or self.kind == "user_tool"
+
+    def state_after(self, before: str | None) -> str | None:
+        """The key of the state here, given the one before: only calls change a world. None: unknown."""
+        return self.state_key or (None if self.kind == "tool" or self.kind == "user_tool" else before)
 
     @property
     def said(self) -> Message | None:
@@ -58,7 +68,7 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 class Node:
     """One node of a tree."""
 
-    __slots__ = ("body", "depth", "episode", "parent", "place")
+    __slots__ = ("body", "depth", "episode", "parent", "place", "snapshot")
 
     def __init__(self, body: NodeBody, parent: Node | None, episode: int, place: int) -> None:
         self.body = body
@@ -66,6 +76,8 @@ class Node:
         self.episode = episode
         self.place = place
         self.depth: int = 0 if parent is None else parent.depth + 1
+        self.snapshot: Any = None
+        """The world's state here, where somebody may branch from it. Opaque, and only in memory."""
 
     def __repr__(self) -> str:
         return f"Node({self.episode}.{self.place} {self.body.kind})"
@@ -84,25 +96,66 @@ class Node:
         return nodes
 
 
+class Leaf(msgspec.Struct, frozen=True):
+    """Where an attempt ended, and what became of it."""
+
+    node: Node
+    number: int
+    """The attempt's number within the tree."""
+    status: Status
+    reward: float | None
+    """1 solved, 0 not; None where nothing could be checked."""
+    start: Node
+    """The node that it was grown from."""
+    reason: str = "init"
+    head: Head | None = None
+    """What is on record of it."""
+
+    def own_nodes(self) -> list[Node]:
+        """The nodes that this attempt added, in order."""
+        nodes = []
+        for node in self.node.up():
+            if node is self.start:
+                break
+            nodes.append(node)
+        nodes.reverse()
+        return nodes
+
+
 class RolloutTree:
     """The attempts at one task. `trunk` is where a fresh attempt starts: the last node of the task's opening."""
 
-    def __init__(self, task_id: str, opening: tuple[Message, ...]) -> None:
+    def __init__(self, task_id: str, opening: tuple[Message, ...], seed: int = 0) -> None:
         self.task_id = task_id
+        self.seed = seed
+        """What a strategy draws from."""
         self.root = Node(NodeBody("root"), None, -1, 0)
         node = self.root
         for place, message in enumerate(opening, 1):
             node = Node(NodeBody("opening", message=message), node, -1, place)
         self.trunk = node
-        self.leaves: list[Node] = []
+        self.leaves: list[Leaf] = []
+        """In the order of their numbers."""
+        self._runs: dict[bytes, bytes] = {}
+        """What prompts add, each once: attempts from one node are given the same ids there."""
 
     def append(self, parent: Node, body: NodeBody, episode: int, place: int) -> Node:
         """Grow the tree by one node."""
+        if body.generation is not None and body.generation.tokens is not None:
+            body = self._with_shared_run(body, body.generation, body.generation.tokens)
         return Node(body, parent, episode, place)
 
-    def add_leaf(self, leaf: Node) -> None:
-        """Note that an episode ended here."""
-        self.leaves.append(leaf)
+    def _with_shared_run(self, body: NodeBody, generation: Generation, tokens: Tokens) -> NodeBody:
+        run = self._runs.setdefault(tokens.new, tokens.new)
+        if run is tokens.new:
+            return body
+        tokens = msgspec.structs.replace(tokens, new=run)
+        generation = msgspec.structs.replace(generation, tokens=tokens)
+        return msgspec.structs.replace(body, generation=generation)
+
+    def add_leaf(self, leaf: Leaf) -> None:
+        """Note that an attempt ended."""
+        bisect.insort(self.leaves, leaf, key=lambda leaf: leaf.number)
 
 
 def path_messages(leaf: Node) -> list[Message]:

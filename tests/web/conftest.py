@@ -66,6 +66,14 @@ class Driver:
             self.text = result.content
         return result
 
+    async def shows(self, text: str) -> bool:
+        """Whether the page says so, now or after a while: some work without changing anything that can be seen."""
+        for _ in range(50):
+            if text in self.text:
+                return True
+            await self.do("wait", seconds=0.1)
+        return False
+
     @property
     def page(self) -> Any:
         """The page as Playwright knows it, to look at what no observation tells."""

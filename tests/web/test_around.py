@@ -87,11 +87,11 @@ async def test_a_file_chooser_is_declined_and_told(browsing: Browsing, site: Sit
 async def test_episodes_share_nothing(browsing: Browsing, site: Site) -> None:
     pool = browsing.pool(contexts_per_browser=2)
     first = await browsing.driver(pool).open(site.url("/remember"))
-    assert "Title: had |||0|0|0|" in first.text
-    again = await first.do("navigate", url=site.url("/remember"))
-    assert "Title: had visited=1|1|1|1|1|1|visited" in again.content
+    assert await first.shows("Title: had |||0|0|0|")
+    await first.do("navigate", url=site.url("/remember"))
+    assert await first.shows("Title: had visited=1|1|1|1|1|1|visited")
     beside = await browsing.driver(pool).open(site.url("/remember"))
-    assert "Title: had |||0|0|0|" in beside.text
+    assert await beside.shows("Title: had |||0|0|0|")
     await first.world.close()
     after = await browsing.driver(pool).open(site.url("/remember"))
-    assert "Title: had |||0|0|0|" in after.text
+    assert await after.shows("Title: had |||0|0|0|")

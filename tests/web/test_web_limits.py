@@ -111,11 +111,11 @@ async def test_a_context_made_ahead_is_unused_and_of_the_same_shape(browsing: Br
     # Settings that a context is not made by make no difference to it.
     second = await browsing.driver(pool, mode="text", load_timeout=4).open(site.url("/remember"))
     assert second.world._lease is spare
-    assert "Title: had |||0|0|0|" in second.text
+    assert await second.shows("Title: had |||0|0|0|")
     assert await second.page.evaluate("[innerWidth, innerHeight]") == [QUICK.width, QUICK.height]
     third = await browsing.driver(pool).open(site.url("/remember"))
     assert third.world._lease is not spare
-    assert "Title: had |||0|0|0|" in third.text
+    assert await third.shows("Title: had |||0|0|0|")
 
 
 async def test_a_spare_context_of_a_dead_browser_is_not_given_out(browsing: Browsing, site: Site) -> None:

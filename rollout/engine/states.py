@@ -1,0 +1,49 @@
+"""The states that a path goes through, by their keys: for advantages that compare steps from the same state.
+
+A key is read when the world is open and after each round of calls, the agent's or the user's, and stands on a node. So
+it is part of the record, comes back on resume, and is shared by all who branch from there.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+
+from rollout.errors import WorldError
+from rollout.trajectories.tree import NodeBody
+from rollout.worlds.world import World
+
+log = logging.getLogger(__name__)
+
+
+class StateKeys:
+    """The keys of one path. `of_steps` has, for each answer of the agent, the state that it started from."""
+
+    def __init__(self, dataset: str, world: World, is_recorded: bool) -> None:
+        self._dataset = dataset
+        self._world = world
+        self._is_recorded = is_recorded
+        self._now: str | None = None
+        self.of_steps: list[str | None] = []
+
+    async def read(self) -> str | None:
+        """The key of the state now. None where states are not recorded, and where this world cannot tell: then nothing
+        can be compared with it, and the conversation goes on."""
+        if not self._is_recorded:
+            return None
+        try:
+            return await self._world.state_key()
+        except WorldError as error:
+            _warn_once(f"{self._dataset}: record_states: a state has no key: {error}")
+            return None
+
+    def absorb(self, body: NodeBody) -> None:
+        """Take in the next node of the path."""
+        self._now = body.state_after(self._now)
+        if body.kind == "generation":
+            self.of_steps.append(self._now)
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    log.warning("%s", text)

@@ -1,0 +1,36 @@
+"""What docs/advantages.md says is so: its example runs, its tables are whole."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rollout.trajectories.advantages import ESTIMATORS
+from rollout.trajectories.rewards import RULES
+from tests.conftest import roll_out
+from tests.docs.test_docs import ROOT, blocks
+from tests.engine.test_trees import tree_config
+
+
+async def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    config = tree_config()
+    config["datasets"]["portal"]["output_path"] = Path("outputs/portal.jsonl")
+    await roll_out(config)
+    (example,) = (body for page, body in blocks("python") if page == "docs/advantages.md")
+    exec(compile(example, "docs/advantages.md", "exec"), {})
+    assert len([line for line in capsys.readouterr().out.splitlines() if "[" in line]) == 40
+
+
+def test_every_estimator_and_rule_is_in_it() -> None:
+    page = (ROOT / "docs" / "advantages.md").read_text()
+    assert all(f"\n| `{name}` |" in page for name in ESTIMATORS)
+    assert all(f"`{rule}`" in page for rule in RULES)
+
+
+def test_without_numpy_it_says_what_to_install() -> None:
+    program = "import sys; sys.modules['numpy'] = None; import rollout.trajectories.advantages"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "advantages need numpy: pip install 'rollout[train]'" in done.stderr
