@@ -88,6 +88,7 @@ class _Browser:
         self.served = 0
         self.is_open = True
         """Whether it takes new contexts."""
+        self.is_ending = False
 
 
 class BrowserPool:
@@ -241,7 +242,7 @@ class BrowserPool:
                     return await asyncio.shield(making)
             except (Error, TimeoutError) as error:
                 problem = str(error)
-                if browser in self._browsers:
+                if browser in self._browsers and not browser.is_ending:
                     log.warning("browser %d: no new context (%s); it is replaced", browser.pid, problem or "no answer")
                     self._condemn(browser)
                 self._unmake_later(making)
@@ -426,6 +427,7 @@ class BrowserPool:
     async def _end(self, browser: _Browser) -> None:
         """Close a browser, by force where it does not close by itself."""
         if browser in self._browsers:
+            browser.is_open, browser.is_ending = False, True
             if not await within(CLOSE_TIMEOUT, browser.browser.close()):
                 self._condemn(browser)
             self._forget(browser)
