@@ -31,6 +31,7 @@ BUILT_IN = {
     "parquet": "rollout.trajectories.exports.parquet:Parquet",
 }
 NO_ANSWER = "no answer of the agent"
+MASKED = "has masked turns, which the format cannot say; --per-turn takes the others"
 
 
 class Unfit(Exception):
@@ -59,6 +60,9 @@ class JsonLinesExporter:
 
     suffix = ".jsonl"
     holds_reasoning = True
+    holds_masks = False
+    """Whether its records say of single answers that they are not to be learnt (`Example.masked`). Where not, or where
+    an exporter of one's own does not say so, a conversation with such answers is left out."""
 
     def convert(self, example: Example) -> JSON:
         raise NotImplementedError
