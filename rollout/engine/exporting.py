@@ -18,7 +18,7 @@ from rollout.agents.turns import around_masks, split_turns, whole
 from rollout.engine.filtering import Records
 from rollout.engine.sources import Prompts, Source
 from rollout.errors import ConfigError
-from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit
+from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit, can_mask
 from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
 from rollout.trajectories.labels import Example, NoPrompt, add_label, make_example
@@ -172,11 +172,12 @@ def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tupl
 
 
 def _parts(example: Example, wish: Wish) -> list[Example]:
-    parts = list(split_turns(example)) if wish.per_turn else [whole(example)]
-    if not getattr(wish.exporter, "holds_masks", False):
-        if not wish.per_turn and example.masked:
-            raise Unfit(MASKED)
-        parts = [run for part in parts for run in around_masks(part)]
+    if example.masked and not can_mask(wish.exporter, per_turn=wish.per_turn):
+        raise Unfit(MASKED)
+    if wish.per_turn:
+        parts = [run for part in split_turns(example) for run in around_masks(part)]
+    else:
+        parts = [whole(example)]
     if not parts:
         raise Unfit(NO_ANSWER)
     if not wish.drop_reasoning:

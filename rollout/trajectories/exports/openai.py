@@ -20,6 +20,7 @@ class OpenAI(JsonLinesExporter):
 
     holds_reasoning = False
     holds_masks = True
+    holds_context = True
 
     def convert(self, example: Example) -> JSON:
         refuse_images(example)

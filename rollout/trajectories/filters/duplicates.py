@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 import msgspec
 
@@ -80,14 +80,14 @@ class NearDuplicates(msgspec.Struct, frozen=True):
             alike = next((found for other in fellows if (found := self._alike(trace, other)) is not None), None)
             whole = trace.since(0) if self.across_tasks else frozenset()
             if alike is None and self.across_tasks:
-                alike = index.nearest(whole)
+                alike = index.nearest(whole, trace.group)
             if alike is not None:
                 share, other_id = alike
                 yield place, Found(f"nearly the same as {other_id}", f"{share:.1%} of their shingles in common")
                 continue
             fellows.append(trace)
             if self.across_tasks:
-                index.add(trace.key[3], whole)
+                index.add(trace.key[3], whole, trace.group)
 
     def _alike(self, trace: Trace, other: Trace) -> tuple[float, str] | None:
         """How similar two attempts at one task are, where that is enough."""
@@ -103,20 +103,20 @@ class Index:
         self._similarity = similarity
         self._rows = _rows(similarity)
         self._bands: dict[tuple[int, bytes], list[int]] = {}
-        self._sets: list[tuple[str, array[int]]] = []
+        self._sets: list[tuple[str, Hashable, array[int]]] = []
 
-    def add(self, name: str, shingled: frozenset[int]) -> None:
+    def add(self, name: str, shingled: frozenset[int], group: Hashable = None) -> None:
         """Remember a set under a name."""
         for band in self._bands_of(shingled):
             self._bands.setdefault(band, []).append(len(self._sets))
-        self._sets.append((name, array("Q", shingled)))
+        self._sets.append((name, group, array("Q", shingled)))
 
-    def nearest(self, shingled: frozenset[int]) -> tuple[float, str] | None:
-        """The first set that is similar enough, with how similar it is."""
+    def nearest(self, shingled: frozenset[int], group: Hashable = ...) -> tuple[float, str] | None:
+        """The first set of another group that is similar enough, with how similar it is."""
         candidates = {place for band in self._bands_of(shingled) for place in self._bands.get(band, ())}
         for place in sorted(candidates):
-            name, other = self._sets[place]
-            if min(len(other), len(shingled)) < self._similarity * max(len(other), len(shingled)):
+            name, its_group, other = self._sets[place]
+            if its_group == group or min(len(other), len(shingled)) < self._similarity * max(len(other), len(shingled)):
                 continue
             share = jaccard(shingled, frozenset(other), self._similarity)
             if share >= self._similarity:
