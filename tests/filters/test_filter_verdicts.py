@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from pydantic import ValidationError
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
 from rollout.errors import ConfigError
-from rollout.engine.filtering import RuleBook, make_rules
-from rollout.trajectories.filters.marks import Mark, Policy, Settled, settle
+from rollout.engine.filtering import NAMES, RuleBook, make_rules
+from rollout.trajectories.filters.marks import Filtered, Mark, Policy, Settled, settle
 from rollout.trajectories.filters.turns import Turn, read_turns
 from rollout.trajectories.stop import StopReason
 from tests.filters.subjects import ASK, THANKS, call, filter_all, result, say, subject
@@ -161,3 +163,13 @@ def test_whole_trajectories_cannot_be_masked_turn_by_turn() -> None:
 def test_unknown_reward_is_refused_by_name() -> None:
     with pytest.raises(ConfigError, match=r"filters\.accuracy_band: .*'wins'"):
         make_rules(Filters.model_validate({"accuracy_band": {"reward": "wins"}}))
+
+
+def test_page_names_every_filter_with_its_policy_and_parameters() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "filters.md").read_text()
+    rows = {row.split("|")[1].strip(" `"): row for row in page.splitlines() if row.startswith("| `")}
+    for name in NAMES:
+        section = getattr(Filters(), name)
+        assert f"| `{section.policy}` |" in rows[name]
+        assert all(f"`{key}" in rows[name] for key in type(section).model_fields if key not in ("enabled", "policy"))
+    assert all(f"`{field}`" in page for field in (*Filtered.__struct_fields__, *Turn.__struct_fields__[2:]))
