@@ -1,7 +1,8 @@
 """Groups on their way to a trainer: each task's attempts, as soon as its tree is grown.
 
 A group is delivered at least once. It counts as delivered when its consumer asks for the next one; what was grown but
-not delivered when a run stopped is delivered again by the run that goes on with it, and nothing of it is paid for again.
+not delivered when a run stopped is delivered again by the run that goes on with it, and nothing of it is paid for
+again.
 """
 
 from __future__ import annotations
