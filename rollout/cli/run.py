@@ -94,7 +94,7 @@ def run_config(
         from rollout.engine.run import run_dir_of
 
         config = with_discovered(load_config(path))
-        names = _choose(config, names, path)
+        names = choose_datasets(config, names, path)
         if config.run_dir is None:
             config = config.model_copy(update={"run_dir": run_dir_of(config, path)})
         if verbose:
@@ -126,7 +126,7 @@ def run_checked(
         return runner.run(_roll_out(config, names, resume, again, no_colors))
 
 
-def _choose(config: Config, names: list[str] | None, path: Path) -> list[str]:
+def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list[str]:
     if not config.datasets:
         raise ConfigError(f"{path}: datasets: there are none; expected at least one")
     unknown = [name for name in names or () if name not in config.datasets]

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
+from rollout.engine.dynamic import DynamicSampling
 from rollout.engine.episode import Episode
 from rollout.engine.journal import Journal
 from rollout.engine.observer import Observer, Progress
@@ -27,6 +29,7 @@ from rollout.messages import JSON
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
+from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, NodeBody, RolloutTree, path_messages
@@ -64,6 +67,8 @@ class _DueEpisode(msgspec.Struct):
     number: int
     trajectory: str
     reason: str
+    temperature: float | None = None
+    prefix: tuple[int, ...] = ()
 
 
 class Engine:
@@ -78,6 +83,7 @@ class Engine:
         control: Control | None = None,
         grace: float = 10.0,
         tail: Tail | None = None,
+        dynamic: Dynamic | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.control = control or Control()
@@ -89,6 +95,10 @@ class Engine:
         self._due: deque[_DueEpisode] = deque()
         self._finished = {plan.name: journal.finished_ids(plan.name) for plan in plans}
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
+        self._plans = plans
+        self._grown = {plan.name: journal.grown_tasks(plan.name) for plan in plans}
+        self._dynamic = self._make_dynamic(dynamic) if dynamic is not None else None
+        self._spared = {plan.name: self._count_spared(plan) for plan in plans}
         self._source = self._open_tasks(plans)
         self._workers = 0
         self._tail = tail
@@ -98,6 +108,9 @@ class Engine:
         self.replay_mismatches = 0
         for plan in plans:
             self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
+            self.progress.total -= self._spared[plan.name]
+        self._are_rest_spared = False
+        self._spare_rest()
 
     async def run(self) -> None:
         """Until everything is done or the run pauses."""
@@ -119,16 +132,58 @@ class Engine:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
 
-    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree]:
+    def not_needed(self) -> dict[str, int]:
+        """Trajectories of each dataset that were planned at most and that nobody asks for any more."""
+        return dict(self._spared)
+
+    def _make_dynamic(self, rule: Dynamic) -> DynamicSampling:
+        begun, useful = set(), 0
+        for plan in self._plans:
+            begun |= {(plan.name, task_id) for task_id in self._journal.begun_tasks(plan.name)}
+            groups = self._journal.groups_by_task(plan.name)
+            useful += sum(group.is_mixed for task_id, group in groups.items() if self._is_done(plan, task_id))
+        return DynamicSampling(rule, begun=begun, useful=useful)
+
+    def _count_spared(self, plan: Plan) -> int:
+        """What the trees that ended in earlier commands did not ask for."""
+        if not self._grown[plan.name]:
+            return 0
+        groups = self._journal.groups_by_task(plan.name)
+        ended = self._grown[plan.name].intersection(plan.tasks.ids[: plan.task_count])
+        return sum(plan.strategy.most - groups[task_id].attempts for task_id in ended if task_id in groups)
+
+    def _spare_rest(self) -> None:
+        """Where enough groups are useful, the tasks that were not opened are not needed."""
+        if self._dynamic is None or not self._dynamic.is_over or self._are_rest_spared:
+            return
+        self._are_rest_spared = True
+        for plan in self._plans:
+            ids = plan.tasks.ids[: plan.task_count]
+            unopened = sum(not self._dynamic.was_opened((plan.name, task_id)) for task_id in ids)
+            self._spare(plan, unopened * plan.strategy.most)
+
+    def _spare(self, plan: Plan, number: int) -> None:
+        self._spared[plan.name] += number
+        self.progress.total -= number
+
+    def _is_done(self, plan: Plan, task_id: str) -> bool:
+        finished = self._finished[plan.name]
+        return task_id in self._grown[plan.name] or (
+            not plan.strategy.has_rounds
+            and all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
+        )
+
+    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree | None]:
+        """The trees to grow, one after the other; None where the next one has to wait."""
         for plan in plans:
-            finished = self._finished[plan.name]
-            grown = self._journal.grown_tasks(plan.name)
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
-                if task_id in grown or (
-                    not plan.strategy.has_rounds
-                    and all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
-                ):
+                if self._is_done(plan, task_id):
                     continue
+                if self._dynamic is not None:
+                    while not (is_wanted := self._dynamic.may_open((plan.name, task_id))) and not self._dynamic.is_over:
+                        yield None
+                    if not is_wanted:
+                        continue
                 try:
                     task = plan.read_task(index)
                 except ConfigError as error:
@@ -136,8 +191,10 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = _LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if plan.strategy.has_rounds:
+                if plan.strategy.has_rounds or self._dynamic is not None:
                     live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
+                if self._dynamic is not None:
+                    self._dynamic.open((plan.name, task_id))
                 yield live_tree
 
     def _take(self) -> _DueEpisode | None:
@@ -146,24 +203,42 @@ class Engine:
             live_tree = next(self._source, None)
             if live_tree is None:
                 return None
-            self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
+            self._begin(live_tree)
         return self._due.popleft()
 
-    def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
-        """Make episodes due. Those of earlier commands are taken into the tree; when a round is whole, the next is
-        asked for."""
-        plan = live_tree.plan
-        while True:
+    def _begin(self, live_tree: _LiveTree) -> None:
+        """Make the first episodes of a tree due."""
+        self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
+        self._go_on(live_tree)
+
+    def _go_on(self, live_tree: _LiveTree) -> None:
+        """Where every episode so far has ended, ask for the next round, and end the tree where there is none."""
+        strategy = live_tree.plan.strategy
+        while not live_tree.open:
             launched = live_tree.next_number
-            for expansion in expansions:
-                for _ in range(expansion.count):
-                    self._launch(live_tree, expansion)
-            if live_tree.open or not plan.strategy.has_rounds:
-                return
+            # A run that does not wait for its stragglers begins nothing new either.
+            if strategy.has_rounds and not self._is_tail_cut:
+                self._expand(live_tree, strategy.after(live_tree.tree))
             if live_tree.next_number == launched:
-                self._journal.finish_tree(live_tree.id)
+                self._end_tree(live_tree)
                 return
-            expansions = plan.strategy.after(live_tree.tree)
+
+    def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
+        """Make episodes due. Those of earlier commands are taken into the tree instead."""
+        for expansion in expansions:
+            for _ in range(expansion.count):
+                self._launch(live_tree, expansion)
+
+    def _end_tree(self, live_tree: _LiveTree) -> None:
+        """Note that a task needs nothing more. What failed is tried again by a resume, and the tree goes on then."""
+        plan, leaves = live_tree.plan, live_tree.tree.leaves
+        if plan.strategy.has_rounds:
+            if live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
+                self._journal.finish_tree(live_tree.id)
+            self._spare(plan, plan.strategy.most - live_tree.next_number - len(live_tree.saved))
+        if self._dynamic is not None:
+            self._dynamic.close((plan.name, live_tree.task.id), is_mixed(leaf.reward for leaf in leaves))
+            self._spare_rest()
 
     def _launch(self, live_tree: _LiveTree, expansion: Expansion) -> None:
         number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
@@ -173,7 +248,9 @@ class Engine:
             self._take_in(live_tree, saved, number)
         elif trajectory not in self._finished[live_tree.plan.name]:
             live_tree.open += 1
-            self._due.append(_DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason))
+            due = _DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason)
+            due.temperature, due.prefix = expansion.temperature, expansion.prefix
+            self._due.append(due)
 
     def _take_in(self, live_tree: _LiveTree, saved: SavedLeaf, number: int) -> None:
         """Make an attempt of an earlier command part of the tree, where it was."""
@@ -216,8 +293,8 @@ class Engine:
             while launch is not None:
                 await self._grow(launch)
                 launch = None if self.control.is_pausing else self._take()
-                if self._due:
-                    self._hire(group, len(self._due))
+                if self._due or self._dynamic is not None:
+                    self._hire(group, max(len(self._due), HIRE_AT_ONCE))
         except asyncio.CancelledError:
             if not self._grace.is_over:
                 raise
@@ -246,7 +323,7 @@ class Engine:
                 self.replay_mismatches += 1
                 attempt = (saved.attempt if saved is not None else attempt) + 1
                 if isinstance(error, BranchMismatch):
-                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh")
+                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", prefix=())
                 log.warning("%s; the path starts anew (attempt %d)", error, attempt + 1)
                 episode = self._open_episode(launch, None, attempt)
                 head = await self._run(episode)
@@ -257,6 +334,8 @@ class Engine:
         except Exception:
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)
+            if self._dynamic is not None:
+                self._dynamic.close((plan.name, live_tree.task.id), False)
             return
         finally:
             for observer in self._observers:
@@ -265,8 +344,7 @@ class Engine:
         self._notice_tail()
         live_tree.tree.add_leaf(_leaf(episode.leaf, launch.number, head, launch.start, launch.reason))
         live_tree.open -= 1
-        if not live_tree.open and plan.strategy.has_rounds:
-            self._expand(live_tree, plan.strategy.after(live_tree.tree))
+        self._go_on(live_tree)
 
     async def _run(self, episode: Episode, saved: Sequence[NodeBody] = ()) -> Head:
         if self._is_tail_cut:
@@ -331,6 +409,8 @@ class Engine:
             trajectory=launch.trajectory,
             branch=_describe_branch(launch),
             seed=seed,
+            sampling=plan.sampling_at(launch.temperature),
+            prefix=launch.prefix,
             journal=self._journal,
             control=self.control,
             observers=self._observers,
@@ -339,7 +419,7 @@ class Engine:
 
 def _leaf(node: Node, number: int, head: Head, start: Node, reason: str) -> Leaf:
     reward = float(head.success) if head.metadata["scored"] else None
-    return Leaf(node, number, Status(head.status), reward, start, reason)
+    return Leaf(node, number, Status(head.status), reward, start, reason, head)
 
 
 def _lineage(launch: _DueEpisode) -> list[tuple[int, int]]:
@@ -360,4 +440,8 @@ def _describe_branch(launch: _DueEpisode) -> JSON:
         told["parent"] = trajectory_id(launch.live_tree.task.id, launch.live_tree.numbers[launch.start.episode])
         told["shared_messages"] = len(path_messages(launch.start))
         told["lineage"] = _lineage(launch)
+    if launch.temperature is not None:
+        told["temperature"] = launch.temperature
+    if launch.prefix:
+        told["token_offset"] = len(launch.prefix)
     return told

@@ -40,8 +40,13 @@ class _Answer(msgspec.Struct):
     reasoning: str | None = None
 
 
+class _Alternative(msgspec.Struct):
+    logprob: float
+
+
 class _TokenLogprob(msgspec.Struct):
     logprob: float
+    top_logprobs: list[_Alternative] | None = None
 
 
 class _Logprobs(msgspec.Struct):

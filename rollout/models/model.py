@@ -66,6 +66,9 @@ class Request(msgspec.Struct):
     models."""
     offered: Toolset | None = None
     """The tools that the agent has, where `tools` does not say so. For the built-in models."""
+    prefix: tuple[int, ...] = ()
+    """The tokens that the answer begins with: the model goes on from there, and its answer holds them too. Only asked
+    of models with `Capability.TOKEN_IN`."""
 
 
 class Model(Protocol):

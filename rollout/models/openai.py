@@ -30,7 +30,7 @@ from rollout.models.completion import (
 )
 from rollout.models.model import Capability, Request, Sampling
 from rollout.secrets import redact
-from rollout.trajectories.generation import FinishReason, Generation, Tokens
+from rollout.trajectories.generation import FIRST_TOKENS, FinishReason, Generation, Tokens, entropy_of
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_REPLY = 400
@@ -270,6 +270,11 @@ class OpenAIModel:
                 prompt_ids=tuple(response.prompt_token_ids or ()),
                 completion_ids=tuple(choice.token_ids or ()),
                 logprobs=tuple(entry.logprob for entry in logprobs or ()),
+                entropies=tuple(
+                    entropy_of(other.logprob for other in entry.top_logprobs)
+                    for entry in (logprobs or ())[:FIRST_TOKENS]
+                    if entry.top_logprobs
+                ),
             )
         return Generation(
             message=message,

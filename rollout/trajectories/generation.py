@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
 
 from rollout.messages import Message
 
+FIRST_TOKENS = 20
+"""How many tokens of a generation count as its beginning."""
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "abort", "unknown"]
 
 
@@ -43,6 +47,9 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     prompt_ids: tuple[int, ...] = ()
     completion_ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
+    """Of the sampled tokens, also where the server gives them without ids."""
+    entropies: tuple[float, ...] = ()
+    """Of the first tokens, in nats, over the alternatives that the server gave (`top_logprobs`)."""
 
 
 class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -64,3 +71,23 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def is_exact(self) -> bool:
         """Whether the tokens are the ones the model was given and sampled, not a later re-encoding."""
         return self.tokens is not None and bool(self.tokens.prompt_ids) and bool(self.tokens.completion_ids)
+
+    @property
+    def surprisal(self) -> float | None:
+        """The mean of −log p over the sampled tokens; None without logprobs."""
+        logprobs = self.tokens.logprobs if self.tokens is not None else ()
+        return -sum(logprobs) / len(logprobs) if logprobs else None
+
+    @property
+    def first_entropy(self) -> float | None:
+        """How unsure the model was at the beginning: the mean entropy of the first tokens, or their mean surprisal
+        where nothing is known of the alternatives; None without logprobs."""
+        if self.tokens is None:
+            return None
+        known = self.tokens.entropies or [-logprob for logprob in self.tokens.logprobs[:FIRST_TOKENS]]
+        return sum(known) / len(known) if known else None
+
+
+def entropy_of(logprobs: Iterable[float]) -> float:
+    """The entropy of a token, in nats, over the alternatives that are known: at most what it really is."""
+    return -sum(math.exp(logprob) * logprob for logprob in logprobs if logprob > -math.inf)
