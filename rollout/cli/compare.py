@@ -84,22 +84,25 @@ def _compare(
     for choice in choices.values():
         make_strategy(choice)
     folder = output or Path("runs") / f"{path.stem}-compare"
-    again = f"rollout compare {path} --resume"
+    given = {"--strategies": strategies, "--budget": budget, "--limit": limit, "--output": output}
+    options = [f"{option} {value}" for option, value in given.items() if value is not None]
+    again = " ".join(["rollout compare", str(path), *options, *(f"-d {name}" for name in names or ()), "--resume"])
     figures: dict[str, Figures] = {}
     code = 0
     for label, choice in choices.items():
-        console.rule(label)
         run_dir = folder / label
+        console.print(f"{label}: {run_dir}", highlight=False, markup=False, soft_wrap=True)
         one = _placed(with_strategies(config, chosen, choice, allowed), run_dir)
         started = time.monotonic()
         is_resumed = config.resume if resume is None else resume
         seconds = _seconds_before(run_dir) if is_resumed else 0.0
-        code = run_checked(one, chosen, resume=is_resumed, again=again, no_colors=no_colors) or code
-        if code >= EXIT_PROBLEMS:
-            return code
+        ended = run_checked(one, chosen, resume=is_resumed, again=again, no_colors=no_colors, is_brief=True)
         with open_reader(run_dir) as reader:
             figures[label] = read_figures(reader, chosen, allowed)
-        _write_results(run_dir, figures[label], seconds + time.monotonic() - started)
+        _write_results(run_dir, figures[label], seconds, time.monotonic() - started)
+        if ended >= EXIT_PROBLEMS:
+            return ended
+        code = code or ended
     show_figures(console, figures, {label: _seconds_before(folder / label) for label in figures}, allowed)
     return code
 
@@ -143,62 +146,65 @@ def _choices(config: Config, names: str | None) -> dict[str, StrategyChoice]:
     return {label: known.get(label) or StrategyChoice(name=label) for label in labels}
 
 
-def _write_results(run_dir: Path, figures: Figures, seconds: float) -> None:
+def _write_results(run_dir: Path, figures: Figures, before: float, seconds: float) -> None:
+    """Write the figures down, with the time that all commands took which added to them."""
     import msgspec
 
     from rollout.engine.blobs import write_atomic
 
-    found: dict[str, Any] = {**msgspec.to_builtins(figures), "seconds": round(seconds, 3)}
+    found: dict[str, Any] = msgspec.to_builtins(figures)
+    recorded = _results(run_dir) if before else {}
+    if any(recorded.get(name) != value for name, value in found.items()):
+        before += seconds
+    found["seconds"] = round(before, 3)
     write_atomic(run_dir / RESULTS, msgspec.json.format(msgspec.json.encode(found), indent=2))
 
 
 def _seconds_before(run_dir: Path) -> float:
     """What earlier commands took, as far as it was written down."""
+    return float(_results(run_dir).get("seconds", 0.0))
+
+
+def _results(run_dir: Path) -> dict[str, Any]:
     import msgspec
 
     try:
-        return float(msgspec.json.decode((run_dir / RESULTS).read_bytes())["seconds"])
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError, ValueError):
-        return 0.0
+        return msgspec.json.decode((run_dir / RESULTS).read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return {}
 
 
 def show_figures(console: Console, figures: dict[str, Figures], seconds: dict[str, float], budget: Budget) -> None:
-    """The table: a line for each strategy."""
+    """The table: a column for each strategy."""
     from rich.table import Table
 
     limits = ", ".join(f"{most:g} {unit.replace('_', ' ')}" for unit, most in budget.limits().items())
     table = Table(title=f"at most {limits} for each task", title_justify="left", title_style="bold")
-    table.add_column("strategy", overflow="fold")
-    columns = (
-        "tasks\nsolved",
-        "attempts",
-        "attempts\nsolved",
-        "useful\ngroups",
-        "distinct\noutcomes",
-        "generations",
-        "tokens",
-        "tool\ncalls",
-        "seconds",
-    )
-    for column in columns:
-        table.add_column(column, justify="right")
-    for label, found in figures.items():
-        table.add_row(
-            label,
-            f"{found.solved} of {found.tasks} ({_per_cent(found.solved_rate)})",
-            str(found.attempts),
-            _per_cent(found.success_rate),
-            str(found.useful),
-            str(found.outcomes),
-            str(found.generations),
-            f"{found.tokens:,}" if found.tokens else "–",
-            str(found.tool_calls),
-            f"{seconds[label]:.1f}",
-        )
+    table.add_column("")
+    for label in figures:
+        table.add_column(label, justify="right", overflow="fold")
+    columns = [_cells(found, seconds[label]) for label, found in figures.items()]
+    for row in columns[0]:
+        table.add_row(row, *(cells[row] for cells in columns))
     console.print(table)
     over = ", ".join(f"{label} {found.over}" for label, found in figures.items() if found.over)
     if over:
         console.print(f"not counted, because they went over the budget: {over}", highlight=False, soft_wrap=True)
+
+
+def _cells(found: Figures, seconds: float) -> dict[str, str]:
+    return {
+        "tasks": str(found.tasks),
+        "tasks solved": f"{found.solved} ({_per_cent(found.solved_rate)})",
+        "attempts": str(found.attempts),
+        "attempts solved": _per_cent(found.success_rate),
+        "useful groups": str(found.useful),
+        "distinct outcomes": str(found.outcomes),
+        "generations": str(found.generations),
+        "tokens": f"{found.tokens:,}" if found.tokens else "–",
+        "tool calls": str(found.tool_calls),
+        "seconds": f"{seconds:.1f}",
+    }
 
 
 def _per_cent(share: float | None) -> str:

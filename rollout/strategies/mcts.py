@@ -147,9 +147,9 @@ class _Search:
     def _closed(self) -> set[Node]:
         """The states at which and below which nothing can be expanded."""
         closed: set[Node] = set()
-        for state in sorted(self._from, key=lambda node: -node.depth):
+        for state in sorted({*self._from, *self._pending}, key=lambda node: -node.depth):
             if self._width(state) >= self._params.width and all(
-                action.then is None or action.then in closed for action in self._from[state]
+                action.then is None or action.then in closed for action in self._from.get(state, ())
             ):
                 closed.add(state)
         return closed

@@ -19,7 +19,7 @@ from rollout.strategies.points import before, chain_of, own_generations, sound_l
 from rollout.strategies.shipped import ShippedStrategy, first_chains
 from rollout.strategies.strategy import Expansion
 from rollout.trajectories.generation import Tokens
-from rollout.trajectories.tree import Node, RolloutTree
+from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
 
 class TreeRl(ShippedStrategy):
@@ -58,9 +58,8 @@ class TreeRl(ShippedStrategy):
 
     def _places(self, tree: RolloutTree, chain: int) -> list[tuple[Node, int]]:
         """The most surprising tokens of a chain and of what grew from it: generation and place."""
-        generations = [
-            node for leaf in sound_leaves(tree) if chain_of(tree, leaf) == chain for node in own_generations(leaf)
-        ]
+        leaves = [leaf for leaf in sound_leaves(tree) if self._chain_of(tree, leaf) == chain]
+        generations = [node for leaf in leaves for node in own_generations(leaf)]
         found: list[tuple[float, Node, int]] = []
         for order, node in enumerate(generations):
             tokens = _tokens(node)
@@ -77,6 +76,20 @@ class TreeRl(ShippedStrategy):
             ]
         found.sort(key=lambda token: -token[0])
         return [(node, place) for _, node, place in found[: self.tokens]]
+
+    def _chain_of(self, tree: RolloutTree, leaf: Leaf) -> int:
+        """The chain that an attempt grew from. One that continues a chain's first generation starts at the trunk, too:
+        it is known by the tokens that they have in common."""
+        number = chain_of(tree, leaf)
+        if number < self.trees:
+            return number
+        by_number = {leaf.number: own_generations(leaf)[:1] for leaf in tree.leaves}
+        first = by_number[number]
+        shared = [
+            (max((_common(_tokens(one), _tokens(other)) for one in first for other in by_number[chain]), default=0))
+            for chain in range(self.trees)
+        ]
+        return shared.index(max(shared))
 
 
 def _tokens(node: Node) -> Tokens:
