@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -18,9 +18,10 @@ from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
-from rollout.engine.dynamic import DynamicSampling
 from rollout.engine.episode import Episode
+from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
+from rollout.engine.needs import Needs
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
 from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
@@ -29,7 +30,6 @@ from rollout.messages import JSON
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
-from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, NodeBody, RolloutTree, path_messages
@@ -93,27 +93,22 @@ class Engine:
         self._grace = Grace(self.control, grace)
         self._observers: tuple[Observer, ...] = (self.progress, *observers)
         self._due: deque[_DueEpisode] = deque()
-        self._finished = {plan.name: journal.finished_ids(plan.name) for plan in plans}
+        self._needs = Needs(plans, journal, self.progress, dynamic)
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
-        self._plans = plans
-        self._grown = {plan.name: journal.grown_tasks(plan.name) for plan in plans}
-        self._dynamic = self._make_dynamic(dynamic) if dynamic is not None else None
-        self._spared = {plan.name: self._count_spared(plan) for plan in plans}
         self._source = self._open_tasks(plans)
         self._workers = 0
         self._tail = tail
         self._tail_timer: asyncio.TimerHandle | None = None
         self._is_tail_cut = False
         self._live: set[Episode] = set()
+        self._stream: GroupStream | None = None
         self.replay_mismatches = 0
         for plan in plans:
-            self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
-            self.progress.total -= self._spared[plan.name]
-        self._are_rest_spared = False
-        self._spare_rest()
+            self.progress.finished_before += len(self._needs.finished[plan.name] & plan.wanted_ids())
 
     async def run(self) -> None:
         """Until everything is done or the run pauses."""
+        self._needs.start(streams=self._stream is not None)
         try:
             with rare_collections():
                 async with asyncio.TaskGroup() as group:
@@ -128,62 +123,45 @@ class Engine:
             if self._tail_timer is not None:
                 self._tail_timer.cancel()
 
+    async def stream(self, ahead: int = 4) -> AsyncIterator[Group]:
+        """Run, and give out each task's group as soon as it is grown. Other tasks go on meanwhile, until `ahead` groups
+        wait. Leaving the loop early pauses the run. Groups that an earlier command grew and nobody took come first."""
+        self._stream = stream = GroupStream(ahead)
+        running = asyncio.create_task(self._run_stream(stream))
+        try:
+            while (group := await stream.get()) is not None:
+                yield group
+                self._journal.finish_tree(group.tree_id)
+        finally:
+            if not running.done():
+                self.control.pause("nobody takes groups any more")
+                stream.let_go()
+            await running
+
+    async def _run_stream(self, stream: GroupStream) -> None:
+        try:
+            await self.run()
+        finally:
+            stream.end()
+
     def cut(self) -> None:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
 
     def not_needed(self) -> dict[str, int]:
-        """Trajectories of each dataset that were planned at most and that nobody asks for any more."""
-        return dict(self._spared)
-
-    def _make_dynamic(self, rule: Dynamic) -> DynamicSampling:
-        begun, useful = set(), 0
-        for plan in self._plans:
-            begun |= {(plan.name, task_id) for task_id in self._journal.begun_tasks(plan.name)}
-            groups = self._journal.groups_by_task(plan.name)
-            useful += sum(group.is_mixed for task_id, group in groups.items() if self._is_done(plan, task_id))
-        return DynamicSampling(rule, begun=begun, useful=useful)
-
-    def _count_spared(self, plan: Plan) -> int:
-        """What the trees that ended in earlier commands did not ask for."""
-        if not self._grown[plan.name]:
-            return 0
-        groups = self._journal.groups_by_task(plan.name)
-        ended = self._grown[plan.name].intersection(plan.tasks.ids[: plan.task_count])
-        return sum(plan.strategy.most - groups[task_id].attempts for task_id in ended if task_id in groups)
-
-    def _spare_rest(self) -> None:
-        """Where enough groups are useful, the tasks that were not opened are not needed."""
-        if self._dynamic is None or not self._dynamic.is_over or self._are_rest_spared:
-            return
-        self._are_rest_spared = True
-        for plan in self._plans:
-            ids = plan.tasks.ids[: plan.task_count]
-            unopened = sum(not self._dynamic.was_opened((plan.name, task_id)) for task_id in ids)
-            self._spare(plan, unopened * plan.strategy.most)
-
-    def _spare(self, plan: Plan, number: int) -> None:
-        self._spared[plan.name] += number
-        self.progress.total -= number
-
-    def _is_done(self, plan: Plan, task_id: str) -> bool:
-        finished = self._finished[plan.name]
-        return task_id in self._grown[plan.name] or (
-            not plan.strategy.has_rounds
-            and all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
-        )
+        """Trajectories of each dataset that were planned at most and that nobody asks for."""
+        return self._needs.not_needed()
 
     def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree | None]:
         """The trees to grow, one after the other; None where the next one has to wait."""
         for plan in plans:
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
-                if self._is_done(plan, task_id):
+                if self._needs.is_done(plan, task_id):
                     continue
-                if self._dynamic is not None:
-                    while not (is_wanted := self._dynamic.may_open((plan.name, task_id))) and not self._dynamic.is_over:
-                        yield None
-                    if not is_wanted:
-                        continue
+                while (may_open := self._needs.may_open(plan, task_id)) is None:
+                    yield None
+                if not may_open:
+                    continue
                 try:
                     task = plan.read_task(index)
                 except ConfigError as error:
@@ -191,10 +169,9 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = _LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if plan.strategy.has_rounds or self._dynamic is not None:
+                if self._needs.leaves(plan):
                     live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
-                if self._dynamic is not None:
-                    self._dynamic.open((plan.name, task_id))
+                self._needs.opened(plan, task_id)
                 yield live_tree
 
     def _take(self) -> _DueEpisode | None:
@@ -231,14 +208,13 @@ class Engine:
 
     def _end_tree(self, live_tree: _LiveTree) -> None:
         """Note that a task needs nothing more. What failed is tried again by a resume, and the tree goes on then."""
-        plan, leaves = live_tree.plan, live_tree.tree.leaves
-        if plan.strategy.has_rounds:
-            if live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
-                self._journal.finish_tree(live_tree.id)
-            self._spare(plan, plan.strategy.most - live_tree.next_number - len(live_tree.saved))
-        if self._dynamic is not None:
-            self._dynamic.close((plan.name, live_tree.task.id), is_mixed(leaf.reward for leaf in leaves))
-            self._spare_rest()
+        plan, task, leaves = live_tree.plan, live_tree.task, live_tree.tree.leaves
+        if self._stream is not None:
+            self._stream.put(Group(plan.name, task, live_tree.tree, live_tree.id))
+        elif plan.strategy.has_rounds and live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
+            self._journal.finish_tree(live_tree.id)
+        attempts = live_tree.next_number + len(live_tree.saved)
+        self._needs.ended(plan, task.id, attempts, (leaf.reward for leaf in leaves))
 
     def _launch(self, live_tree: _LiveTree, expansion: Expansion) -> None:
         number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
@@ -246,7 +222,7 @@ class Engine:
         saved = live_tree.saved.pop(trajectory, None)
         if saved is not None:
             self._take_in(live_tree, saved, number)
-        elif trajectory not in self._finished[live_tree.plan.name]:
+        elif trajectory not in self._needs.finished[live_tree.plan.name]:
             live_tree.open += 1
             due = _DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason)
             due.temperature, due.prefix = expansion.temperature, expansion.prefix
@@ -292,8 +268,10 @@ class Engine:
         try:
             while launch is not None:
                 await self._grow(launch)
+                if self._stream is not None:
+                    await self._stream.room()
                 launch = None if self.control.is_pausing else self._take()
-                if self._due or self._dynamic is not None:
+                if self._due or self._needs.has_rule:
                     self._hire(group, max(len(self._due), HIRE_AT_ONCE))
         except asyncio.CancelledError:
             if not self._grace.is_over:
@@ -334,8 +312,7 @@ class Engine:
         except Exception:
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)
-            if self._dynamic is not None:
-                self._dynamic.close((plan.name, live_tree.task.id), False)
+            self._needs.gave_up(plan, live_tree.task.id)
             return
         finally:
             for observer in self._observers:

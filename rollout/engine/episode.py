@@ -291,7 +291,10 @@ class Episode:
         request = Request(
             view.messages, view.wire, sent, self._sampling, seed, self._task, turn, view.path, self._tools, prefix
         )
+        version = self._control.weight_version
         generation = self._dialect.read(await self._plan.agent.generate(request), seed)
+        if version is not None and generation.weight_version is None:
+            generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
         self._append([NodeBody("generation", generation=generation)])
 

@@ -109,7 +109,7 @@ class Leaf(msgspec.Struct, frozen=True):
     """The node that it was grown from."""
     reason: str = "init"
     head: Head | None = None
-    """The attempt's record, with its scores; None in trees that nobody scored."""
+    """What is on record of it."""
 
     def own_nodes(self) -> list[Node]:
         """The nodes that this attempt added, in order."""
