@@ -27,6 +27,7 @@ from rollout.engine.plan import Plan
 from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
 from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
 from rollout.messages import JSON
+from rollout.models.model import Prefix
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
@@ -68,7 +69,7 @@ class _DueEpisode(msgspec.Struct):
     trajectory: str
     reason: str
     temperature: float | None = None
-    prefix: tuple[int, ...] = ()
+    prefix: Prefix | None = None
 
 
 class Engine:
@@ -301,7 +302,7 @@ class Engine:
                 self.replay_mismatches += 1
                 attempt = (saved.attempt if saved is not None else attempt) + 1
                 if isinstance(error, BranchMismatch):
-                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", prefix=())
+                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", prefix=None)
                 log.warning("%s; the path starts anew (attempt %d)", error, attempt + 1)
                 episode = self._open_episode(launch, None, attempt)
                 head = await self._run(episode)
@@ -419,6 +420,6 @@ def _describe_branch(launch: _DueEpisode) -> JSON:
         told["lineage"] = _lineage(launch)
     if launch.temperature is not None:
         told["temperature"] = launch.temperature
-    if launch.prefix:
-        told["token_offset"] = len(launch.prefix)
+    if launch.prefix is not None:
+        told["token_offset"] = len(launch.prefix.ids)
     return told

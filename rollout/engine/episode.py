@@ -36,7 +36,7 @@ from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
 from rollout.messages import JSON, Image, Message, ToolCall, ToolResult, Toolset
-from rollout.models.model import Request, Sampling
+from rollout.models.model import Prefix, Request, Sampling
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
@@ -80,7 +80,7 @@ class Episode:
         branch: JSON,
         seed: int,
         sampling: Sampling,
-        prefix: tuple[int, ...] = (),
+        prefix: Prefix | None = None,
         journal: Journal,
         control: Control,
         observers: Sequence[Observer],
@@ -287,7 +287,7 @@ class Episode:
         turn = self._task.turn_after(self._count.turns)
         sent = self._dialect.sent(self._tools)
         # What a branch begins with belongs to its first generation alone.
-        prefix = self._prefix if self._place == 0 else ()
+        prefix = self._prefix if self._place == 0 else None
         request = Request(
             view.messages, view.wire, sent, self._sampling, seed, self._task, turn, view.path, self._tools, prefix
         )

@@ -190,11 +190,11 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
     if Capability.LOGPROBS in strategy.needs and "logprobs" not in agent_config.model_fields_set:
         sampling = msgspec.structs.replace(sampling, logprobs=True)
-    if Capability.TOKEN_IN in strategy.needs and Capability.TOKEN_IN not in agent.capabilities:
+    if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
         raise ConfigError(
             f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and {agent_config.model} "
-            "cannot go on from tokens; use a model that takes tokens in, or a strategy that branches between "
-            "generations (entropy_tree)"
+            "cannot go on from the first tokens of an answer; use a model that can, or a strategy that branches "
+            "between generations (entropy_tree)"
         )
     plan = Plan(
         name=name,

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.models.model import Capability
+from rollout.models.model import Capability, Prefix
 from rollout.trajectories.tree import Node, RolloutTree
 
 
@@ -20,9 +20,9 @@ class Expansion(msgspec.Struct, frozen=True):
     """What made the strategy want it: init, fresh, random, entropy, surprisal, uct. It stands in `metadata.branch`."""
     temperature: float | None = None
     """What these episodes sample with, instead of the agent's own."""
-    prefix: tuple[int, ...] = ()
-    """The tokens that their first generation begins with: it goes on from there. Only for models that take tokens in;
-    a strategy that uses it has `Capability.TOKEN_IN` among its `needs`."""
+    prefix: Prefix | None = None
+    """What their first generation begins with: it goes on from there. A strategy that uses it has `Capability.PREFIX`
+    among its `needs`."""
 
 
 class Strategy(Protocol):
@@ -53,8 +53,8 @@ class Strategy(Protocol):
 
     @property
     def needs(self) -> frozenset[Capability]:
-        """What it asks of the agent's model. Without TOKEN_IN the run is refused; LOGPROBS are asked for, and where
-        none come it has to do without."""
+        """What it asks of the agent's model. Without PREFIX the run is refused; LOGPROBS are asked for, and where none
+        come it has to do without."""
         ...
 
     def begin(self, tree: RolloutTree) -> Iterable[Expansion]:

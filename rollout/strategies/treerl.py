@@ -4,7 +4,8 @@ After the first chains, each round takes the most surprising tokens of each chai
 generation continued several times from what stood before that token. The first token of a generation or of a branch is
 never taken: that would be branching at the turn.
 
-It needs a model that goes on from tokens (`Capability.TOKEN_IN`), because text does not tell where a token began.
+It needs a model that goes on from the first tokens of an answer (`Capability.PREFIX`): text does not tell where a token
+began.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from rollout.models.model import Capability
+from rollout.models.model import Capability, Prefix
 from rollout.strategies.points import before, chain_of, own_generations, sound_leaves
 from rollout.strategies.shipped import ShippedStrategy, first_chains
 from rollout.strategies.strategy import Expansion
@@ -26,7 +27,7 @@ class TreeRl(ShippedStrategy):
     """`trees` chains; in each of `rounds` rounds, for each of them, `continuations` attempts from before each of its
     `tokens` most surprising tokens."""
 
-    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.TOKEN_IN, Capability.TOKEN_IDS, Capability.LOGPROBS})
+    needs: ClassVar[frozenset[Capability]] = frozenset({Capability.PREFIX, Capability.TOKEN_IDS, Capability.LOGPROBS})
     grows_by: ClassVar[str] = "rounds"
     trees: int = Field(6, ge=1)
     """Whole chains at the beginning (M)."""
@@ -51,7 +52,8 @@ class TreeRl(ShippedStrategy):
             for node, place in self._places(tree, number):
                 count = min(self.continuations, left)
                 if count:
-                    prefix = _tokens(node).completion_ids[:place]
+                    tokens = _tokens(node)
+                    prefix = Prefix(tuple(tokens.completion_ids[:place]), tuple(tokens.logprobs[:place]))
                     expansions.append(Expansion(before(node), count, "surprisal", prefix=prefix))
                 left -= count
         return expansions or ([Expansion(tree.trunk, left, "fresh")] if left else [])

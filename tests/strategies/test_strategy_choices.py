@@ -10,7 +10,7 @@ import pytest
 
 from rollout.config.exploring import StrategyChoice
 from rollout.errors import ConfigError
-from rollout.models.model import Capability
+from rollout.models.model import Capability, Prefix
 from rollout.strategies.arpo import Arpo
 from rollout.strategies.chain import Chain
 from rollout.strategies.entropy_tree import EntropyTree, warn_without_logprobs
@@ -205,8 +205,8 @@ def test_treerl_continues_from_before_the_most_surprising_tokens() -> None:
     asked = list(TreeRl(trees=1, tokens=2, continuations=2).after(tree))
     # Surprisals of tokens that are not the first: 1, 3 and 2.
     assert asked == [
-        Expansion(before(one[0]), 2, "surprisal", prefix=(1, 2)),
-        Expansion(before(one[1]), 2, "surprisal", prefix=(4,)),
+        Expansion(before(one[0]), 2, "surprisal", prefix=Prefix((1, 2), (-9.0, -1.0))),
+        Expansion(before(one[1]), 2, "surprisal", prefix=Prefix((4,), (-8.0,))),
     ]
     assert TreeRl().most == 30
 
@@ -216,11 +216,11 @@ def test_treerl_takes_no_token_twice_and_none_that_a_branch_begins_with() -> Non
     one = grow(tree, [generation([0.0, 5.0, 1.0], ids=[1, 2, 3], calls=False)])
     grow(tree, [generation([0.0, 7.0, 4.0], ids=[1, 8, 9], calls=False)], start=before(one[0]))
     asked = list(TreeRl(trees=1, tokens=5, rounds=9, continuations=1).after(tree))
-    assert [expansion.prefix for expansion in asked] == [(1, 8), (1, 2)]
+    assert [expansion.prefix.ids for expansion in asked if expansion.prefix] == [(1, 8), (1, 2)]
 
 
-def test_treerl_needs_a_model_that_takes_tokens_in() -> None:
-    assert Capability.TOKEN_IN in TreeRl().needs
+def test_treerl_needs_a_model_that_goes_on_from_tokens() -> None:
+    assert Capability.PREFIX in TreeRl().needs
 
 
 # ---- mcts ---------------------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def play(
 
 def _grow(tree: RolloutTree, expansion: Expansion, attempts: list[tuple[int, bool, Status, float | None, int]]) -> None:
     length, has_logprobs, status, reward, number = attempts[len(tree.leaves) % len(attempts)]
-    ids = [*expansion.prefix, number, len(tree.leaves), 7]
+    ids = [*(expansion.prefix.ids if expansion.prefix else ()), number, len(tree.leaves), 7]
     surprisals = [((token * 31 + number) % 17) / 4 for token in ids]
     steps = [generation(surprisals, ids=ids, calls=at < length - 1) for at in range(length)]
     if not has_logprobs:
