@@ -16,6 +16,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
     "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
+    "compare": ("rollout.cli.compare:compare", "Roll out the same tasks with several strategies at equal budget."),
     "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
     "check-domain": (
         "rollout.cli.check_domain:check_domain",

@@ -13,6 +13,7 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
+from rollout.engine.plan import make_dataset_strategy
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_tools, open_tasks
@@ -133,7 +134,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
         report.problems.append(str(error))
         report.broken.append(str(error))
     if suite is not None or dataset.suite is None:
-        has_actions = _check_tasks(report, name, dataset, suite)
+        has_actions = _check_tasks(report, name, dataset, config, suite)
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:
@@ -150,18 +151,18 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     return report
 
 
-def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, suite: Suite | None) -> bool:
+def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, config: Config, suite: Suite | None) -> bool:
     """Read the tasks; returns whether all of them have reference actions."""
     try:
         tasks = open_tasks(name, dataset, suite)
         report.task_paths = list(tasks.paths)
-        refuse_clashes(tasks, dataset.samples)
+        report.samples = make_dataset_strategy(name, dataset, config).most
+        refuse_clashes(tasks, report.samples)
     except ConfigError as error:
         report.problems.append(str(error))
         return True
     report.problems += [str(problem) for problem in tasks.problems]
     report.tasks = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
-    report.samples = dataset.samples
     if not len(tasks):
         report.problems.append(f"{tasks}: there is no task in it")
     if dataset.mode == "wrong_tool":

@@ -94,7 +94,7 @@ def run_config(
         from rollout.engine.run import run_dir_of
 
         config = with_discovered(load_config(path))
-        names = _choose(config, names, path)
+        names = choose_datasets(config, names, path)
         if config.run_dir is None:
             config = config.model_copy(update={"run_dir": run_dir_of(config, path)})
         if verbose:
@@ -109,11 +109,19 @@ def run_config(
 
 
 def run_checked(
-    config: Config, names: list[str], *, resume: bool, again: str, no_colors: bool = False, dry_run: bool = False
+    config: Config,
+    names: list[str],
+    *,
+    resume: bool,
+    again: str,
+    no_colors: bool = False,
+    dry_run: bool = False,
+    is_brief: bool = False,
 ) -> int:
     """Check or run a configuration that was read, with its `run_dir` set; returns the exit code.
 
-    `again` is the command that goes on with this run, shown at the end.
+    `again` is the command that goes on with this run, shown at the end. `is_brief` shows no table of what came out,
+    unless something is left to do.
     """
     if dry_run:
         from rollout.cli.check import check_config, show_check
@@ -123,10 +131,10 @@ def run_checked(
     import uvloop
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_roll_out(config, names, resume, again, no_colors))
+        return runner.run(_roll_out(config, names, resume, again, no_colors, is_brief))
 
 
-def _choose(config: Config, names: list[str] | None, path: Path) -> list[str]:
+def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list[str]:
     if not config.datasets:
         raise ConfigError(f"{path}: datasets: there are none; expected at least one")
     unknown = [name for name in names or () if name not in config.datasets]
@@ -137,10 +145,10 @@ def _choose(config: Config, names: list[str] | None, path: Path) -> list[str]:
     return list(dict.fromkeys(names)) if names else list(config.datasets)
 
 
-async def _roll_out(config: Config, names: list[str], resume: bool, again: str, no_colors: bool) -> int:
+async def _roll_out(config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool) -> int:
     signals = _Signals()
     try:
-        return await _roll_out_watched(config, names, resume, again, no_colors, signals)
+        return await _roll_out_watched(config, names, resume, again, no_colors, is_brief, signals)
     except asyncio.CancelledError:
         if not signals.seen:
             raise
@@ -148,7 +156,7 @@ async def _roll_out(config: Config, names: list[str], resume: bool, again: str, 
 
 
 async def _roll_out_watched(
-    config: Config, names: list[str], resume: bool, again: str, no_colors: bool, signals: _Signals
+    config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool, signals: _Signals
 ) -> int:
     from rollout.cli.display import Display
     from rollout.cli.terminal import make_console, set_up_logging, show_summary
@@ -187,12 +195,14 @@ async def _roll_out_watched(
         async with Display(console, engine.progress, engine.control, is_live=live):
             await engine.run()
     assert opened.summary is not None
-    show_summary(console, opened, again, paused=engine.control.reason)
+    total = opened.summary.total
+    if not is_brief or total.unfinished or total.failed:
+        show_summary(console, opened, again, paused=engine.control.reason)
     if signals.seen:
         return 128 + signals.seen[0]
-    if opened.summary.total.unfinished:
+    if total.unfinished:
         return EXIT_UNFINISHED
-    return EXIT_FAILED if opened.summary.total.failed else 0
+    return EXIT_FAILED if total.failed else 0
 
 
 class _Signals:

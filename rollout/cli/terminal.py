@@ -71,10 +71,10 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     summary = opened.summary
     assert summary is not None
     console.print()
-    shows_unscored = summary.total.unscored > 0
-    columns = {name: _cells(sums, shows_unscored=shows_unscored) for name, sums in summary.datasets.items()}
+    shown = {"shows_unscored": summary.total.unscored > 0, "shows_spared": summary.total.not_needed > 0}
+    columns = {name: _cells(sums, **shown) for name, sums in summary.datasets.items()}
     if len(columns) > 1:
-        columns["all"] = _cells(summary.total, shows_unscored=shows_unscored)
+        columns["all"] = _cells(summary.total, **shown)
     console.print(side_by_side(console, "paused" if paused else "done", columns))
     show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
     for measure, by_dataset in summary.measured.items():
@@ -161,15 +161,17 @@ def _unscored(found: DatasetSummary) -> str:
     return f"{found.unscored} ({proper} ended properly)" if proper else str(found.unscored)
 
 
-def _cells(found: DatasetSummary, *, shows_unscored: bool) -> dict[str, str]:
+def _cells(found: DatasetSummary, *, shows_unscored: bool, shows_spared: bool) -> dict[str, str]:
     return {
         "planned": str(found.planned),
         "completed": str(found.statuses.get("completed", 0)),
         "truncated": str(found.statuses.get("truncated", 0)),
         "failed": str(found.failed),
+        **({"not needed": str(found.not_needed)} if shows_spared else {}),
         "unfinished": str(found.unfinished),
         "solved": "–" if found.solved_rate is None else f"{found.solved} ({found.solved_rate:.0%})",
         **({"unscored": _unscored(found)} if shows_unscored else {}),
+        **({"useful groups": f"{found.useful_groups} of {found.groups}"} if shows_spared else {}),
         "turns": str(found.turns),
         "tool calls": str(found.tool_calls),
         "tokens": f"{found.prompt_tokens + found.completion_tokens:,}" if found.completion_tokens else "–",

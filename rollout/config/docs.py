@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.exploring import Budget, Comparison, Dynamic, StrategyChoice
 from rollout.config.filters import Filters
 from rollout.config.schema import (
     Agent,
@@ -27,7 +28,6 @@ from rollout.config.schema import (
     Retries,
     SamplingKeys,
     Scoring,
-    StrategyChoice,
     Tail,
     Timeouts,
     User,
@@ -49,12 +49,15 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`datasets.<name>.user`", User),
     ("`datasets.<name>.scoring`", Scoring),
     ("`datasets.<name>.strategy`", StrategyChoice),
+    ("`datasets.<name>.strategy.budget`", Budget),
     ("Sampling, in `agent` and `user` alike", SamplingKeys),
     ("`models.<name>`, here or in `models_config_file`", ModelEntry),
     ("`timeouts`", Timeouts),
     ("`retries`", Retries),
     ("`browsers`", Browsers),
     ("`tail`", Tail),
+    ("`dynamic`", Dynamic),
+    ("`compare`", Comparison),
     ("`local`", LocalModel),
     ("`auto_discover`", AutoDiscover),
     ("`filters`, here or in a dataset", Filters),

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.exploring import Comparison, Dynamic, StrategyChoice, strategy_shorthand
 from rollout.config.filters import Filters
 from rollout.config.section import Section
 
@@ -313,20 +314,6 @@ class Scoring(Section):
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 
 
-def _strategy_shorthand(value: Any) -> Any:
-    """`strategy: random_tree` is `strategy: {name: random_tree}`."""
-    return {"name": value} if isinstance(value, str) else value
-
-
-class StrategyChoice(Section):
-    """How a task is explored."""
-
-    name: str = "chain"
-    """`chain`: `samples` independent attempts. `random_tree`, or `module:Name`."""
-    params: dict[str, Any] = {}
-    """What the strategy asks for; each has parameters of its own."""
-
-
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
@@ -365,7 +352,7 @@ class Dataset(Section):
     """positive: the domain's tools. no_tool: none. wrong_tool: only the task's own `tools`, which cannot help."""
     samples: int = Field(1, ge=1)
     """Attempts at each task, for the strategy `chain`."""
-    strategy: Annotated[StrategyChoice, BeforeValidator(_strategy_shorthand)] = StrategyChoice()
+    strategy: Annotated[StrategyChoice, BeforeValidator(strategy_shorthand)] = StrategyChoice()
     """How a task is explored. A bare name is short for `{name: …}`."""
     record_states: bool = False
     """Record the key of the world's state that each step started from, as `metadata.states`: for advantages that
@@ -478,6 +465,10 @@ class Config(Section):
     """Where the Python classes of mock domains run."""
     browsers: Browsers = Browsers()
     """The browsers of datasets with `web`."""
+    dynamic: Dynamic | None = None
+    """By default every task is opened."""
+    compare: Comparison = Comparison()
+    """For `rollout compare`."""
     tail: Tail | None = None
     """By default a run waits for every trajectory."""
     datasets: dict[str, Dataset] = {}

@@ -14,17 +14,20 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 import msgspec
 
+from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
 from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
+from rollout.engine.needs import Needs
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
 from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
 from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
 from rollout.messages import JSON
+from rollout.models.model import Prefix
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
@@ -65,6 +68,8 @@ class _DueEpisode(msgspec.Struct):
     number: int
     trajectory: str
     reason: str
+    temperature: float | None = None
+    prefix: Prefix | None = None
 
 
 class Engine:
@@ -79,6 +84,7 @@ class Engine:
         control: Control | None = None,
         grace: float = 10.0,
         tail: Tail | None = None,
+        dynamic: Dynamic | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         self.control = control or Control()
@@ -88,7 +94,7 @@ class Engine:
         self._grace = Grace(self.control, grace)
         self._observers: tuple[Observer, ...] = (self.progress, *observers)
         self._due: deque[_DueEpisode] = deque()
-        self._finished = {plan.name: journal.finished_ids(plan.name) for plan in plans}
+        self._needs = Needs(plans, journal, self.progress, dynamic)
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
         self._source = self._open_tasks(plans)
         self._workers = 0
@@ -99,10 +105,11 @@ class Engine:
         self._stream: GroupStream | None = None
         self.replay_mismatches = 0
         for plan in plans:
-            self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
+            self.progress.finished_before += len(self._needs.finished[plan.name] & plan.wanted_ids())
 
     async def run(self) -> None:
         """Until everything is done or the run pauses."""
+        self._needs.start(streams=self._stream is not None)
         try:
             with rare_collections():
                 async with asyncio.TaskGroup() as group:
@@ -142,15 +149,19 @@ class Engine:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
 
-    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree]:
+    def not_needed(self) -> dict[str, int]:
+        """Trajectories of each dataset that were planned at most and that nobody asks for."""
+        return self._needs.not_needed()
+
+    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree | None]:
+        """The trees to grow, one after the other; None where the next one has to wait."""
         for plan in plans:
-            finished = self._finished[plan.name]
-            grown = self._journal.grown_tasks(plan.name)
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
-                if task_id in grown or (
-                    not self._needs_leaves(plan)
-                    and all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
-                ):
+                if self._needs.is_done(plan, task_id):
+                    continue
+                while (may_open := self._needs.may_open(plan, task_id)) is None:
+                    yield None
+                if not may_open:
                     continue
                 try:
                     task = plan.read_task(index)
@@ -159,8 +170,9 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = _LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if self._needs_leaves(plan):
+                if self._needs.leaves(plan):
                     live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
+                self._needs.opened(plan, task_id)
                 yield live_tree
 
     def _take(self) -> _DueEpisode | None:
@@ -169,35 +181,41 @@ class Engine:
             live_tree = next(self._source, None)
             if live_tree is None:
                 return None
-            self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
+            self._begin(live_tree)
         return self._due.popleft()
 
-    def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
-        """Make episodes due. Those of earlier commands are taken into the tree; when a round is whole, the next is
-        asked for."""
-        plan = live_tree.plan
-        while True:
+    def _begin(self, live_tree: _LiveTree) -> None:
+        """Make the first episodes of a tree due."""
+        self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
+        self._go_on(live_tree)
+
+    def _go_on(self, live_tree: _LiveTree) -> None:
+        """Where every episode so far has ended, ask for the next round, and end the tree where there is none."""
+        strategy = live_tree.plan.strategy
+        while not live_tree.open:
             launched = live_tree.next_number
-            for expansion in expansions:
-                for _ in range(expansion.count):
-                    self._launch(live_tree, expansion)
-            if live_tree.open:
+            # A run that does not wait for its stragglers begins nothing new either.
+            if strategy.has_rounds and not self._is_tail_cut:
+                self._expand(live_tree, strategy.after(live_tree.tree))
+            if live_tree.next_number == launched:
+                self._end_tree(live_tree)
                 return
-            if live_tree.next_number == launched or not plan.strategy.has_rounds:
-                self._complete(live_tree)
-                return
-            expansions = plan.strategy.after(live_tree.tree)
 
-    def _needs_leaves(self, plan: Plan) -> bool:
-        """Whether trees need the attempts of earlier commands."""
-        return plan.strategy.has_rounds or self._stream is not None
+    def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
+        """Make episodes due. Those of earlier commands are taken into the tree instead."""
+        for expansion in expansions:
+            for _ in range(expansion.count):
+                self._launch(live_tree, expansion)
 
-    def _complete(self, live_tree: _LiveTree) -> None:
-        """A tree needs nothing more."""
+    def _end_tree(self, live_tree: _LiveTree) -> None:
+        """Note that a task needs nothing more. What failed is tried again by a resume, and the tree goes on then."""
+        plan, task, leaves = live_tree.plan, live_tree.task, live_tree.tree.leaves
         if self._stream is not None:
-            self._stream.put(Group(live_tree.plan.name, live_tree.task, live_tree.tree, live_tree.id))
-        elif live_tree.plan.strategy.has_rounds:
+            self._stream.put(Group(plan.name, task, live_tree.tree, live_tree.id))
+        elif plan.strategy.has_rounds and live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
             self._journal.finish_tree(live_tree.id)
+        attempts = live_tree.next_number + len(live_tree.saved)
+        self._needs.ended(plan, task.id, attempts, (leaf.reward for leaf in leaves))
 
     def _launch(self, live_tree: _LiveTree, expansion: Expansion) -> None:
         number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
@@ -205,9 +223,11 @@ class Engine:
         saved = live_tree.saved.pop(trajectory, None)
         if saved is not None:
             self._take_in(live_tree, saved, number)
-        elif trajectory not in self._finished[live_tree.plan.name]:
+        elif trajectory not in self._needs.finished[live_tree.plan.name]:
             live_tree.open += 1
-            self._due.append(_DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason))
+            due = _DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason)
+            due.temperature, due.prefix = expansion.temperature, expansion.prefix
+            self._due.append(due)
 
     def _take_in(self, live_tree: _LiveTree, saved: SavedLeaf, number: int) -> None:
         """Make an attempt of an earlier command part of the tree, where it was."""
@@ -252,8 +272,8 @@ class Engine:
                 if self._stream is not None:
                     await self._stream.room()
                 launch = None if self.control.is_pausing else self._take()
-                if self._due:
-                    self._hire(group, len(self._due))
+                if self._due or self._needs.has_rule:
+                    self._hire(group, max(len(self._due), HIRE_AT_ONCE))
         except asyncio.CancelledError:
             if not self._grace.is_over:
                 raise
@@ -282,7 +302,7 @@ class Engine:
                 self.replay_mismatches += 1
                 attempt = (saved.attempt if saved is not None else attempt) + 1
                 if isinstance(error, BranchMismatch):
-                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh")
+                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", prefix=None)
                 log.warning("%s; the path starts anew (attempt %d)", error, attempt + 1)
                 episode = self._open_episode(launch, None, attempt)
                 head = await self._run(episode)
@@ -293,6 +313,7 @@ class Engine:
         except Exception:
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)
+            self._needs.gave_up(plan, live_tree.task.id)
             return
         finally:
             for observer in self._observers:
@@ -301,8 +322,7 @@ class Engine:
         self._notice_tail()
         live_tree.tree.add_leaf(_leaf(episode.leaf, launch.number, head, launch.start, launch.reason))
         live_tree.open -= 1
-        if not live_tree.open:
-            self._expand(live_tree, plan.strategy.after(live_tree.tree))
+        self._go_on(live_tree)
 
     async def _run(self, episode: Episode, saved: Sequence[NodeBody] = ()) -> Head:
         if self._is_tail_cut:
@@ -367,6 +387,8 @@ class Engine:
             trajectory=launch.trajectory,
             branch=_describe_branch(launch),
             seed=seed,
+            sampling=plan.sampling_at(launch.temperature),
+            prefix=launch.prefix,
             journal=self._journal,
             control=self.control,
             observers=self._observers,
@@ -396,4 +418,8 @@ def _describe_branch(launch: _DueEpisode) -> JSON:
         told["parent"] = trajectory_id(launch.live_tree.task.id, launch.live_tree.numbers[launch.start.episode])
         told["shared_messages"] = len(path_messages(launch.start))
         told["lineage"] = _lineage(launch)
+    if launch.temperature is not None:
+        told["temperature"] = launch.temperature
+    if launch.prefix is not None:
+        told["token_offset"] = len(launch.prefix.ids)
     return told

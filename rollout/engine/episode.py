@@ -36,7 +36,7 @@ from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
 from rollout.messages import JSON, Image, Message, ToolCall, ToolResult, Toolset
-from rollout.models.model import Request
+from rollout.models.model import Prefix, Request, Sampling
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
@@ -79,6 +79,8 @@ class Episode:
         trajectory: str,
         branch: JSON,
         seed: int,
+        sampling: Sampling,
+        prefix: Prefix | None = None,
         journal: Journal,
         control: Control,
         observers: Sequence[Observer],
@@ -92,6 +94,8 @@ class Episode:
         self._tree = tree
         self._branch = branch
         self._seed = seed
+        self._sampling = sampling
+        self._prefix = prefix
         self._journal = journal
         self._control = control
         self._observers = observers
@@ -284,8 +288,19 @@ class Episode:
         seed = seeds.derive(self._seed, self._place)
         turn = self._task.turn_after(self._count.turns)
         sent = self._dialect.sent(self._tools)
+        # What a branch begins with belongs to its first generation alone.
+        prefix = self._prefix if self._place == 0 else None
         request = Request(
-            view.messages, view.wire, sent, self._plan.sampling, seed, self._task, turn, view.path, self._tools
+            view.messages,
+            view.wire,
+            sent,
+            self._sampling,
+            seed,
+            self._task,
+            turn,
+            view.path,
+            self._tools,
+            prefix=prefix,
         )
         if self._plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = self._count.tokens.known, self._covered

@@ -13,6 +13,7 @@ from collections import deque
 import msgspec
 
 from rollout.tasks.task import Task
+from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Leaf, RolloutTree
 
@@ -40,6 +41,11 @@ class Group(msgspec.Struct, frozen=True):
     def rewards(self) -> list[float | None]:
         """By number; None where nothing could be checked, or the attempt failed or was cut."""
         return [leaf.reward for leaf in self.tree.leaves]
+
+    @property
+    def is_useful(self) -> bool:
+        """Whether comparing its attempts can teach something: their rewards are not all the same."""
+        return is_mixed(self.rewards)
 
 
 class GroupStream:

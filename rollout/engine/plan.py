@@ -93,6 +93,8 @@ class Plan:
     """Lets go of what the worlds share. Called once, when the run is left."""
     measures: tuple[MakeMeasure, ...] = ()
     """What is measured of its trajectories at the end, beyond the usual sums."""
+    samplings: dict[float, Sampling] = dataclasses.field(default_factory=dict)
+    """The sampling at other temperatures, made when first asked for."""
 
     @property
     def total(self) -> int:
@@ -103,6 +105,14 @@ class Plan:
     def takes_ids(self) -> bool:
         """Whether the agent's model is given token ids instead of messages."""
         return Capability.TOKEN_IN in self.agent.capabilities
+
+    def sampling_at(self, temperature: float | None) -> Sampling:
+        """How the agent samples at a temperature of a strategy's choice; None: at its own."""
+        if temperature is None:
+            return self.sampling
+        if temperature not in self.samplings:
+            self.samplings[temperature] = msgspec.structs.replace(self.sampling, temperature=temperature)
+        return self.samplings[temperature]
 
     def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
@@ -145,7 +155,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     suite = tools.suite
     dataset = settle_dataset(name, dataset, suite)
     tasks = open_tasks(name, dataset, suite)
-    strategy = make_strategy(dataset.strategy.name, dataset.strategy.params, dataset.samples)
+    strategy = make_dataset_strategy(name, dataset, config)
     refuse_clashes(tasks, strategy.most)
     seed = config.seed if dataset.seed is None else dataset.seed
     agent_config = dataset.agent
@@ -184,6 +194,14 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         make_user, user_name = _user_maker(dataset.user, registry, suite)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
+    if Capability.LOGPROBS in strategy.needs and "logprobs" not in agent_config.model_fields_set:
+        sampling = msgspec.structs.replace(sampling, logprobs=True)
+    if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
+        raise ConfigError(
+            f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and {agent_config.model} "
+            "cannot go on from the first tokens of an answer; use a model that can, or a strategy that branches "
+            "between generations (entropy_tree)"
+        )
     plan = Plan(
         name=name,
         tasks=tasks,
@@ -218,6 +236,20 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 
 
+def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strategy:
+    """The strategy of a dataset. Raises ConfigError where it cannot be made, or not with this configuration."""
+    try:
+        strategy = make_strategy(dataset.strategy, dataset.samples)
+    except ConfigError as error:
+        raise ConfigError(f"datasets.{name}.{error}") from error
+    if strategy.has_rounds and not config.use_checkpoints:
+        raise ConfigError(
+            f"datasets.{name}.strategy: {dataset.strategy.name} decides by what earlier attempts did, which only a "
+            "journal with all nodes can tell after a resume; set use_checkpoints: true"
+        )
+    return strategy
+
+
 def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:
     if dataset.mode == "wrong_tool":
         return lambda task, turn: Toolset(task.tools or ())
@@ -242,9 +274,13 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         "seed": plan.seed,
         "system prompt and tools": hashlib.sha256(plan.prompt(plan.toolset)).hexdigest()[:16],
     }
-    # Left out where it is the default, as above.
-    if dataset.strategy.name != "chain":
-        identity["strategy"] = dataset.strategy.model_dump(mode="json")
+    # Left out where it is the default, as above. More chains may be asked of a run at any time.
+    explored = dataset.strategy.model_dump(mode="json", exclude_defaults=True)
+    if dataset.strategy.name == "chain":
+        explored = {**explored, "params": {k: v for k, v in dataset.strategy.params.items() if k != "n"}}
+        explored = {key: value for key, value in explored.items() if value}
+    if explored:
+        identity["strategy"] = explored
     if dataset.record_states:
         identity["record_states"] = True
     if plan.takes_ids:

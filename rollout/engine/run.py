@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -108,6 +108,7 @@ async def open_run(
                 control=Control(config.max_cost),
                 grace=config.timeouts.grace,
                 tail=config.tail,
+                dynamic=config.dynamic,
                 observers=observers,
             )
             engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
@@ -116,7 +117,7 @@ async def open_run(
             opened = Opened(engine, plans, run_dir, moved, mended)
             yield opened
             await journal.flush()
-            opened.summary = finish_files(journal, plans, run_dir)
+            opened.summary = finish_files(journal, plans, run_dir, engine.not_needed())
         finally:
             await journal.close()
 
@@ -154,16 +155,21 @@ def _datasets_in(run_dir: Path) -> list[str]:
     return []
 
 
-def finish_files(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> Summary:
-    """Write what is a view of the whole journal: the failed trajectories and the summary."""
+def finish_files(
+    journal: Journal, plans: Sequence[Plan], run_dir: Path, not_needed: Mapping[str, int] | None = None
+) -> Summary:
+    """Write what is a view of the whole journal: the failed trajectories and the summary. `not_needed`: trajectories
+    of each dataset that nobody asks for any more."""
     for plan in plans:
+        journal.set_meta(f"not_needed:{plan.name}", str((not_needed or {}).get(plan.name, 0)))
         # Trajectories of tasks that were removed since are finished or failed all the same.
         journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
         measure_dataset(journal, plan.name, plan.tasks, plan.measures)
     names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
     planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
     write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
-    summary = summarize(journal.counts(), planned, {name: journal.groups(name) for name in planned})
+    spared = {name: int(journal.meta(f"not_needed:{name}") or 0) for name in names}
+    summary = summarize(journal.counts(), planned, {name: journal.groups(name) for name in planned}, spared)
     summary.measured = measured(journal, names)
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2))
     return summary

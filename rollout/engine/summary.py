@@ -18,8 +18,10 @@ class DatasetSummary(msgspec.Struct):
     finished: int = 0
     """completed + truncated + filtered + cut"""
     failed: int = 0
+    not_needed: int = 0
+    """planned at most, and never asked for: the strategy ended earlier, or enough groups were useful"""
     unfinished: int = 0
-    """planned, and neither finished nor failed: paused or never begun"""
+    """planned, needed, and neither finished nor failed: paused or never begun"""
     statuses: dict[str, int] = msgspec.field(default_factory=dict)
     stop_reasons: dict[str, int] = msgspec.field(default_factory=dict)
     succeeded: int = 0
@@ -35,6 +37,10 @@ class DatasetSummary(msgspec.Struct):
     """finished, and nothing was checked, or it could not be: neither solved nor unsolved"""
     pass_k: list[PassK] = msgspec.field(default_factory=list)
     """pass@k and pass^k, where tasks were attempted more than once"""
+    groups: int = 0
+    """tasks with a scored attempt"""
+    useful_groups: int = 0
+    """tasks with a solved and an unsolved attempt: the others have nothing to teach by comparison"""
     cost: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -54,10 +60,13 @@ class DatasetSummary(msgspec.Struct):
 
     def close(self, groups: Iterable[tuple[int, int]]) -> None:
         """Work out what follows from the sums, and from each task's scored and solved attempts."""
-        self.unfinished = self.planned - self.finished - self.failed
+        groups = list(groups)
+        self.unfinished = self.planned - self.not_needed - self.finished - self.failed
         self.success_rate = self.succeeded / self.finished if self.finished else None
         self.unscored = self.finished - self.scored
         self.solved_rate = self.solved / self.scored if self.scored else None
+        self.groups = sum(scored > 0 for scored, _ in groups)
+        self.useful_groups = sum(0 < solved < scored for scored, solved in groups)
         table = pass_table(groups)
         self.pass_k = table if len(table) > 1 else []
 
@@ -76,10 +85,16 @@ class Summary(msgspec.Struct):
 
 
 def summarize(
-    rows: Sequence[tuple[Any, ...]], planned: Mapping[str, int], groups: Mapping[str, Sequence[tuple[int, int]]]
+    rows: Sequence[tuple[Any, ...]],
+    planned: Mapping[str, int],
+    groups: Mapping[str, Sequence[tuple[int, int]]],
+    not_needed: Mapping[str, int] | None = None,
 ) -> Summary:
     """Sum up the journal's counts (`Journal.counts`, `Journal.groups`) for the datasets that were planned."""
-    datasets = {name: DatasetSummary(planned=number) for name, number in planned.items()}
+    spared = not_needed or {}
+    datasets = {
+        name: DatasetSummary(planned=number, not_needed=spared.get(name, 0)) for name, number in planned.items()
+    }
     for row in rows:
         dataset, status, reason, number, succeeded, scored, cost, prompt, completion, generations, calls, turns = row[
             :12

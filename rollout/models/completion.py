@@ -44,8 +44,13 @@ class _Answer(msgspec.Struct):
     reasoning: str | None = None
 
 
+class _Alternative(msgspec.Struct):
+    logprob: float
+
+
 class _TokenLogprob(msgspec.Struct):
     logprob: float
+    top_logprobs: list[_Alternative] | None = None
 
 
 class _Logprobs(msgspec.Struct):
@@ -114,7 +119,11 @@ def read_calls(
 
 
 def read_tokens(
-    name: str, prompt_ids: Sequence[int], completion_ids: Sequence[int], logprobs: Sequence[float]
+    name: str,
+    prompt_ids: Sequence[int],
+    completion_ids: Sequence[int],
+    logprobs: Sequence[float],
+    entropies: Sequence[float] = (),
 ) -> Tokens | None:
     """What a server said of tokens, None where that is nothing. Logprobs that are not one for each id are left out:
     nobody can tell whose they are."""
@@ -124,7 +133,7 @@ def read_tokens(
         log.warning("%s: %d logprobs for %d ids; they are left out", name, len(logprobs), len(completion_ids))
         logprobs = ()
     try:
-        return Tokens.of(prompt_ids, completion_ids, logprobs)
+        return Tokens.of(prompt_ids, completion_ids, logprobs, entropies)
     except (OverflowError, TypeError, ValueError) as error:
         raise ModelError(f"{name}: the answer's token ids are none: {error}", transient=True) from error
 

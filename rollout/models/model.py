@@ -12,7 +12,7 @@ from rollout.messages import JSON, Message, Toolset
 from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation
 
-__all__ = ["Capability", "Generation", "Model", "Request", "Sampling"]
+__all__ = ["Capability", "Generation", "Model", "Prefix", "Request", "Sampling"]
 
 
 class Capability(enum.Enum):
@@ -21,6 +21,8 @@ class Capability(enum.Enum):
     TOKEN_IDS = "token_ids"
     LOGPROBS = "logprobs"
     TOKEN_IN = "token_in"
+    PREFIX = "prefix"
+    """Goes on from the first tokens of an answer (`Request.prefix`)."""
     IMAGES = "images"
     WEIGHT_VERSION = "weight_version"
 
@@ -42,6 +44,14 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     tool_choice: str | None = None
     parallel_tool_calls: bool | None = None
     extra: JSON = msgspec.field(default_factory=dict)
+
+
+class Prefix(msgspec.Struct, frozen=True):
+    """The first tokens of an answer, as they were sampled before."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """One for each."""
 
 
 class Request(msgspec.Struct):
@@ -71,6 +81,9 @@ class Request(msgspec.Struct):
     sampled. Empty at its beginning, and where earlier messages are sent otherwise than before."""
     covered: int = 0
     """So many of `messages` are in `ids`, the last of them an answer."""
+    prefix: Prefix | None = None
+    """What the answer begins with: the model goes on from there, and its answer holds it too. Only asked of models with
+    `Capability.PREFIX`."""
 
 
 class Model(Protocol):

@@ -31,7 +31,7 @@ from rollout.models.completion import (
 )
 from rollout.models.model import Capability, Request, Sampling
 from rollout.secrets import redact
-from rollout.trajectories.generation import FinishReason, Generation
+from rollout.trajectories.generation import FIRST_TOKENS, FinishReason, Generation, entropy_of
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_REPLY = 400
@@ -293,6 +293,11 @@ class OpenAIModel:
         )
         entries = choice.logprobs.content if choice.logprobs is not None else None
         logprobs = [entry.logprob for entry in entries or ()]
+        entropies = [
+            entropy_of(other.logprob for other in entry.top_logprobs)
+            for entry in (entries or ())[:FIRST_TOKENS]
+            if entry.top_logprobs
+        ]
         return Generation(
             message=message,
             finish_reason=_FINISH.get(choice.finish_reason, "unknown"),
@@ -300,6 +305,6 @@ class OpenAIModel:
             model=self.name,
             latency=latency,
             seed=request.seed,
-            tokens=read_tokens(self.name, response.prompt_ids, response.completion_ids, logprobs),
+            tokens=read_tokens(self.name, response.prompt_ids, response.completion_ids, logprobs, entropies),
             weight_version=response.weight_version,
         )

@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from rollout.config.exploring import StrategyChoice
+from rollout.config.params import read_params
+from rollout.config.section import Section
 from rollout.errors import ConfigError
 from rollout.plugins import find_plugin
+from rollout.strategies.arpo import Arpo
 from rollout.strategies.chain import Chain
+from rollout.strategies.entropy_tree import EntropyTree
+from rollout.strategies.limits import Limited
+from rollout.strategies.mcts import Mcts
 from rollout.strategies.random_tree import RandomTree
+from rollout.strategies.shipped import ShippedStrategy
 from rollout.strategies.strategy import Strategy
+from rollout.strategies.treerl import TreeRl
 
-SHIPPED: dict[str, Callable[..., Strategy]] = {"chain": Chain, "random_tree": RandomTree}
+SHIPPED: dict[str, type[ShippedStrategy]] = {
+    "chain": Chain,
+    "random_tree": RandomTree,
+    "entropy_tree": EntropyTree,
+    "arpo": Arpo,
+    "treerl": TreeRl,
+    "mcts": Mcts,
+}
+if TYPE_CHECKING:
+    _KEEP_THE_CONTRACT: tuple[type[Strategy], ...] = (Chain, RandomTree, EntropyTree, Arpo, TreeRl, Mcts, Limited)
 
 
-def make_strategy(name: str, params: Mapping[str, Any], samples: int) -> Strategy:
-    """The strategy of a dataset. `samples` is the number of chains where the name is `chain`."""
+def make_strategy(choice: StrategyChoice, samples: int = 1) -> Strategy:
+    """The strategy of a dataset, within its limits. `samples` is the number of chains where nothing else says it."""
+    params = {"n": samples, **choice.params} if choice.name == "chain" else choice.params
+    strategy = _make(choice.name, params)
+    if choice.is_limited:
+        return Limited(strategy, budget=choice.budget, stop_when_mixed=choice.stop_when_mixed, at_once=choice.at_once)
+    return strategy
+
+
+def _make(name: str, params: Mapping[str, Any]) -> Strategy:
     make = SHIPPED.get(name) or find_plugin("rollout.strategies", name)
     if make is None:
         raise ConfigError(
             f"strategy: there is no {name!r}; known: {', '.join(SHIPPED)}, entry points of rollout.strategies, or "
             "module:Name"
         )
-    given = {"samples": samples, **params} if name == "chain" else dict(params)
+    if isinstance(make, type) and issubclass(make, Section):
+        try:
+            return read_params(make, params)  # type: ignore[return-value]
+        except ConfigError as error:
+            raise ConfigError(f"strategy {name}: {error}") from error
     try:
-        strategy: Strategy = make(**given)
+        strategy: Strategy = make(**params)
     except TypeError as error:
         raise ConfigError(f"strategy {name}: {error}") from error
     return strategy

@@ -1,4 +1,8 @@
-"""Where a tree can branch: nodes after which the agent generates."""
+"""Where a tree can branch: nodes after which the agent generates.
+
+Branching before a generation is branching from its parent: the next thing there is generated anew. What a failed or cut
+attempt added is no such place: it is not known what would have become of it.
+"""
 
 from __future__ import annotations
 
@@ -6,29 +10,62 @@ from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
 
+def sound_leaves(tree: RolloutTree) -> list[Leaf]:
+    """The attempts that came to an end of their own or of a budget."""
+    return [leaf for leaf in tree.leaves if leaf.status not in (Status.FAILED, Status.CUT)]
+
+
+def own_generations(leaf: Leaf) -> list[Node]:
+    """The agent's generations that an attempt added, in order."""
+    return [node for node in leaf.own_nodes() if node.body.kind == "generation"]
+
+
+def path_generations(leaf: Leaf) -> list[Node]:
+    """The agent's generations from the trunk to a leaf, in order."""
+    return [node for node in leaf.node.path() if node.body.kind == "generation"]
+
+
+def inner_generations(tree: RolloutTree) -> list[Node]:
+    """The generations after which their attempt generated again, in the order they were grown."""
+    return [node for leaf in sound_leaves(tree) for node in own_generations(leaf) if node is not _last(leaf)]
+
+
+def _last(leaf: Leaf) -> Node | None:
+    return next((node for node in leaf.node.up() if node.body.kind == "generation"), None)
+
+
+def before(generation: Node) -> Node:
+    """Where to branch for another generation in its place. What a world shows before anything was done is no place of
+    its own: each fresh attempt is shown it."""
+    node = generation.parent
+    assert node is not None
+    if node.body.kind == "observation":
+        assert node.parent is not None
+        return node.parent
+    return node
+
+
+def count_children(tree: RolloutTree) -> dict[Node, int]:
+    """How many generations were grown from each node."""
+    children: dict[Node, int] = {}
+    for leaf in tree.leaves:
+        for node in own_generations(leaf):
+            children[before(node)] = children.get(before(node), 0) + 1
+    return children
+
+
 def chain_of(tree: RolloutTree, leaf: Leaf) -> int:
     """The number of the first chain that an attempt grew from, its own where it began at the trunk."""
-    owner = {node.episode: leaf.number for leaf in tree.leaves for node in leaf.own_nodes()[:1]}
-    by_number = {leaf.number: leaf for leaf in tree.leaves}
-    while leaf.start is not tree.trunk:
-        leaf = by_number[owner[leaf.start.episode]]
-    return leaf.number
-
-
-def generation_points(tree: RolloutTree) -> list[Node]:
-    """The agent's generations of a tree, in the order they were grown; branching before one is `node.parent`."""
-    return [node for leaf in tree.leaves for node in leaf.own_nodes() if node.body.kind == "generation"]
+    first = next((node for node in leaf.start.up() if node.parent is tree.trunk), None)
+    if first is None:
+        return leaf.number
+    return next((other.number for other in tree.leaves if other.own_nodes()[:1] == [first]), leaf.number)
 
 
 def branch_points(tree: RolloutTree, chain: int) -> list[Node]:
     """The nodes of a chain, and of what grew from it, from which another generation can start: the trunk among them."""
     points = [tree.trunk]
-    for leaf in tree.leaves:
-        if leaf.status in (Status.FAILED, Status.CUT) or chain_of(tree, leaf) != chain:
-            continue
-        points += [
-            node.parent
-            for node in leaf.own_nodes()
-            if node.body.kind == "generation" and node.parent is not None and node.parent is not tree.trunk
-        ]
+    for leaf in sound_leaves(tree):
+        if chain_of(tree, leaf) == chain:
+            points += [before(node) for node in own_generations(leaf)]
     return list(dict.fromkeys(points))

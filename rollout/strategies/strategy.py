@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from rollout.models.model import Capability, Prefix
 from rollout.trajectories.tree import Node, RolloutTree
 
 
@@ -16,6 +17,12 @@ class Expansion(msgspec.Struct, frozen=True):
     node: Node
     count: int
     reason: str
+    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct. It stands in `metadata.branch`."""
+    temperature: float | None = None
+    """What these episodes sample with, instead of the agent's own."""
+    prefix: Prefix | None = None
+    """What their first generation begins with: it goes on from there. A strategy that uses it has `Capability.PREFIX`
+    among its `needs`."""
 
 
 class Strategy(Protocol):
@@ -24,6 +31,9 @@ class Strategy(Protocol):
     It is asked in rounds: when everything that it asked for has ended. So its decisions follow from the tree and its
     seed alone, not from who was quicker, and a resumed run makes the same ones. The journal knows an episode by its
     number within the tree.
+
+    It may be given less than it asks for (`rollout.strategies.limits`), and is asked again then: what it wants has to
+    follow from the leaves that are there. It never grows anything from a leaf that failed or was cut.
     """
 
     @property
@@ -39,6 +49,12 @@ class Strategy(Protocol):
     @property
     def branches(self) -> bool:
         """Whether it may expand other nodes than the trunk. Then worlds are kept as they were at each step."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[Capability]:
+        """What it asks of the agent's model. Without PREFIX the run is refused; LOGPROBS are asked for, and where none
+        come it has to do without."""
         ...
 
     def begin(self, tree: RolloutTree) -> Iterable[Expansion]:

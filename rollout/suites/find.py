@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
-
-from rollout.config.load import describe_problem
 from rollout.config.schema import Dataset
-from rollout.config.section import Section
 from rollout.errors import ConfigError
 from rollout.plugins import find_plugin
 from rollout.suites.suite import MakeSuite, Suite
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     _KEEP_THE_CONTRACT: tuple[MakeSuite, ...] = (BfclMultiTurn, Miniwob, Tau2)
 _OWN = ("path", "web", "mcp_domain", "mcpServers", "tools", "base_path", "policy", "mode")
 """What a suite brings itself."""
-P = TypeVar("P", bound=Section)
 
 
 def load_suite(name: str, dataset: Dataset) -> Suite:
@@ -64,12 +58,3 @@ def settle_dataset(name: str, dataset: Dataset, suite: Suite | None) -> Dataset:
     if suite.user is not None:
         settled["user"] = suite.user
     return dataset.model_copy(update=settled)
-
-
-def read_params(model: type[P], params: Mapping[str, Any]) -> P:
-    """A suite's parameters, checked. Raises ConfigError that names the key."""
-    try:
-        return model.model_validate(dict(params))
-    except ValidationError as error:
-        problems = [describe_problem(problem, model) for problem in error.errors(include_url=False)]
-        raise ConfigError(f"suite_params.{'; suite_params.'.join(problems)}") from None

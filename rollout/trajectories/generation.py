@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Iterable
 from typing import Literal
@@ -10,6 +11,8 @@ import msgspec
 
 from rollout.messages import Message
 
+FIRST_TOKENS = 20
+"""How many tokens of a generation count as its beginning."""
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "abort", "unknown"]
 ID_BYTES = 4
 
@@ -58,6 +61,8 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     new: bytes = b""
     sampled: bytes = b""
     scores: bytes = b""
+    entropies: tuple[float, ...] = ()
+    """Of the first tokens, in nats, over the alternatives that the server gave (`top_logprobs`)."""
     drift: DriftCause | None = None
     """Set where the prompt leaves what came before, that is where `shared` is less than all of it."""
     pieces: bytes = b""
@@ -65,10 +70,15 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @classmethod
     def of(
-        cls, prompt_ids: Iterable[int] = (), completion_ids: Iterable[int] = (), logprobs: Iterable[float] = ()
+        cls,
+        prompt_ids: Iterable[int] = (),
+        completion_ids: Iterable[int] = (),
+        logprobs: Iterable[float] = (),
+        entropies: Iterable[float] = (),
     ) -> Tokens:
         """The record of a generation by itself: all of its prompt is new."""
-        return cls(0, pack_ids(prompt_ids), pack_ids(completion_ids), array("f", logprobs).tobytes())
+        packed = array("f", logprobs).tobytes()
+        return cls(0, pack_ids(prompt_ids), pack_ids(completion_ids), packed, tuple(entropies))
 
     @property
     def new_ids(self) -> array[int]:
@@ -114,3 +124,23 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def is_exact(self) -> bool:
         """Whether the tokens are the ones the model was given and sampled, not a later re-encoding."""
         return self.tokens is not None and self.tokens.prompt_length > 0 and bool(self.tokens.sampled)
+
+    @property
+    def surprisal(self) -> float | None:
+        """The mean of −log p over the sampled tokens; None without logprobs."""
+        logprobs = self.tokens.logprobs if self.tokens is not None else ()
+        return -sum(logprobs) / len(logprobs) if logprobs else None
+
+    @property
+    def first_entropy(self) -> float | None:
+        """How unsure the model was at the beginning: the mean entropy of the first tokens, or their mean surprisal
+        where nothing is known of the alternatives; None without logprobs."""
+        if self.tokens is None:
+            return None
+        known = self.tokens.entropies or [-logprob for logprob in self.tokens.logprobs[:FIRST_TOKENS]]
+        return sum(known) / len(known) if known else None
+
+
+def entropy_of(logprobs: Iterable[float]) -> float:
+    """The entropy of a token, in nats, over the alternatives that are known: at most what it really is."""
+    return -sum(math.exp(logprob) * logprob for logprob in logprobs if logprob > -math.inf)

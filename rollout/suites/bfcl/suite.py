@@ -15,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 from pydantic import Field
 
+from rollout.config.params import read_params
 from rollout.config.schema import User
 from rollout.config.section import Section
 from rollout.errors import ConfigError
@@ -25,7 +26,6 @@ from rollout.suites.bfcl.package import BfclPackage
 from rollout.suites.bfcl.schemas import to_spec
 from rollout.suites.bfcl.scorer import BfclScorer
 from rollout.suites.bfcl.world import BackEnds, BfclWorld
-from rollout.suites.find import read_params
 from rollout.suites.suite import SeedOf
 from rollout.tasks.source import TaskList
 from rollout.tasks.task import Action, Task
@@ -53,7 +53,7 @@ class BfclMultiTurn:
     max_steps_per_turn = STEPS_PER_TURN
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        wanted = read_params(Params, params).categories
+        wanted = read_params(Params, params, "suite_params").categories
         categories = [category for category in CATEGORIES if category in wanted]
         package = BfclPackage()
         backend = package.module("bfcl_eval.constants.executable_backend_config")

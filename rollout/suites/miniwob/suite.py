@@ -13,12 +13,12 @@ from pydantic import Field, ValidationError
 
 from rollout.config.browsing import WebMode, WebSettings
 from rollout.config.load import describe_problem
+from rollout.config.params import read_params
 from rollout.config.schema import User
 from rollout.config.section import Section
 from rollout.errors import ConfigError, WorldError
 from rollout.messages import JSON, Message, Toolset
 from rollout.scoring.scorer import Scorer
-from rollout.suites.find import read_params
 from rollout.suites.miniwob.package import EXCLUDED, MiniwobPackage
 from rollout.suites.miniwob.scorer import MiniwobScorer
 from rollout.suites.miniwob.world import MiniwobWorld
@@ -73,7 +73,7 @@ class Miniwob:
     tools_of: Callable[[Task, int], Toolset] | None = None
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._params = given = read_params(Params, params)
+        self._params = given = read_params(Params, params, "suite_params")
         package = MiniwobPackage()
         chosen = _choose(given.tasks, package)
         self._settings = _settings(given)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rollout.config.params import read_params
 from rollout.config.schema import User
 from rollout.config.section import Section
 from rollout.messages import JSON, Toolset
 from rollout.scoring.scorer import Scorer
-from rollout.suites.find import read_params
 from rollout.suites.suite import SeedOf
 from rollout.suites.tau2.folder import DomainCode
 from rollout.suites.tau2.scorers import (
@@ -50,7 +50,7 @@ class Tau2:
     max_steps_per_turn = 30
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        read = read_params(Params, params)
+        read = read_params(Params, params, "suite_params")
         code = DomainCode(read.path.expanduser().resolve(), read.domain)
         self._domain = Tau2Domain(code, read.split)
         self.toolset = self._domain.toolset

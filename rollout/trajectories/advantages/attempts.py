@@ -81,8 +81,8 @@ def _steps(path: Iterable[tuple[NodeBody, tuple[int, int]]]) -> tuple[Step, ...]
     for body, key in path:
         state = body.state_after(state)
         if body.kind == "generation":
-            logprobs = body.generation.tokens.logprobs if body.generation and body.generation.tokens else ()
-            steps.append(Step(key, state, shown.take(), -sum(logprobs) / len(logprobs) if logprobs else None))
+            surprisal = body.generation.surprisal if body.generation is not None else None
+            steps.append(Step(key, state, shown.take(), surprisal))
         elif body.said is not None:
             shown.add(body.said)
     return tuple(steps)

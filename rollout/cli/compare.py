@@ -1,0 +1,211 @@
+"""`rollout compare`: the same tasks with several strategies, each for the same budget, and a table of what came out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollout.cli.run import EXIT_PROBLEMS, DatasetOption, NoColorsOption, ResumeOption, choose_datasets, run_checked
+from rollout.config import Config, load_config
+from rollout.config.exploring import Budget, StrategyChoice
+from rollout.config.params import read_params
+from rollout.errors import ConfigError, RolloutError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rollout.engine.comparison import Figures
+
+RESULTS = "compare.json"
+
+
+def compare(
+    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The YAML configuration.", show_default=False)],
+    strategies: Annotated[
+        str | None,
+        typer.Option(metavar="NAME,…", help="Strategies, or names under compare.strategies. Default: all of those."),
+    ] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(metavar="UNIT=NUMBER,…", help="For each task: generations, tokens, tool_calls, cost."),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks of each dataset.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Where the runs go. Default: runs/<config name>-compare.")] = None,
+    dataset: DatasetOption = None,
+    resume: ResumeOption = None,
+    no_colors: NoColorsOption = False,
+) -> None:
+    """Roll out the same tasks with several strategies at equal budget, each in a run directory of its own.
+
+    With no key and no network:
+
+        rollout compare configs/compare.yml
+
+    Other strategies, another budget, fewer tasks:
+
+        rollout compare configs/compare.yml --strategies chain,random_tree --budget generations=30 --limit 5
+    """
+    from rollout.cli.terminal import make_console, show_error
+
+    console = make_console(no_colors)
+    try:
+        sys.exit(_compare(console, config, strategies, budget, limit, output, dataset, resume, no_colors))
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(EXIT_PROBLEMS)
+
+
+def _compare(
+    console: Console,
+    path: Path,
+    strategies: str | None,
+    budget: str | None,
+    limit: int | None,
+    output: Path | None,
+    names: list[str] | None,
+    resume: bool | None,
+    no_colors: bool,
+) -> int:
+    from rollout.engine.comparison import read_figures, with_strategies
+    from rollout.engine.discover import with_discovered
+    from rollout.engine.reader import open_reader
+    from rollout.strategies.find import make_strategy
+
+    config = with_discovered(load_config(path))
+    chosen = choose_datasets(config, names, path)
+    if limit is not None:
+        config = _with_limit(config, chosen, limit)
+    allowed = _budget(config, budget)
+    choices = _choices(config, strategies)
+    for choice in choices.values():
+        make_strategy(choice)
+    folder = output or Path("runs") / f"{path.stem}-compare"
+    given = {"--strategies": strategies, "--budget": budget, "--limit": limit, "--output": output}
+    options = [f"{option} {value}" for option, value in given.items() if value is not None]
+    again = " ".join(["rollout compare", str(path), *options, *(f"-d {name}" for name in names or ()), "--resume"])
+    figures: dict[str, Figures] = {}
+    code = 0
+    for label, choice in choices.items():
+        run_dir = folder / label
+        console.print(f"{label}: {run_dir}", highlight=False, markup=False, soft_wrap=True)
+        one = _placed(with_strategies(config, chosen, choice, allowed), run_dir)
+        started = time.monotonic()
+        is_resumed = config.resume if resume is None else resume
+        seconds = _seconds_before(run_dir) if is_resumed else 0.0
+        ended = run_checked(one, chosen, resume=is_resumed, again=again, no_colors=no_colors, is_brief=True)
+        with open_reader(run_dir) as reader:
+            figures[label] = read_figures(reader, chosen, allowed)
+        _write_results(run_dir, figures[label], seconds, time.monotonic() - started)
+        if ended >= EXIT_PROBLEMS:
+            return ended
+        code = code or ended
+    show_figures(console, figures, {label: _seconds_before(folder / label) for label in figures}, allowed)
+    return code
+
+
+def _with_limit(config: Config, names: list[str], limit: int) -> Config:
+    datasets = {
+        name: dataset.model_copy(update={"limit": min(limit, dataset.limit or limit)})
+        for name, dataset in config.datasets.items()
+        if name in names
+    }
+    return config.model_copy(update={"datasets": datasets})
+
+
+def _placed(config: Config, run_dir: Path) -> Config:
+    """The configuration with everything that it writes in one folder."""
+    datasets = {
+        name: dataset.model_copy(update={"output_path": run_dir / f"{name}.jsonl"})
+        for name, dataset in config.datasets.items()
+    }
+    return config.model_copy(update={"run_dir": run_dir, "datasets": datasets})
+
+
+def _budget(config: Config, text: str | None) -> Budget:
+    """`generations=40,cost=0.5`, or what the configuration says."""
+    if text is None:
+        if not config.compare.budget.limits():
+            raise ConfigError("compare: say how much each strategy may use: --budget generations=40, or compare.budget")
+        return config.compare.budget
+    given = dict(part.partition("=")[::2] for part in text.split(","))
+    return read_params(Budget, given, "--budget")
+
+
+def _choices(config: Config, names: str | None) -> dict[str, StrategyChoice]:
+    """The strategies to compare, by what the table calls them."""
+    known = config.compare.strategies
+    if names is None:
+        if not known:
+            raise ConfigError("compare: say what to compare: --strategies chain,random_tree, or compare.strategies")
+        return dict(known)
+    labels = [name.strip() for name in names.split(",") if name.strip()]
+    return {label: known.get(label) or StrategyChoice(name=label) for label in labels}
+
+
+def _write_results(run_dir: Path, figures: Figures, before: float, seconds: float) -> None:
+    """Write the figures down, with the time that all commands took which added to them."""
+    import msgspec
+
+    from rollout.engine.blobs import write_atomic
+
+    found: dict[str, Any] = msgspec.to_builtins(figures)
+    recorded = _results(run_dir) if before else {}
+    if any(recorded.get(name) != value for name, value in found.items()):
+        before += seconds
+    found["seconds"] = round(before, 3)
+    write_atomic(run_dir / RESULTS, msgspec.json.format(msgspec.json.encode(found), indent=2))
+
+
+def _seconds_before(run_dir: Path) -> float:
+    """What earlier commands took, as far as it was written down."""
+    return float(_results(run_dir).get("seconds", 0.0))
+
+
+def _results(run_dir: Path) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        return msgspec.json.decode((run_dir / RESULTS).read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def show_figures(console: Console, figures: dict[str, Figures], seconds: dict[str, float], budget: Budget) -> None:
+    """The table: a column for each strategy."""
+    from rich.table import Table
+
+    limits = ", ".join(f"{most:g} {unit.replace('_', ' ')}" for unit, most in budget.limits().items())
+    table = Table(title=f"at most {limits} for each task", title_justify="left", title_style="bold")
+    table.add_column("")
+    for label in figures:
+        table.add_column(label, justify="right", overflow="fold")
+    columns = [_cells(found, seconds[label]) for label, found in figures.items()]
+    for row in columns[0]:
+        table.add_row(row, *(cells[row] for cells in columns))
+    console.print(table)
+    over = ", ".join(f"{label} {found.over}" for label, found in figures.items() if found.over)
+    if over:
+        console.print(f"not counted, because they went over the budget: {over}", highlight=False, soft_wrap=True)
+
+
+def _cells(found: Figures, seconds: float) -> dict[str, str]:
+    return {
+        "tasks": str(found.tasks),
+        "tasks solved": f"{found.solved} ({_per_cent(found.solved_rate)})",
+        "attempts": str(found.attempts),
+        "attempts solved": _per_cent(found.success_rate),
+        "useful groups": str(found.useful),
+        "distinct outcomes": str(found.outcomes),
+        "generations": str(found.generations),
+        "tokens": f"{found.tokens:,}" if found.tokens else "–",
+        "tool calls": str(found.tool_calls),
+        "seconds": f"{seconds:.1f}",
+    }
+
+
+def _per_cent(share: float | None) -> str:
+    return "–" if share is None else f"{share:.0%}"

@@ -1,0 +1,23 @@
+"""Parameters that a part brings along itself: checked like every other section of a configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from rollout.config.load import describe_problem
+from rollout.config.section import Section
+from rollout.errors import ConfigError
+
+P = TypeVar("P", bound=Section)
+
+
+def read_params(model: type[P], params: Mapping[str, Any], key: str = "params") -> P:
+    """The parameters under `key`, checked. Raises ConfigError that names the key and what was expected of it."""
+    try:
+        return model.model_validate(dict(params))
+    except ValidationError as error:
+        problems = [f"{key}.{describe_problem(problem, model)}" for problem in error.errors(include_url=False)]
+        raise ConfigError("; ".join(problems)) from None

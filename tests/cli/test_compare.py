@@ -1,0 +1,84 @@
+"""`rollout compare` from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.conftest import read_lines, write_yaml
+
+DOCUMENT: dict[str, Any] = {
+    "seed": 3,
+    "mock_servers": {"isolation": "none"},
+    "datasets": {
+        "portal": {
+            "mcp_domain": "StudentAcademicPortal",
+            "agent": {"model": "builtin/oracle", "params": {"stop_early": 0.3}},
+            "user": "builtin/user",
+            "max_turns": 20,
+            "max_steps_per_turn": 15,
+            "scoring": {"decide": ["actions"]},
+        }
+    },
+    "compare": {
+        "budget": {"generations": 15},
+        "strategies": {"chain": "chain", "search": {"name": "mcts", "params": {"parallel": 1}}},
+    },
+}
+
+
+def compare(*arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", "from rollout.cli import main; main()", "compare", *arguments],
+        env={**os.environ, "COLUMNS": "120"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def results(folder: str, label: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((Path(folder) / label / "compare.json").read_text())
+    return found
+
+
+def test_strategies_get_the_same_tasks_and_the_same_budget() -> None:
+    write_yaml(Path("c.yml"), DOCUMENT)
+    told = compare("c.yml", "--limit", "5")
+    assert "at most 15 generations for each task" in told
+    chain, search = results("runs/c-compare", "chain"), results("runs/c-compare", "search")
+    for label, found in {"chain": chain, "search": search}.items():
+        assert found["tasks"] == 5
+        assert 0 < found["generations"] <= 5 * 15
+        made = read_lines(Path("runs/c-compare") / label / "portal.jsonl")
+        assert found["attempts"] + found["over"] == len(made)
+        assert 1 <= found["outcomes"] <= found["attempts"]
+    first = {line["id"]: line["messages"] for line in read_lines(Path("runs/c-compare/chain/portal.jsonl"))}
+    other = {line["id"]: line["messages"] for line in read_lines(Path("runs/c-compare/search/portal.jsonl"))}
+    tasks = [id for id in first if "~" not in id]
+    assert [first[id] for id in tasks] == [other[id] for id in tasks], "the first chains are the same"
+    again = compare("c.yml", "--limit", "5")
+    assert results("runs/c-compare", "chain") == chain, "finished runs are only shown again"
+    assert "tasks solved" in again
+
+
+def test_options_stand_for_the_section() -> None:
+    write_yaml(Path("c.yml"), {key: value for key, value in DOCUMENT.items() if key != "compare"})
+    compare("c.yml", "--strategies", "random_tree", "--budget", "tool_calls=9", "--limit", "2", "--output", "here")
+    assert 0 < results("here", "random_tree")["tool_calls"] <= 2 * 9
+
+
+def test_what_is_missing_or_wrong_is_said() -> None:
+    write_yaml(Path("c.yml"), {key: value for key, value in DOCUMENT.items() if key != "compare"})
+    assert "--budget generations=40" in compare("c.yml", "--strategies", "chain", code=2)
+    assert "--strategies chain,random_tree" in compare("c.yml", "--budget", "generations=9", code=2)
+    told = compare("c.yml", "--strategies", "chain", "--budget", "generation=9", code=2)
+    assert "did you mean 'generations'?" in told
+    assert "there is no 'forest'" in compare("c.yml", "--strategies", "forest", "--budget", "cost=1", code=2)

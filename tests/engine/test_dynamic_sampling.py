@@ -1,0 +1,103 @@
+"""Dynamic sampling: tasks are opened until enough groups are useful."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout.config.exploring import Dynamic
+from rollout.engine.dynamic import DynamicSampling
+from rollout.engine.reader import open_reader
+from tests.conftest import read_lines, roll_out
+
+OUT = Path("out.jsonl")
+
+
+def config(strategy: dict[str, Any], **dynamic: Any) -> dict[str, Any]:
+    portal = {
+        "mcp_domain": "StudentAcademicPortal",
+        "output_path": OUT,
+        "agent": {"model": "builtin/oracle", "params": {"stop_early": 0.15}},
+        "user": "builtin/user",
+        "max_turns": 20,
+        "max_steps_per_turn": 15,
+        "strategy": strategy,
+    }
+    return {
+        "seed": 5,
+        "max_workers": 8,
+        "mock_servers": {"isolation": "none"},
+        "dynamic": dynamic,
+        "datasets": {"portal": portal},
+    }
+
+
+CHAIN = {"name": "chain", "params": {"n": 4}}
+TREE = {"name": "random_tree", "params": {"trees": 2, "expansions": 1}}
+
+
+def groups() -> dict[str, Any]:
+    with open_reader(Path("run")) as reader:
+        return reader.groups_by_task("portal")
+
+
+@pytest.mark.parametrize("strategy", [CHAIN, TREE], ids=["chain", "tree"])
+async def test_tasks_are_opened_until_enough_groups_are_useful(strategy: dict[str, Any]) -> None:
+    opened = await roll_out(config(strategy, groups=4))
+    assert opened.summary is not None
+    total, found = opened.summary.total, groups()
+    assert 4 <= total.useful_groups == sum(group.is_mixed for group in found.values())
+    assert len(found) < 45, "not every task was needed"
+    assert all(group.attempts == 4 for group in found.values()), "what was opened is finished"
+    assert (total.planned, total.unfinished) == (45 * 4, 0)
+    assert total.not_needed == total.planned - total.finished == (45 - len(found)) * 4
+    metrics = json.loads(Path("run/metrics.json").read_text())["total"]
+    assert (metrics["useful_groups"], metrics["groups"]) == (total.useful_groups, len(found))
+
+
+async def test_the_cap_ends_it_also_without_enough() -> None:
+    opened = await roll_out(config(CHAIN, groups=40, max_tasks=6, oversample=1))
+    assert opened.summary is not None
+    assert len(groups()) == 6
+    assert opened.summary.total.unfinished == 0
+
+
+@pytest.mark.parametrize("strategy", [CHAIN, TREE], ids=["chain", "tree"])
+async def test_a_stopped_run_opens_no_more_than_it_needs(strategy: dict[str, Any]) -> None:
+    for step in (5, 15, 30):
+        await roll_out(config(strategy, groups=3), pause_when=lambda progress, step=step: progress.generations >= step)
+    opened = await roll_out(config(strategy, groups=3))
+    found = groups()
+    assert opened.summary is not None
+    assert opened.summary.total.unfinished == 0
+    assert all(group.attempts == 4 for group in found.values())
+    before = [line["id"] for line in read_lines(OUT)]
+    assert len(before) == len(set(before))
+    useful = sum(group.is_mixed for group in found.values())
+    assert useful >= 3
+    await roll_out(config(strategy, groups=3))
+    assert groups() == found, "there are enough"
+    more = await roll_out(config(strategy, groups=useful + 2))
+    assert more.summary is not None
+    assert more.summary.total.useful_groups >= useful + 2
+
+
+def test_so_many_tasks_are_open_as_groups_are_missing() -> None:
+    rule = DynamicSampling(Dynamic(groups=3, oversample=1.5), begun=set(), useful=1)
+    opened = []
+    for number in range(9):
+        if rule.may_open(("d", f"t{number}")):
+            rule.open(("d", f"t{number}"))
+            opened.append(number)
+    assert opened == [0, 1, 2], "two are missing, three are open"
+    rule.close(("d", "t0"), True)
+    assert not rule.may_open(("d", "t7")), "one is missing, and two are open"
+    rule.close(("d", "t1"), False)
+    assert rule.may_open(("d", "t7"))
+    rule.close(("d", "t2"), True)
+    assert rule.is_over
+    assert not rule.may_open(("d", "t8"))
+    assert rule.may_open(("d", "t2")), "what was opened is always finished"
