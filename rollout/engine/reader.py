@@ -204,7 +204,7 @@ class JournalReader:
                 yield OnRecord(bytes(line))
                 continue
             opening = self.opening(tree)
-            said = [(body.said, body.error_kind) for body in self.nodes(episode) if body.said is not None]
+            said = [(body.said, body.error_kind) for body in self.path_nodes(episode) if body.said is not None]
             messages = [*opening, *(message for message, _ in said if message is not None)]
             kinds = {place: kind for place, (_, kind) in enumerate(said, len(opening)) if kind is not None}
             yield OnRecord(encode_line(_head_decoder.decode(head), messages), kinds)
