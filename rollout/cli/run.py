@@ -34,6 +34,12 @@ ResumeOption = Annotated[
     ),
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print the conversations as they happen.")]
+StrategyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--strategy", metavar="NAME", help="Explore every task by this strategy, with its default parameters."
+    ),
+]
 NoColorsOption = Annotated[bool, typer.Option("--no-colors", help="No colours, no live display.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Check all that can be wrong, print what would run, run nothing.")
@@ -43,6 +49,7 @@ DryRunOption = Annotated[
 def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The YAML configuration.", show_default=False)],
     dataset: DatasetOption = None,
+    strategy: StrategyOption = None,
     resume: ResumeOption = None,
     verbose: VerboseOption = False,
     no_colors: NoColorsOption = False,
@@ -62,7 +69,7 @@ def run(
 
         rollout run configs/example_new.yml -d CustomerService --resume --verbose
     """
-    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run))
+    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, strategy))
 
 
 def run_by_option(
@@ -84,6 +91,7 @@ def run_config(
     verbose: bool = False,
     no_colors: bool = False,
     dry_run: bool = False,
+    strategy: str | None = None,
 ) -> int:
     """Run a configuration file; returns the exit code. `run.py` calls this too."""
     from rollout.cli.terminal import make_console, show_error
@@ -95,12 +103,15 @@ def run_config(
 
         config = with_discovered(load_config(path))
         names = choose_datasets(config, names, path)
+        if strategy is not None:
+            config = _with_strategy(config, strategy)
         if config.run_dir is None:
             config = config.model_copy(update={"run_dir": run_dir_of(config, path)})
         if verbose:
             config = config.model_copy(update={"verbose": True})
         wanted = config.resume if resume is None else resume
         only = "".join(f" --dataset {name}" for name in names) if len(names) < len(config.datasets) else ""
+        only += f" --strategy {strategy}" if strategy is not None else ""
         again = f"rollout run {path}{only} --resume"
         return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
     except RolloutError as error:
@@ -134,7 +145,17 @@ def run_checked(
         return runner.run(_roll_out(config, names, resume, again, no_colors, is_brief))
 
 
+def _with_strategy(config: Config, name: str) -> Config:
+    """The configuration with one strategy everywhere; the limits that a dataset sets stay."""
+    datasets = {}
+    for key, dataset in config.datasets.items():
+        choice = dataset.strategy.model_copy(update={"name": name, "params": {}})
+        datasets[key] = dataset.model_copy(update={"strategy": choice})
+    return config.model_copy(update={"datasets": datasets})
+
+
 def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list[str]:
+    """The datasets that are wanted: those that are named, or all."""
     if not config.datasets:
         raise ConfigError(f"{path}: datasets: there are none; expected at least one")
     unknown = [name for name in names or () if name not in config.datasets]

@@ -59,6 +59,15 @@ def test_run_twice_resumes_and_no_resume_moves_aside() -> None:
     assert len(list(Path("out").glob("portal.jsonl*"))) == 2
 
 
+def test_a_strategy_can_be_named_for_one_command() -> None:
+    done = rollout("run", str(portal_config()), "--strategy", "random_tree", "--no-colors")
+    assert done.returncode == 0, done.stderr
+    assert len(read_lines(Path("out/portal.jsonl"))) == 4 * 6
+    wrong = rollout("run", str(portal_config()), "--strategy", "random_tre", "--no-resume")
+    assert wrong.returncode == 2
+    assert "there is no 'random_tre'; known: chain" in wrong.stderr
+
+
 def test_seeds_entry_point_does_the_same() -> None:
     command = [
         sys.executable,

@@ -74,6 +74,12 @@ async def test_lines_of_branches_are_made_again_from_the_journal() -> None:
     assert OUT.read_bytes() == before
 
 
+async def test_what_is_read_of_a_run_has_whole_branches() -> None:
+    await roll_out(tree_config())
+    with open_reader(Path("run")) as reader:
+        assert [record.line for record in reader.on_record("portal")] == OUT.read_bytes().splitlines(keepends=True)
+
+
 @pytest.mark.parametrize("after", [3, 20, 60, 110])
 async def test_a_tree_that_was_stopped_grows_on_as_if_it_had_not_been(after: int) -> None:
     await roll_out(tree_config(), Path("whole"))
