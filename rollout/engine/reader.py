@@ -13,6 +13,7 @@ import msgspec
 
 from rollout.errors import JournalError
 from rollout.messages import Message, message_from_json
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import NodeBody
 
@@ -119,6 +120,14 @@ class JournalReader:
             nodes = self.nodes(branch.parent)[: branch.place + 1] + nodes
             branch = self.branch(branch.parent)
         return nodes
+
+    def generations(self, dataset: str, trajectory: str) -> list[Generation]:
+        """The agent's answers on the path of a trajectory, with all that is on record of each; none where it is not."""
+        row = self._db.execute(
+            "SELECT episode FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+        ).fetchone()
+        nodes = [] if row is None else self.path_nodes(row[0])
+        return [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
 
     def grown_tasks(self, dataset: str) -> set[str]:
         """The tasks whose trees need nothing more."""
