@@ -1,184 +1,488 @@
-"""What an episode in a browser costs through a browser world, and by hand with Playwright on the same pages.
+"""What an episode in a browser costs: through a browser world, by hand with Playwright, and in BrowserGym.
 
-An episode is a context of its own, the start page, a search that loads another page, a click and a choice; the start
-page and each step are observed with a screenshot and the list of elements. By hand it is done as one would write it:
-`page.goto`, `locator.fill`, `locator.click`, `page.screenshot` and an `evaluate` that lists elements. That version has
-no egress rule, draws no numbers, waits for nothing but the load event and handles no dialogs. Each row runs in a
-process of its own; CPU is that of the process and all below it: driver, browser, renderers.
+All play the same episodes of MiniWoB++ in one run: the same pages from the same server, the same seeds, the same window,
+the same steps, and the page's own reward must be 1. An episode is a context of its own, the start page, and 1 to 7
+steps; the start page and the page after each step are observed with a screenshot and the elements on it.
 
-    python -m benchmarks.web
+By hand is Playwright's own API as one would write it: `page.goto`, `locator.click`, `locator.fill`, `page.screenshot` and an
+`evaluate` that lists elements. That has no egress rule, draws no numbers, waits for nothing but the load event and
+handles no dialogs. BrowserGym is installed from PyPI into an environment of its own in the user's cache and is used as it
+comes: one process for each live context, two browsers for each reset, its own pauses; one more row has it without
+them.
+
+Each row runs in processes of its own. CPU is that of these and of all below them: drivers, browsers, renderers, those
+that have ended included; the server of the pages is not in it.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
+import ctypes
 import json
+import os
+import re
+import resource
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import psutil
 from aiohttp import web
 
-EPISODES = 32
+from benchmarks.web_child import say, wait_for_word
+from benchmarks.web_tasks import PLANS, WINDOW, Step, episodes
+from rollout.errors import ConfigError
+from rollout.wheels import cache_folder
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.chromium import find_chromium
+
+ROOT = Path(__file__).parents[1]
+BROWSERGYM = "0.14.3"
 LIVE = (1, 4, 16)
-GOODS = "".join(
-    f"<li class=card><h3>Thing {n}</h3><p>A fine thing, number {n}, for all who need things.</p>"
-    f"<a href=/thing/{n}>More about thing {n}</a> "
-    f"<button onclick=\"document.title='in cart: {n}'\">Add {n}</button></li>"
-    for n in range(40)
-)
-PAGE = f"""<!doctype html><title>Shop</title><style>.card{{display:inline-block;width:280px;border:1px solid #ccc;
-margin:4px;padding:4px}}</style><h1>Shop</h1>
-<form action=/search><label>Search <input name=q></label><button>Go</button>
-</form><label>Sort <select id=sort><option>Price<option>Name</select></label><ul>{GOODS}</ul>"""
+STALL = 1200.0
+"""Seconds after which a row is given up."""
+# Begins the episode when the page is loaded, as BrowserGym does, and tells its reward in the title.
+BEGIN = """<script>addEventListener('load', () => setTimeout(() => {
+  const seed = Number(new URLSearchParams(location.search).get('seed'));
+  const end = core.endEpisode;
+  core.endEpisode = (reward, ...rest) => { document.title = `reward ${reward}`; end(reward, ...rest); };
+  core.countdownTimer = () => {};
+  core.EPISODE_MAX_TIME = 1000000;
+  Math.seedrandom(seed);
+  core.startEpisodeReal();
+  document.title = `goal: ${core.getUtterance()}`;
+}));</script>"""
 LIST_ELEMENTS = """() => [...document.querySelectorAll('a[href],button,input,select,textarea')].map((element) => {
   const box = element.getBoundingClientRect();
   return {tag: element.tagName, name: element.ariaLabel || element.innerText || element.placeholder || '',
     box: [box.left, box.top, box.width, box.height], visible: box.bottom > 0 && box.top < innerHeight};
 }).filter((element) => element.visible)"""
 
-Episode = Callable[[str, list[float], list[float]], Awaitable[None]]
+
+class Times:
+    """How long resets and steps took, in seconds."""
+
+    def __init__(self) -> None:
+        self.resets: list[float] = []
+        self.steps: list[float] = []
+
+    @contextlib.contextmanager
+    def reset(self):
+        started = time.perf_counter()
+        yield
+        self.resets.append(time.perf_counter() - started)
+
+    @contextlib.contextmanager
+    def step(self):
+        started = time.perf_counter()
+        yield
+        self.steps.append(time.perf_counter() - started)
+
+
+Play = Callable[[str, int, Times], AsyncIterator[None]]
+"""Plays an episode; pauses once, behind the reset."""
+
+
+# ---- the ways --------------------------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
-async def by_hand():
+async def by_hand(base: str, live: int) -> AsyncIterator[Play]:
     from playwright.async_api import async_playwright
-
-    from rollout.worlds.web.browsers import find_chromium
 
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=find_chromium())
 
-        async def episode(url: str, resets: list[float], steps: list[float]) -> None:
-            started = time.perf_counter()
-            context = await browser.new_context(viewport={"width": 1280, "height": 720})
-            page = await context.new_page()
-
+        async def play(kind: str, seed: int, times: Times) -> AsyncIterator[None]:
             async def observe() -> None:
-                await page.screenshot()
-                await page.evaluate(LIST_ELEMENTS)
+                assert await page.screenshot()
+                assert await page.evaluate(LIST_ELEMENTS)
 
-            async def fill() -> None:
-                await page.locator("input").fill("thing")
-                await page.locator("input").press("Enter")
-                await page.wait_for_url("**/search*")
+            async def act(step: Step) -> None:
+                if step.action == "click":
+                    await page.get_by_role(step.role, name=step.name, exact=True).first.click()
+                elif step.action == "type":
+                    await page.locator("input[type=text],input[type=password]").nth(step.place).fill(step.text)
+                else:
+                    await page.locator("select").select_option(step.text)
 
-            async def choose() -> None:
-                await page.locator("select").select_option("Name")
-
-            await page.goto(url)
-            await observe()
-            resets.append(time.perf_counter() - started)
-            for act in (fill, page.locator("li button").first.click, choose):
-                started = time.perf_counter()
-                await act()
+            with times.reset():
+                context = await browser.new_context(viewport=WINDOW)
+                page = await context.new_page()
+                await page.goto(f"{base}/miniwob/{kind}.html?seed={seed}")
+                await page.wait_for_function("document.title.startsWith('goal: ')")
+                goal = (await page.title()).removeprefix("goal: ")
                 await observe()
-                steps.append(time.perf_counter() - started)
-            assert await page.title() == "in cart: 0"
+            yield
+            for step in PLANS[kind](goal):
+                with times.step():
+                    await act(step)
+                    await observe()
+            assert await page.title() == "reward 1", f"{kind}/{seed}: {goal}: {await page.title()}"
             await context.close()
 
-        yield episode
+        yield play
         await browser.close()
 
 
 @contextlib.asynccontextmanager
-async def by_world():
+async def by_world(base: str, live: int) -> AsyncIterator[Play]:
     from rollout.config.browsing import WebSettings
     from rollout.tasks.task import Task
-    from rollout.worlds.web.browsers import BrowserPool
     from rollout.worlds.web.world import BrowserWorld
     from rollout.worlds.world import Invocation
 
-    async with BrowserPool() as pool:
+    settings = WebSettings(**WINDOW, private_hosts=(base.removeprefix("http://"),))
+    async with BrowserPool(max_contexts=live) as pool:
 
-        async def episode(url: str, resets: list[float], steps: list[float]) -> None:
-            started = time.perf_counter()
-            world = BrowserWorld(pool, WebSettings())
-            host = url.split("/")[2]
-            await world.open(Task("bench", info={"start_url": url, "private_hosts": [host]}), 1)
-            resets.append(time.perf_counter() - started)
-            for name, arguments in (
-                ("type", {"element": 1, "text": "thing", "submit": True}),
-                ("click", {"element": 5}),
-                ("select", {"element": 3, "option": "Name"}),
-            ):
-                started = time.perf_counter()
-                (result,) = await world.call([Invocation("call", name, arguments)])
-                steps.append(time.perf_counter() - started)
-                assert not result.is_error, result.content
-                assert result.images
-            assert "Title: in cart: 0" in result.content
+        async def play(kind: str, seed: int, times: Times) -> AsyncIterator[None]:
+            with times.reset():
+                world = BrowserWorld(pool, settings)
+                task = Task(f"{kind}/{seed}", info={"start_url": f"{base}/miniwob/{kind}.html?seed={seed}"})
+                opening = await world.open(task, 1)
+            yield
+            assert opening.observation is not None
+            seen = opening.observation.content or ""
+            goal = re.findall(r"Title: goal: (.*)", seen)[0]
+            for step in PLANS[kind](goal):
+                with times.step():
+                    name = re.escape(f'"{step.name}"') if step.name else ""
+                    number = int(re.findall(rf"\[(\d+)\] {step.role}\b ?{name}", seen)[step.place])
+                    given = {"type": {"text": step.text}, "select": {"option": step.text}}.get(step.action, {})
+                    (result,) = await world.call([Invocation("call", step.action, {"element": number} | given)])
+                    seen = result.content
+                    assert result.images, seen
+            assert "Title: reward 1\n" in seen, f"{kind}/{seed}: {goal}: {seen}"
             await world.close()
 
-        yield episode
+        yield play
 
 
 WAYS = {"by hand": by_hand, "browser world": by_world}
 
 
-def cpu_seconds() -> float:
-    """Of this process and all below it, those that have ended included."""
-    me = psutil.Process()
-    return sum(sum(process.cpu_times()[:4]) for process in [me, *me.children(recursive=True)])
-
-
-async def measure(way: str, live: int, url: str) -> dict[str, float]:
-    async with WAYS[way]() as episode:
-        await asyncio.gather(*(episode(url, [], []) for _ in range(min(live, 4))))
-        resets: list[float] = []
-        steps: list[float] = []
-        todo = iter(range(EPISODES))
+async def follow(way: str, live: int, base: str, todo: list[tuple[str, int]]) -> None:
+    """What a process of a row does; see `web_child`."""
+    loop = asyncio.get_running_loop()
+    async with WAYS[way](base, live) as play:
+        warm = [play(*episode, Times()) for episode in todo[:live]]
+        await asyncio.gather(*(anext(episode) for episode in warm))
+        say(held=live)
+        await loop.run_in_executor(None, wait_for_word)
+        await asyncio.gather(*(anext(episode, None) for episode in warm))
+        say(ready=1)
+        await loop.run_in_executor(None, wait_for_word)
+        times = Times()
+        rest = iter(todo[live:])
 
         async def work() -> None:
-            for _ in todo:
-                await episode(url, resets, steps)
+            for episode in rest:
+                async for _ in play(*episode, times):
+                    pass
 
-        cpu, started = cpu_seconds(), time.perf_counter()
         await asyncio.gather(*(work() for _ in range(live)))
-        seconds, cpu = time.perf_counter() - started, cpu_seconds() - cpu
-        return {
-            "episodes": EPISODES / seconds,
-            "cpu": cpu / EPISODES * 1e3,
-            "reset": statistics.median(resets) * 1e3,
-            "step": statistics.median(steps) * 1e3,
-        }
+        say(resets=times.resets, steps=times.steps)
 
 
-async def serve() -> None:
-    async def page(request: web.Request) -> web.Response:
-        return web.Response(text=PAGE, content_type="text/html")
+# ---- measuring -------------------------------------------------------------------------------------------------------
+
+
+class Row(NamedTuple):
+    """One line of the table."""
+
+    rate: float
+    cpu: float
+    reset: float
+    step: float
+    memory: float
+    """CPU and times in ms, memory of everything while all contexts are live in MB."""
+
+
+class Process:
+    """One process of a row."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @classmethod
+    async def start(cls, command: list[str], env: dict[str, str], complaints: IO[bytes]) -> Process:
+        pipe = subprocess.PIPE
+        return cls(
+            await asyncio.create_subprocess_exec(
+                *command, stdin=pipe, stdout=pipe, stderr=complaints, env=env, cwd=ROOT, limit=1 << 24
+            )
+        )
+
+    async def heard(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise EOFError
+        return json.loads(line)
+
+    def go_on(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"\n")
+
+    async def end(self) -> None:
+        await self._process.wait()
+
+    def stop(self) -> None:
+        if self._process.returncode is None:
+            for process in self.tree():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def tree(self) -> list[psutil.Process]:
+        root = psutil.Process(self._process.pid)
+        return [root, *root.children(recursive=True)]
+
+
+async def measure(commands: list[list[str]], env: dict[str, str], count: int) -> Row:
+    """Run a row's processes together; `count`: the episodes that they play while they are measured."""
+    before = _ended_cpu()
+    processes: list[Process] = []
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            async with asyncio.timeout(STALL):
+                for command in commands:
+                    processes.append(await Process.start(command, env, complaints))
+                await asyncio.gather(*(process.heard() for process in processes))
+                memory = sum(_memory(one) for process in processes for one in process.tree())
+                for process in processes:
+                    process.go_on()
+                await asyncio.gather(*(process.heard() for process in processes))
+                warm = sum(_cpu(one) for process in processes for one in process.tree())
+                started = time.perf_counter()
+                for process in processes:
+                    process.go_on()
+                told = await asyncio.gather(*(process.heard() for process in processes))
+                seconds = time.perf_counter() - started
+                await asyncio.gather(*(process.end() for process in processes))
+        except (EOFError, TimeoutError) as error:
+            complaints.seek(0)
+            said = complaints.read().decode(errors="replace").strip().splitlines()
+            raise RuntimeError((said or [f"not done within {STALL:g} s"])[-1]) from error
+        finally:
+            for process in processes:
+                process.stop()
+    # Whoever is left over has become ours: its CPU is told when it has ended.
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+    return Row(
+        rate=count / seconds,
+        cpu=(_ended_cpu() - before - warm) / count * 1e3,
+        reset=statistics.median(took for one in told for took in one["resets"]) * 1e3,
+        step=statistics.median(took for one in told for took in one["steps"]) * 1e3,
+        memory=memory / (1 << 20),
+    )
+
+
+def _ended_cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _cpu(process: psutil.Process) -> float:
+    """Of a process and those below it that have ended, in seconds."""
+    try:
+        return sum(process.cpu_times()[:4])
+    except psutil.NoSuchProcess:
+        return 0.0
+
+
+def _memory(process: psutil.Process) -> int:
+    """Bytes, what is shared in fair parts."""
+    try:
+        return process.memory_full_info().pss
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return 0
+
+
+def become_reaper() -> None:
+    """Processes whose parent ends become ours, so that their CPU is not lost."""
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
+
+
+# ---- BrowserGym, and the pages ---------------------------------------------------------------------------------------
+
+
+def install_browsergym() -> tuple[Path, dict[str, str]]:
+    """Its interpreter, and where it finds Chromium. Raises ConfigError where it cannot be had."""
+    folder = cache_folder() / f"browsergym-{BROWSERGYM}"
+    python = folder / "bin" / "python"
+    wanted = [f"browsergym-core=={BROWSERGYM}", f"browsergym-miniwob=={BROWSERGYM}"]
+    if not (folder / "done").exists():
+        print(f"installing BrowserGym {BROWSERGYM} into {folder} …", file=sys.stderr)
+        steps = ([sys.executable, "-m", "venv", "--clear", str(folder)], [str(python), "-m", "pip", "install", *wanted])
+        for command in steps:
+            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            if done.returncode != 0:
+                reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+                raise ConfigError(f"it could not be installed: {reason}")
+        (folder / "done").touch()
+    return python, _its_chromium(folder, python)
+
+
+def _its_chromium(folder: Path, python: Path) -> dict[str, str]:
+    """Its Playwright starts what it finds in a folder of its own; there it finds the same Chromium as all others."""
+    path = find_chromium()
+    if path is None:
+        raise ConfigError("it needs a Chromium on PATH; Playwright's own is of another version than it knows")
+    ask = "import playwright; print(playwright.__path__[0])"
+    package = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=True).stdout.strip()
+    known = json.loads((Path(package) / "driver" / "package" / "browsers.json").read_text())["browsers"]
+    revision = next(browser["revision"] for browser in known if browser["name"] == "chromium")
+    place = folder / "browsers" / f"chromium-{revision}" / "chrome-linux" / "chrome"
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    place.write_text(f'#!/bin/sh\nexec "{path}" "$@"\n')
+    place.chmod(0o755)
+    return {"PLAYWRIGHT_BROWSERS_PATH": str(folder / "browsers"), "PLAYWRIGHT_SKIP_VALIDATE_HOST_REQUIREMENTS": "1"}
+
+
+@contextlib.asynccontextmanager
+async def serve_pages() -> AsyncIterator[str]:
+    """MiniWoB++'s pages, from memory. A page that is asked for with a seed begins by itself."""
+    import importlib.util
+
+    found = importlib.util.find_spec("miniwob")
+    if found is None or not found.submodule_search_locations:
+        raise SystemExit("the pages are in the package miniwob, which is not there: pip install miniwob==1.1")
+    folder = Path(next(iter(found.submodule_search_locations))) / "html"
+    files = {f"/{path.relative_to(folder)}": path for path in folder.rglob("*") if path.is_file()}
+    kept: dict[str, bytes] = {}
+    kinds = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".png": "image/png"}
+
+    async def show(request: web.Request) -> web.Response:
+        path = request.path
+        if path not in files:
+            raise web.HTTPNotFound
+        body = kept.get(path) or kept.setdefault(path, files[path].read_bytes())
+        if "seed" in request.query:
+            body = body.replace(b"</head>", BEGIN.encode() + b"</head>", 1)
+        return web.Response(body=body, content_type=kinds.get(files[path].suffix, "application/octet-stream"))
 
     app = web.Application()
-    app.router.add_get("/{path:.*}", page)
-    runner = web.AppRunner(app)
+    app.router.add_get("/{path:.*}", show)
+    runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
-    print(f"{'':28}{'episodes/s':>12}{'CPU ms/episode':>16}{'reset ms':>10}{'step ms':>10}")
-    for live in LIVE:
-        rows = {}
-        for way in WAYS:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "benchmarks.web", way, str(live), url, stdout=subprocess.PIPE
-            )
-            rows[way] = row = json.loads((await child.communicate())[0])
-            label = f"{way}, {live} live"
-            print(f"{label:28}{row['episodes']:12.2f}{row['cpu']:16.0f}{row['reset']:10.0f}{row['step']:10.0f}")
-        ratio = rows["browser world"]["cpu"] / rows["by hand"]["cpu"]
-        print(f"{live} live: {ratio:.2f}× the CPU of the work by hand")
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
     await runner.cleanup()
 
 
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+async def compare(ways: list[str], live: tuple[int, ...], count: int, count_gym: int) -> None:
+    become_reaper()
+    cores = len(os.sched_getaffinity(0))
+    gym: tuple[Path, dict[str, str]] | None = None
+    if any(way.startswith("BrowserGym") for way in ways):
+        try:
+            gym = await asyncio.to_thread(install_browsergym)
+        except (ConfigError, OSError, subprocess.SubprocessError) as error:
+            print(f"BrowserGym is left out: {error}")
+    rows: dict[tuple[str, int], Row] = {}
+    async with serve_pages() as base:
+        print(
+            f"{cores} cores, load {os.getloadavg()[0]:.1f}; {count} episodes a row, {count_gym} of BrowserGym's\n"
+            f"{'':34}{'episodes/s':>11}{'reset ms':>10}{'step ms':>9}{'CPU ms/episode':>16}{'MB':>7}"
+        )
+
+        async def add(way: str, number: int, commands: list[list[str]], env: dict[str, str], played: int) -> None:
+            label = f"{way}, {number} live"
+            try:
+                row = await measure(commands, os.environ | env, played)
+            except RuntimeError as error:
+                print(f"{label:34}{error}", flush=True)
+                return
+            rows[way, number] = row
+            print(
+                f"{label:34}{row.rate:11.2f}{row.reset:10.0f}{row.step:9.0f}{row.cpu:16.0f}{row.memory:7.0f}",
+                flush=True,
+            )
+
+        for number in live:
+            for way in WAYS:
+                if way in ways:
+                    todo = json.dumps(episodes(count + number))
+                    await add(
+                        way,
+                        number,
+                        [[sys.executable, "-m", "benchmarks.web", "--play", way, str(number), base, todo]],
+                        {},
+                        count,
+                    )
+        if gym is not None:
+            python, env = gym
+            for way, flags in (("BrowserGym", []), ("BrowserGym, no waits", ["--no-waits"])):
+                for number in (cores,) if flags else sorted({*live, cores}):
+                    if way in ways:
+                        share = -(-count_gym // number)
+                        todo = episodes(number * (share + 1))
+                        shares = [json.dumps(todo[place::number]) for place in range(number)]
+                        commands = [
+                            [str(python), "-m", "benchmarks.web_browsergym", base, mine, *flags] for mine in shares
+                        ]
+                        await add(way, number, commands, env, share * number)
+    _conclude(rows, live, cores)
+
+
+def _conclude(rows: dict[tuple[str, int], Row], live: tuple[int, ...], cores: int) -> None:
+    for number in live:
+        hand, world = rows.get(("by hand", number)), rows.get(("browser world", number))
+        if hand and world:
+            print(f"{number} live: {world.cpu / hand.cpu:.2f}× the CPU of the work by hand")
+    for way in WAYS:
+        one, most = rows.get((way, live[0])), rows.get((way, live[-1]))
+        if one and most and live[-1] > live[0]:
+            each = (most.memory - one.memory) / (live[-1] - live[0])
+            print(f"{way}: {each:.0f} MB for each further context")
+    ours = [row.rate for (way, _), row in rows.items() if way == "browser world"]
+    for way in ("BrowserGym", "BrowserGym, no waits"):
+        gym = rows.get((way, cores))
+        if gym and ours:
+            print(
+                f"{way}, one process a core: {max(ours) / gym.rate:.1f}× its episodes/s, "
+                f"{gym.cpu / rows['browser world', live[-1]].cpu:.1f} times our CPU, {gym.memory / cores:.0f} MB a context"
+            )
+
+
 def main() -> None:
-    if len(sys.argv) == 4:
-        way, live, url = sys.argv[1:]
-        print(json.dumps(asyncio.run(measure(way, int(live), url))))
-    else:
-        asyncio.run(serve())
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.web", description=__doc__.split("\n\n")[0])
+    parser.add_argument("--quick", action="store_true", help="fewer episodes and rows: about two minutes")
+    parser.add_argument("--episodes", type=int, default=60, help="of each row (default 60)")
+    parser.add_argument(
+        "--live", type=int, nargs="+", default=list(LIVE), help="contexts at once, a row each (default 1 4 16)"
+    )
+    parser.add_argument(
+        "--ways", nargs="+", choices=["hand", "world", "browsergym"], default=["hand", "world", "browsergym"]
+    )
+    parser.add_argument("--play", nargs=4, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.play:
+        way, live, base, todo = given.play
+        asyncio.run(follow(way, int(live), base, [tuple(one) for one in json.loads(todo)]))
+        return
+    named = {
+        "hand": ["by hand"],
+        "world": ["browser world"],
+        "browsergym": ["BrowserGym"] if given.quick else ["BrowserGym", "BrowserGym, no waits"],
+    }
+    ways = [way for name in given.ways for way in named[name]]
+    live = (1, 8) if given.quick else tuple(given.live)
+    count = 20 if given.quick else given.episodes
+    asyncio.run(compare(ways, live, count, 4 if given.quick else max(4, count // 3)))
 
 
 if __name__ == "__main__":

@@ -164,7 +164,7 @@ WEB: dict[str, list[str]] = {
     "B5": ["scoring/test_web_rubric.py::test_unanswered_work_is_judged_for_blocking_alone"],
     # B6: going back on the task's own site was replaced, ignored, and ended the episode
     "B6": [
-        "web/test_web_agent.py::test_going_back_from_the_first_page_three_times_ends_it",
+        "web/test_agent_in_browser.py::test_going_back_from_the_first_page_three_times_ends_it",
         "web/test_web_actions.py::test_click_follows_a_link_and_goback_returns",
     ],
     # B7: resuming a train run drew another sample

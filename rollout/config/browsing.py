@@ -49,9 +49,10 @@ class WebSettings(Section):
     """Sites that are served for the run, each at `http://<name>.test/`: the name of a shipped one, a folder of files,
     or `module:function` that makes an `aiohttp.web.Application`."""
     open_timeout: float = Field(60.0, gt=0)
-    """Seconds to get a browser and show the start page, waiting for a free place not counted."""
+    """Seconds to show the start page, waiting for a browser and for a turn not counted."""
     step_timeout: float = Field(30.0, gt=0)
-    """Seconds for one action and its observation. A page that was lost is opened again within as much again."""
+    """Seconds for one action and its observation, waiting for a turn not counted. A page that was lost is opened again
+    within as much again."""
     load_timeout: float = Field(10.0, gt=0)
     """Seconds that a page may load before it is shown as far as it is."""
     settle_timeout: float = Field(3.0, gt=0)
@@ -75,3 +76,10 @@ class Browsers(Section):
     """A browser is replaced when it has served so many contexts."""
     max_memory_mb: int = Field(4096, ge=256)
     """And when its processes hold more than this."""
+    max_active: int | None = Field(None, ge=1)
+    """Contexts in which something is done at once: one is made, a page is opened, a step is done. Others wait for their
+    turn, which no timeout but the episode's counts. By default 8 for each core."""
+    min_free_mb: int = Field(512, ge=0)
+    """A further context is only made while so much memory is free, of the machine and of the container."""
+    spare_contexts: int = Field(1, ge=0)
+    """Contexts that are made ahead, for each size of window, so that an episode need not wait for its own."""

@@ -21,6 +21,9 @@ class Control:
         self.max_cost = max_cost
         self.cost = 0.0
         self.reason: str | None = None
+        self.weight_version: str | None = None
+        """The version of the agent's weights, where a trainer says so: noted with every answer asked for from then on,
+        unless the server names one itself."""
         self._on_pause: list[Callable[[], None]] = []
 
     @property

@@ -5,6 +5,9 @@ from __future__ import annotations
 from rollout.trajectories.generation import Generation, Usage
 from rollout.trajectories.tree import NodeBody
 
+UNJUDGED = "unjudged"
+"""The mark of a verdict that was asked for and was none."""
+
 
 class Counts:
     """The sums of one path."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
+from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
@@ -25,7 +26,7 @@ from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
 from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
 from rollout.messages import JSON
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.source import trajectory_id
+from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
@@ -95,6 +96,7 @@ class Engine:
         self._tail_timer: asyncio.TimerHandle | None = None
         self._is_tail_cut = False
         self._live: set[Episode] = set()
+        self._stream: GroupStream | None = None
         self.replay_mismatches = 0
         for plan in plans:
             self.progress.finished_before += len(self._finished[plan.name] & plan.wanted_ids())
@@ -115,6 +117,27 @@ class Engine:
             if self._tail_timer is not None:
                 self._tail_timer.cancel()
 
+    async def stream(self, ahead: int = 4) -> AsyncIterator[Group]:
+        """Run, and give out each task's group as soon as it is grown. Other tasks go on meanwhile, until `ahead` groups
+        wait. Leaving the loop early pauses the run. Groups that an earlier command grew and nobody took come first."""
+        self._stream = stream = GroupStream(ahead)
+        running = asyncio.create_task(self._run_stream(stream))
+        try:
+            while (group := await stream.get()) is not None:
+                yield group
+                self._journal.finish_tree(group.tree_id)
+        finally:
+            if not running.done():
+                self.control.pause("nobody takes groups any more")
+                stream.let_go()
+            await running
+
+    async def _run_stream(self, stream: GroupStream) -> None:
+        try:
+            await self.run()
+        finally:
+            stream.end()
+
     def cut(self) -> None:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
@@ -125,7 +148,7 @@ class Engine:
             grown = self._journal.grown_tasks(plan.name)
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
                 if task_id in grown or (
-                    not plan.strategy.has_rounds
+                    not self._needs_leaves(plan)
                     and all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
                 ):
                     continue
@@ -136,7 +159,7 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = _LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if plan.strategy.has_rounds:
+                if self._needs_leaves(plan):
                     live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
                 yield live_tree
 
@@ -158,12 +181,23 @@ class Engine:
             for expansion in expansions:
                 for _ in range(expansion.count):
                     self._launch(live_tree, expansion)
-            if live_tree.open or not plan.strategy.has_rounds:
+            if live_tree.open:
                 return
-            if live_tree.next_number == launched:
-                self._journal.finish_tree(live_tree.id)
+            if live_tree.next_number == launched or not plan.strategy.has_rounds:
+                self._complete(live_tree)
                 return
             expansions = plan.strategy.after(live_tree.tree)
+
+    def _needs_leaves(self, plan: Plan) -> bool:
+        """Whether trees need the attempts of earlier commands."""
+        return plan.strategy.has_rounds or self._stream is not None
+
+    def _complete(self, live_tree: _LiveTree) -> None:
+        """A tree needs nothing more."""
+        if self._stream is not None:
+            self._stream.put(Group(live_tree.plan.name, live_tree.task, live_tree.tree, live_tree.id))
+        elif live_tree.plan.strategy.has_rounds:
+            self._journal.finish_tree(live_tree.id)
 
     def _launch(self, live_tree: _LiveTree, expansion: Expansion) -> None:
         number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
@@ -177,13 +211,27 @@ class Engine:
 
     def _take_in(self, live_tree: _LiveTree, saved: SavedLeaf, number: int) -> None:
         """Make an attempt of an earlier command part of the tree, where it was."""
-        tree, branch = live_tree.tree, saved.branch
-        node = start = tree.trunk if branch is None else live_tree.nodes[branch.parent, branch.place]
-        live_tree.numbers[saved.episode] = number
-        for place, body in enumerate(self._journal.nodes(saved.episode)):
-            node = tree.append(node, body, saved.episode, place)
-            live_tree.nodes[saved.episode, place] = node
-        tree.add_leaf(_leaf(node, number, saved.head, start, branch.reason if branch is not None else "init"))
+        branch = saved.branch
+        start, node = self._read_nodes(live_tree, saved.episode, number)
+        reason = branch.reason if branch is not None else "init"
+        live_tree.tree.add_leaf(_leaf(node, number, saved.head, start, reason))
+
+    def _read_nodes(self, live_tree: _LiveTree, episode: int, number: int) -> tuple[Node, Node]:
+        """Hang an episode's nodes into the tree; the node that it starts from, and its last."""
+        tree, branch = live_tree.tree, self._journal.branch(episode)
+        node = start = tree.trunk if branch is None else self._node_at(live_tree, branch)
+        live_tree.numbers[episode] = number
+        for place, body in enumerate(self._journal.nodes(episode)):
+            node = tree.append(node, body, episode, place)
+            live_tree.nodes[episode, place] = node
+        return start, node
+
+    def _node_at(self, live_tree: _LiveTree, branch: Branch) -> Node:
+        """The node that an episode branched from, also where its owner failed later and is no leaf."""
+        if (branch.parent, branch.place) not in live_tree.nodes:
+            owner = self._journal.trajectory_of(branch.parent)
+            self._read_nodes(live_tree, branch.parent, attempt_number(live_tree.task.id, owner))
+        return live_tree.nodes[branch.parent, branch.place]
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
         """Start workers for what is due, at most so many; whether there may be more to start."""
@@ -201,6 +249,8 @@ class Engine:
         try:
             while launch is not None:
                 await self._grow(launch)
+                if self._stream is not None:
+                    await self._stream.room()
                 launch = None if self.control.is_pausing else self._take()
                 if self._due:
                     self._hire(group, len(self._due))
@@ -220,7 +270,7 @@ class Engine:
             attempt = saved.attempt + 1
             saved = None
         if saved is not None:
-            launch, saved = self._as_recorded(launch, saved)
+            launch = self._as_recorded(launch, saved)
         for observer in self._observers:
             observer.episode_began(plan.name, launch.trajectory, live_tree.task.messages, saved is not None)
         head = None
@@ -251,7 +301,7 @@ class Engine:
         self._notice_tail()
         live_tree.tree.add_leaf(_leaf(episode.leaf, launch.number, head, launch.start, launch.reason))
         live_tree.open -= 1
-        if not live_tree.open and plan.strategy.has_rounds:
+        if not live_tree.open:
             self._expand(live_tree, plan.strategy.after(live_tree.tree))
 
     async def _run(self, episode: Episode, saved: Sequence[NodeBody] = ()) -> Head:
@@ -284,15 +334,13 @@ class Engine:
             log.error("the first %d conversations all failed; the last one: %s", HOPELESS, error.get("text"))
             self.control.pause("nothing works")
 
-    def _as_recorded(self, launch: _DueEpisode, saved: SavedEpisode) -> tuple[_DueEpisode, SavedEpisode | None]:
+    def _as_recorded(self, launch: _DueEpisode, saved: SavedEpisode) -> _DueEpisode:
         """An attempt that was begun starts where it started then, whatever the strategy says now."""
         live_tree, branch = launch.live_tree, self._journal.branch(saved.id)
         if branch is None:
-            return msgspec.structs.replace(launch, start=live_tree.tree.trunk), saved
-        start = live_tree.nodes.get((branch.parent, branch.place))
-        if start is None:
-            return launch, None
-        return msgspec.structs.replace(launch, start=start, reason=branch.reason), saved
+            return msgspec.structs.replace(launch, start=live_tree.tree.trunk)
+        start = self._node_at(live_tree, branch)
+        return msgspec.structs.replace(launch, start=start, reason=branch.reason)
 
     def _branch(self, launch: _DueEpisode) -> Branch | None:
         if launch.start is launch.live_tree.tree.trunk:
@@ -327,7 +375,7 @@ class Engine:
 
 def _leaf(node: Node, number: int, head: Head, start: Node, reason: str) -> Leaf:
     reward = float(head.success) if head.metadata["scored"] else None
-    return Leaf(node, number, Status(head.status), reward, start, reason)
+    return Leaf(node, number, Status(head.status), reward, start, reason, head)
 
 
 def _lineage(launch: _DueEpisode) -> list[tuple[int, int]]:

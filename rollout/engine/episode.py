@@ -17,7 +17,7 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +27,8 @@ from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
 from rollout.engine.blobs import file_url, image_url, write_blob, write_image
 from rollout.engine.control import Control
-from rollout.engine.counts import Counts
+from rollout.engine.counts import UNJUDGED, Counts
+from rollout.engine.ending import Ending, make_head
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
@@ -39,7 +40,7 @@ from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.tasks.task import Task
-from rollout.trajectories.line import SCHEMA_VERSION, Head, encode_line
+from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
 from rollout.worlds.calls import CallReader, answer_calls
@@ -47,7 +48,6 @@ from rollout.worlds.results import failed_result
 from rollout.worlds.world import Opening, World
 
 log = logging.getLogger(__name__)
-UNJUDGED = "unjudged"
 _ENDS: dict[End, StopReason] = {
     "stop": StopReason.USER_STOP,
     "transfer": StopReason.USER_TRANSFER,
@@ -285,7 +285,10 @@ class Episode:
         request = Request(
             view.messages, view.wire, sent, self._plan.sampling, seed, self._task, turn, view.path, self._tools
         )
+        version = self._control.weight_version
         generation = self._dialect.read(await self._plan.agent.generate(request), seed)
+        if version is not None and generation.weight_version is None:
+            generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
         self._append([NodeBody("generation", generation=generation)])
 
@@ -474,58 +477,29 @@ class Episode:
 
     def _head(self, verdict: Verdict) -> Head:
         assert self._stop is not None
-        plan, count = self._plan, self._count
-        status = status_of(self._stop)
-        error = self._error
-        metadata: dict[str, Any] = {
-            "total_turns": count.turns,
-            "stop_reason": str(self._stop),
-            "tool_call_count": count.tool_calls,
-            "status": str(status),
-            "scored": verdict.scored,
-            "unscored": verdict.unscored,
-            "scores": [score.record() for score in verdict.scores],
-            "error": None if error is None else _describe(error),
-            "dataset": plan.name,
-            "mode": plan.mode,
-            "model": plan.agent_name,
-            "user_model": plan.user_name,
-            "seed": self._seed,
-            "usage": {who: msgspec.to_builtins(getattr(count, who)) for who in ("agent", "user", "judge")},
-            "cost": round(count.cost, 9),
-            "generations": count.generations,
-            "tool_errors": count.tool_errors,
-            "marks": [mark for mark in count.marks if mark != UNJUDGED],
-            "unjudged": count.marks.count(UNJUDGED),
-            "reasoning": {"rule": str(plan.viewing.rule), "present": count.has_reasoning},
-            "view": plan.viewing.record(len(self._task.messages)),
-            "exact": count.generations > 0 and count.is_exact,
-            "group": self._task.id,
-            "branch": self._branch,
-            "prompt": self._prompt_name(self._tools),
-            "timings": {
-                "seconds": round(time.perf_counter() - self._started, 3),
-                "model_seconds": round(count.model_seconds, 3),
-                "retries": count.retries,
-            },
-            "schema_version": SCHEMA_VERSION,
-        }
-        if len(self._offers) > 1:
-            metadata["prompts"] = [{"turn": turn, "prompt": self._prompt_name(tools)} for turn, tools in self._offers]
-        if plan.record_states:
-            metadata["states"] = self._states.of_steps
-        if self._user_side.calls:
-            metadata["user_calls"] = self._user_side.calls
+        prompts = [(turn, self._prompt_name(tools)) for turn, tools in self._offers]
         # An empty last word is no proper end, but where the world takes an answer none is needed.
         has_ended = self._said_something or self._stop in WORDLESS_ENDS
-        is_success = verdict.is_success(status, ended_properly=bool(self._dialogue and has_ended))
-        return Head(self.trajectory, self._task.id, is_success, metadata)
+        return make_head(
+            Ending(
+                trajectory=self.trajectory,
+                plan=self._plan,
+                task=self._task,
+                seed=self._seed,
+                branch=self._branch,
+                count=self._count,
+                stop=self._stop,
+                error=self._error,
+                verdict=verdict,
+                prompts=prompts,
+                states=self._states.of_steps if self._plan.record_states else None,
+                user_calls=self._user_side.calls,
+                ended_properly=bool(self._dialogue and has_ended),
+                seconds=time.perf_counter() - self._started,
+            )
+        )
 
 
 def _is_same(recorded: Message | None, shown: Message) -> bool:
     """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
     return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
-
-
-def _describe(error: RolloutError) -> dict[str, Any]:
-    return {"kind": error.kind, "text": str(error), "notes": getattr(error, "__notes__", [])}

@@ -112,6 +112,10 @@ class JournalReader:
         row = self._db.execute("SELECT parent, place, reason FROM branches WHERE episode = ?", (episode,)).fetchone()
         return None if row is None else Branch(*row)
 
+    def trajectory_of(self, episode: int) -> str:
+        """The id of the trajectory that an episode grows."""
+        return str(self._db.execute("SELECT trajectory FROM episodes WHERE id = ?", (episode,)).fetchone()[0])
+
     def path_nodes(self, episode: int) -> list[NodeBody]:
         """Every node from the opening's end to the episode's last: its own, and before them those it branched from."""
         nodes = self.nodes(episode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
 
@@ -23,7 +24,7 @@ def branch_points(tree: RolloutTree, chain: int) -> list[Node]:
     """The nodes of a chain, and of what grew from it, from which another generation can start: the trunk among them."""
     points = [tree.trunk]
     for leaf in tree.leaves:
-        if chain_of(tree, leaf) != chain:
+        if leaf.status in (Status.FAILED, Status.CUT) or chain_of(tree, leaf) != chain:
             continue
         points += [
             node.parent

@@ -94,6 +94,11 @@ def trajectory_id(task_id: str, number: int) -> str:
     return task_id if number == 0 else f"{task_id}~{number}"
 
 
+def attempt_number(task_id: str, trajectory: str) -> int:
+    """The number of an attempt at a task, of its id."""
+    return 0 if trajectory == task_id else int(trajectory.rpartition("~")[2])
+
+
 def refuse_clashes(tasks: Tasks, samples: int) -> None:
     """Raise where the id of one task's further attempt (`a~1`) is the id of another task."""
     known = set(tasks.ids)

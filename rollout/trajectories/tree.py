@@ -18,6 +18,7 @@ import msgspec
 
 from rollout.messages import Message, WorldEnd
 from rollout.trajectories.generation import Generation
+from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 
 NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool", "observation"]
@@ -107,6 +108,8 @@ class Leaf(msgspec.Struct, frozen=True):
     start: Node
     """The node that it was grown from."""
     reason: str = "init"
+    head: Head | None = None
+    """What is on record of it."""
 
     def own_nodes(self) -> list[Node]:
         """The nodes that this attempt added, in order."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -90,3 +91,19 @@ async def test_the_same_seed_grows_the_same_tree_however_many_work_at_once() -> 
         await roll_out({**tree_config(), "max_workers": workers}, Path(f"run{workers}"), resume=False)
         grown.append({line["id"]: comparable(line) for line in read_lines(OUT)})
     assert grown[0] == grown[1]
+
+
+async def test_a_branch_of_an_attempt_that_failed_later_stays_where_it_is() -> None:
+    await roll_out(tree_config())
+    whole = {line["id"]: comparable(line) for line in read_lines(OUT)}
+    parent = next(
+        line["metadata"]["branch"]["parent"] for line in whole.values() if "parent" in line["metadata"]["branch"]
+    )
+    database = sqlite3.connect("run/journal.db")
+    database.execute("UPDATE trajectories SET status = 'failed' WHERE id = ?", (parent,))
+    database.execute("DELETE FROM grown")
+    database.commit()
+    database.close()
+    await roll_out(tree_config())
+    again = {line["id"]: comparable(line) for line in read_lines(OUT)}
+    assert again.keys() == whole.keys()

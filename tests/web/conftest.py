@@ -14,7 +14,8 @@ from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
-from rollout.worlds.web.browsers import BrowserPool, find_chromium
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.chromium import find_chromium
 from rollout.worlds.web.world import BrowserWorld
 from rollout.worlds.world import Invocation, Opening
 from tests.web.site import Site
@@ -95,7 +96,7 @@ class Browsing:
         self._drivers: list[Driver] = []
 
     def pool(self, **options: Any) -> BrowserPool:
-        self._pools.append(BrowserPool(**options))
+        self._pools.append(BrowserPool(**{"spare_contexts": 0} | options))
         return self._pools[-1]
 
     def driver(self, pool: BrowserPool | None = None, **settings: Any) -> Driver:

@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.conftest import read_lines, write_tasks
+from rollout.config.compose import compose_web
+from rollout.config.web_run import translate
+from rollout.engine.iterations import choose_iteration, draw_sample
+from rollout.models.stub import StubServer
+from tests.conftest import read_lines, roll_out, write_tasks
 
 pytest.importorskip("hydra", reason="needs the extra rollout[web]")
 
@@ -186,3 +191,21 @@ def test_site_that_is_not_there_is_noted_and_fails_its_tasks_only() -> None:
     assert Path("exp/navigation_error_websites.txt").read_text() == "http://127.0.0.1:9\n"
     assert [line["task_id"] for line in read_lines(outputs()[0])] == ["t1"]
     assert "resume_checkpoint_path=iteration0" in said, "the command that tries the failed ones again"
+
+
+async def test_seeds_model_is_sent_screenshots_and_every_sampling_key_and_writes_its_calls() -> None:
+    write_data(1)
+    reply = 'Action: answer\n<tool_call>{"name": "answer", "arguments": {"text": "open"}}</tool_call>'
+    async with StubServer({"rules": [{"reply": {"content": reply}}]}, keep_requests=True) as stub:
+        given = ["save_path=exp", "data_path=data", SLOW, "policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct"]
+        web = compose_web([*given, f"env_config.vllm_server_url={stub.url}"])[0].config
+        iteration, _ = choose_iteration(web)
+        iteration.begin(draw_sample(web, iteration, datetime.now(UTC)))
+        await roll_out(translate(web, 0, iteration.paths, {}).config, iteration.paths.run_dir)
+        (request,) = stub.requests
+    keys = ("model", "temperature", "top_p", "top_k", "min_p", "max_tokens")
+    assert [request[key] for key in keys] == ["Qwen/Qwen3-VL-8B-Instruct", 1, 0.99, 2, 0, 3072]
+    assert "tools" not in request, "they stand in the system prompt"
+    assert "data:image/png;base64," in json.dumps(request["messages"])
+    (line,) = read_lines(iteration.paths.output)
+    assert (line["success"], line["metadata"]["stop_reason"]) == (True, "answered")

@@ -15,7 +15,8 @@ import pytest
 
 from rollout.errors import ConfigError, WorldError
 from rollout.tasks.task import Task
-from rollout.worlds.web.browsers import BrowserPool, find_chromium
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.chromium import find_chromium
 from rollout.worlds.web.world import BrowserWorld
 from rollout.worlds.world import Invocation
 from tests.web.conftest import QUICK, Browsing

@@ -91,7 +91,7 @@ async def test_faulty_pages_among_good_ones(site: Site) -> None:
             assert line["metadata"]["tool_errors"] == {}
     for path in ("/never", "http://127.0.0.1:9/"):
         metadata = by_path[path]["metadata"]
-        assert (metadata["status"], metadata["error"]["kind"], metadata["scored"]) == ("failed", "world", False)
+        assert (metadata["status"], metadata["error"]["kind"], metadata["scored"]) == ("failed", "navigation", False)
         assert "start page" in metadata["error"]["text"]
     for path in ("/hang", "/alert-loop", "/alert-timer", "/big"):
         assert by_path[path]["metadata"]["stop_reason"] == "answered", f"{path} was survived"

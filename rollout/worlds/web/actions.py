@@ -318,13 +318,18 @@ async def _press(session: Session, arguments: JSON) -> None:
         raise ActionFault(f"{key!r} is not a key: use one character or {KEYS}") from None
 
 
-async def _wait(session: Session, arguments: JSON) -> None:
+async def pause(session: Session, arguments: JSON) -> None:
+    """What a call of `wait` asks for, before it is done as an action: so long, or until the browser is lost."""
     seconds = min(float(arguments.get("seconds", 1)), session.settings.max_wait)
     try:
         async with asyncio.timeout(seconds):
             await session.lease.lost.wait()
     except TimeoutError:
         pass
+
+
+async def _wait(session: Session, arguments: JSON) -> None:
+    """Nothing is left to do but to look: see `pause`."""
 
 
 async def _goback(session: Session, arguments: JSON) -> None:

@@ -3,12 +3,15 @@
 A context is made new for every lease and thrown away after it: nothing of an episode (cookies, storage, caches, service
 workers, connections, the renderer process) can reach the next one. Wiping a used context costs as much CPU as making
 one and leaves more behind. What is kept is the browser, which serves many contexts and is retired when it has served
-enough of them or has grown.
+enough of them or has grown. A spare context is made ahead, while others work, and waits for the next lease that wants
+one of its shape: nobody has used it.
+
+Who waits for what: a lease waits for a place (`max_contexts`), then for memory (`min_free_mb`), then for a turn to be
+made in (`max_active`); a step in a leased context waits for a turn only. Nobody who holds a turn waits for anything of
+the pool, so turns always come back.
 
 A browser that dies tells its leases (`Lease.lost`). One that hangs says nothing: whoever waited in vain gives the lease
 back, and a context that cannot be closed in time, or a browser that does not answer a probe, gets the browser killed.
-
-All browsers hang on Playwright's driver process by a pipe, and the driver on us, so that none outlives us.
 """
 
 from __future__ import annotations
@@ -18,55 +21,28 @@ import contextlib
 import importlib.util
 import logging
 import os
-import shutil
 import signal
-import tempfile
+from collections import Counter
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError, WorldError
+from rollout.worlds.web.chromium import CLOSE_TIMEOUT, Launcher, find_chromium, within
+from rollout.worlds.web.limits import MemoryGate, Turns, default_max_active
 from rollout.worlds.web.proxy import EgressProxy
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Playwright
+    from playwright.async_api import Browser, BrowserContext, CDPSession, Page
 
 log = logging.getLogger(__name__)
 
-ON_PATH = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
-SWITCHES = (
-    "--disable-site-isolation-trials",  # one renderer a context; contexts never share one
-    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # no way around the proxy
-    "--disable-quic",
-)
-LAUNCH_TIMEOUT = 30.0
 MAKE_TIMEOUT = 20.0
-CLOSE_TIMEOUT = 5.0
 PROBE_TIMEOUT = 5.0
 WEIGH_EVERY = 16
 """Browsers are weighed after so many contexts."""
-
-
-def find_chromium(configured: str | None = None) -> str | None:
-    """The browser's executable: the configured one, or one on PATH; None where Playwright has one of its own.
-
-    Raises ConfigError where there is none.
-    """
-    if configured is not None:
-        found = shutil.which(configured)
-        if found is None:
-            raise ConfigError(f"browser executable {configured}: not found, or not executable")
-        return found
-    for name in ON_PATH:
-        if found := shutil.which(name):
-            return found
-    cache = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or os.path.expanduser("~/.cache/ms-playwright")
-    if os.path.isdir(cache) and any(name.startswith("chromium") for name in os.listdir(cache)):
-        return None
-    raise ConfigError(
-        "no Chromium was found; install it with `apt-get install chromium-headless-shell` (or `chromium`), or with "
-        "`playwright install chromium-headless-shell`"
-    )
 
 
 class Lease:
@@ -82,6 +58,7 @@ class Lease:
         self.lost = asyncio.Event()
         """Set when the browser is gone."""
         self._browser = browser
+        self._is_spare = False
 
     @property
     def pid(self) -> int:
@@ -92,7 +69,7 @@ class Lease:
         """Give it back; works at any time and twice. Takes no longer than CLOSE_TIMEOUT and PROBE_TIMEOUT."""
         pool = self._browser.pool
         if await pool._take_back(self):
-            pool._places.release()
+            pool._free_place()
 
 
 class _Browser:
@@ -104,8 +81,9 @@ class _Browser:
         self.root = root
         self.pid = pid
         self.leases: set[Lease] = set()
+        """All of its contexts, spare ones included."""
         self.places = 0
-        """Contexts that live or are being made."""
+        """Contexts that are leased or are being made for a lease."""
         self.served = 0
         self.is_open = True
         """Whether it takes new contexts."""
@@ -122,17 +100,28 @@ class BrowserPool:
         contexts_per_browser: int = 16,
         max_served: int = 400,
         max_memory_mb: int = 4096,
+        max_active: int | None = None,
+        min_free_mb: int = 512,
+        spare_contexts: int = 1,
     ) -> None:
-        """`max_served`, `max_memory_mb`: a browser that has served so many contexts or is larger is retired."""
+        """The keys of the section `browsers`, as they are described there."""
         self.max_served = max_served
         self.max_memory_mb = max_memory_mb
         self._executable = executable
         self._contexts_per_browser = contexts_per_browser
+        self._spare_contexts = spare_contexts
         self._places = asyncio.Semaphore(max_contexts)
+        self._memory = MemoryGate(min_free_mb)
+        self._turns = Turns(max_active or default_max_active())
         self._starting = asyncio.Lock()
-        self._driver: Playwright | None = None
+        self._launcher = Launcher(executable)
         self._browsers: list[_Browser] = []
-        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+        self._spares: list[Lease] = []
+        self._stocking: Counter[tuple[Any, ...]] = Counter()
+        self._live = 0
+        """Leases that were let in and are not given back."""
+        self._awaited = 0
+        """Those of them that have no context yet."""
         self._is_closed = False
         self._chores: set[asyncio.Task[None]] = set()
         self._launches: set[asyncio.Task[_Browser]] = set()
@@ -155,67 +144,99 @@ class BrowserPool:
     async def lease(self, settings: WebSettings) -> Lease:
         """A new context with one empty page, as `settings` have it.
 
-        Waits for a free place as long as it takes: the caller has the deadline.
+        Waits for a free place and for memory as long as it takes: the caller has the deadline.
 
         Raises WorldError where no browser can be had, ConfigError where there is none to start.
         """
         await self._places.acquire()
         try:
-            return await self._lease(settings)
+            if self._spares and not self._memory.is_open(self._awaited):
+                await self._drop(self._spares)
+            lease = self._take_spare(settings)
+            if lease is None:
+                await self._memory.passed(lambda: self._live, lambda: self._awaited)
         except BaseException:
             self._places.release()
             raise
+        self._live += 1
+        self._awaited += 1
+        try:
+            lease = lease or await self._lease(settings)
+        except BaseException:
+            self._free_place()
+            raise
+        finally:
+            self._awaited -= 1
+        self._restock(settings)
+        return lease
 
     async def replace(self, lease: Lease) -> Lease:
         """A new context for one that is lost or hangs, in the same place: nobody else can take it in between."""
         if not await self._take_back(lease):
             raise WorldError("a context that was given back cannot be replaced")
         try:
-            return await self._lease(lease.settings)
+            return self._take_spare(lease.settings) or await self._lease(lease.settings)
         except BaseException:
-            self._places.release()
+            self._free_place()
             raise
+
+    def turn(self) -> AbstractAsyncContextManager[None]:
+        """A turn to act in a leased context: whatever makes its page work is done in one. Waits as long as it takes.
+
+        Who holds one may ask for no other, nor for a lease.
+        """
+        return self._turns.taken()
 
     async def close(self) -> None:
         """End all browsers, whatever they do."""
         self._is_closed = True
+        spares, self._spares = self._spares, []
         for browser in [*self._browsers]:
             await self._end(browser)
-        under_way = self._launches | self._chores
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-        driver, self._driver = self._driver, None
-        if driver is not None:
-            await _within(CLOSE_TIMEOUT, driver.stop())
-        if self._scratch is not None:
-            self._scratch.cleanup()
+        while under_way := self._launches | self._chores:
+            for task in under_way:
+                task.cancel()
+            await asyncio.gather(*under_way, return_exceptions=True)
+        for spare in (*spares, *self._spares):
+            await spare.proxy.close()
+        await self._launcher.close()
 
     # ---- making contexts ----------------------------------------------------------------------------------------
 
     async def _lease(self, settings: WebSettings) -> Lease:
-        from playwright.async_api import Error
-
         problem: object = "it did not answer in time"
         for _ in range(3):
             if self._is_closed:
                 raise WorldError("the pool of browsers is closed")
             browser = await self._pick()
-            making = asyncio.create_task(self._make(browser, settings))
+            try:
+                made = await self._made(browser, settings, is_spare=False)
+            finally:
+                browser.places -= 1
+            if isinstance(made, Lease):
+                return made
+            problem = made or problem
+        raise WorldError(f"no browser could make a context: {problem}", transient=True)
+
+    async def _made(self, browser: _Browser, settings: WebSettings, is_spare: bool) -> Lease | str:
+        """A new context of a browser, or why there is none: then the browser is on its way out."""
+        from playwright.async_api import Error
+
+        async with self._turns.taken():
+            making = asyncio.create_task(self._make(browser, settings, is_spare))
             try:
                 async with asyncio.timeout(MAKE_TIMEOUT):
                     return await asyncio.shield(making)
             except (Error, TimeoutError) as error:
-                problem = error if str(error) else problem
-                log.warning("browser %d: no new context (%s); it is replaced", browser.pid, problem)
-                self._condemn(browser)
+                problem = str(error)
+                if browser in self._browsers:
+                    log.warning("browser %d: no new context (%s); it is replaced", browser.pid, problem or "no answer")
+                    self._condemn(browser)
                 self._unmake_later(making)
+                return problem
             except asyncio.CancelledError:
                 self._unmake_later(making)
                 raise
-            finally:
-                browser.places -= 1
-        raise WorldError(f"no browser could make a context: {problem}", transient=True)
 
     def _unmake_later(self, making: asyncio.Task[Lease]) -> None:
         """Nobody waits for this context any more, but Playwright makes it all the same: end it when it is there."""
@@ -226,11 +247,14 @@ class BrowserPool:
             with contextlib.suppress(Error):
                 await self._take_back(await making)
 
-        chore = asyncio.create_task(unmake())
+        self._start_chore(unmake())
+
+    def _start_chore(self, work: Coroutine[Any, Any, None]) -> None:
+        chore = asyncio.create_task(work)
         self._chores.add(chore)
         chore.add_done_callback(self._chores.discard)
 
-    async def _make(self, browser: _Browser, settings: WebSettings) -> Lease:
+    async def _make(self, browser: _Browser, settings: WebSettings, is_spare: bool) -> Lease:
         proxy = EgressProxy()
         await proxy.start()
         try:
@@ -249,8 +273,12 @@ class BrowserPool:
         except BaseException:
             await proxy.close()
             raise
+        if browser not in self._browsers:
+            lease.lost.set()
+        lease._is_spare = is_spare
+        if not is_spare:
+            browser.places += 1
         browser.leases.add(lease)
-        browser.places += 1
         browser.served += 1
         if browser.served >= self.max_served:
             browser.is_open = False
@@ -272,45 +300,59 @@ class BrowserPool:
             return browser
 
     async def _launch(self) -> _Browser:
-        from playwright.async_api import Error
-
-        path = find_chromium(self._executable)
-        problem: object = f"not within {LAUNCH_TIMEOUT:g} s"
-        for _ in range(2):
-            try:
-                async with asyncio.timeout(LAUNCH_TIMEOUT):
-                    return await self._start(path)
-            except (Error, TimeoutError, OSError) as error:
-                problem = error if str(error) else problem
-                # The driver may be what is broken: the next try has a new one.
-                driver, self._driver = self._driver, None
-                if driver is not None and not self._browsers:
-                    await _within(CLOSE_TIMEOUT, driver.stop())
-        raise WorldError(f"the browser {path or 'of Playwright'} does not start: {problem}", transient=True)
-
-    async def _start(self, path: str | None) -> _Browser:
-        if self._driver is None:
-            from playwright.async_api import async_playwright
-
-            self._driver = await async_playwright().start()
-        if self._scratch is None:
-            self._scratch = tempfile.TemporaryDirectory(prefix="rollout-web-", ignore_cleanup_errors=True)
-        launched = await self._driver.chromium.launch(
-            executable_path=path,
-            args=[*SWITCHES],
-            # Nothing of ours: pages run there.
-            env={"PATH": os.environ.get("PATH", ""), "HOME": self._scratch.name, "LANG": "C.UTF-8"},
-            downloads_path=self._scratch.name,
-            handle_sigint=False,
-            handle_sigterm=False,
-            handle_sighup=False,
-        )
-        root = await launched.new_browser_cdp_session()
-        processes = (await root.send("SystemInfo.getProcessInfo"))["processInfo"]
-        browser = _Browser(self, launched, root, next(p["id"] for p in processes if p["type"] == "browser"))
+        launched, root, pid = await self._launcher.launch(bool(self._browsers))
+        browser = _Browser(self, launched, root, pid)
         launched.on("disconnected", lambda _: self._forget(browser))
         self._browsers.append(browser)
         return browser
+
+    # ---- spare contexts -----------------------------------------------------------------------------------------
+
+    def _take_spare(self, settings: WebSettings) -> Lease | None:
+        """A context of this shape that was made ahead, in a browser with a free place."""
+        for spare in self._spares:
+            browser = spare._browser
+            if (
+                not spare.lost.is_set()
+                and _shape(spare.settings) == _shape(settings)
+                and browser.places < self._contexts_per_browser
+            ):
+                self._spares.remove(spare)
+                spare._is_spare = False
+                spare.settings = settings
+                browser.places += 1
+                return spare
+        return None
+
+    def _restock(self, settings: WebSettings) -> None:
+        """See to it that there are spare contexts for the next one who wants this shape."""
+        shape = _shape(settings)
+        there = sum(_shape(spare.settings) == shape for spare in self._spares) + self._stocking[shape]
+        if there >= self._spare_contexts or self._is_closed:
+            return
+
+        async def stock() -> None:
+            try:
+                browser = min((b for b in self._browsers if b.is_open), key=lambda b: b.places, default=None)
+                if browser is None or not self._memory.is_open(self._awaited + 1):
+                    return
+                made = await self._made(browser, settings, is_spare=True)
+                if isinstance(made, Lease):
+                    self._spares.append(made)
+                    if made.lost.is_set():
+                        await self._drop([made])
+            finally:
+                self._stocking[shape] -= 1
+
+        self._stocking[shape] += 1
+        self._start_chore(stock())
+
+    async def _drop(self, spares: list[Lease]) -> None:
+        """End spare contexts."""
+        for spare in [*spares]:
+            if spare in self._spares:
+                self._spares.remove(spare)
+                await self._take_back(spare)
 
     # ---- taking back --------------------------------------------------------------------------------------------
 
@@ -322,19 +364,26 @@ class BrowserPool:
         browser.leases.discard(lease)
         try:
             await lease.proxy.close()
-            if not lease.lost.is_set() and not await _within(CLOSE_TIMEOUT, lease.context.close()):
+            if not lease.lost.is_set() and not await within(CLOSE_TIMEOUT, lease.context.close()):
                 log.warning("browser %d: a context does not close; the browser is replaced", browser.pid)
                 self._condemn(browser)
         except BaseException:
-            self._places.release()
+            if not lease._is_spare:
+                self._free_place()
             raise
         finally:
-            browser.places -= 1
+            if not lease._is_spare:
+                browser.places -= 1
         if browser.is_open and browser.served % WEIGH_EVERY == 0:
             await self._weigh(browser)
         if not browser.is_open and not browser.places and browser in self._browsers:
             await self._end(browser)
         return True
+
+    def _free_place(self) -> None:
+        self._live -= 1
+        self._places.release()
+        self._memory.look_again()
 
     async def _weigh(self, browser: _Browser) -> None:
         """Retire a browser that has grown; replace one that does not answer."""
@@ -344,7 +393,7 @@ class BrowserPool:
             processes = (await browser.root.send("SystemInfo.getProcessInfo"))["processInfo"]
             answer.extend(process["id"] for process in processes)
 
-        if not await _within(PROBE_TIMEOUT, ask()):
+        if not await within(PROBE_TIMEOUT, ask()):
             self._condemn(browser)
         elif sum(map(_private_memory, answer)) > self.max_memory_mb << 20:
             browser.is_open = False
@@ -363,27 +412,20 @@ class BrowserPool:
             self._browsers.remove(browser)
         for lease in browser.leases:
             lease.lost.set()
+        if gone := [spare for spare in self._spares if spare._browser is browser]:
+            self._start_chore(self._drop(gone))
 
     async def _end(self, browser: _Browser) -> None:
         """Close a browser, by force where it does not close by itself."""
         if browser in self._browsers:
-            if not await _within(CLOSE_TIMEOUT, browser.browser.close()):
+            if not await within(CLOSE_TIMEOUT, browser.browser.close()):
                 self._condemn(browser)
             self._forget(browser)
 
 
-async def _within(seconds: float, work: object) -> bool:
-    """Whether something of Playwright's was done in time and without an error."""
-    from playwright.async_api import Error
-
-    try:
-        async with asyncio.timeout(seconds):
-            await work  # type: ignore[misc]
-    except TimeoutError:
-        return False
-    except Error:
-        return True  # it is gone already
-    return True
+def _shape(settings: WebSettings) -> tuple[Any, ...]:
+    """What a context is made by; everything else of the settings is not in it."""
+    return (settings.width, settings.height, settings.locale, settings.timezone)
 
 
 def _private_memory(pid: int) -> int:

@@ -37,7 +37,8 @@
       const isLoading = document.readyState !== 'complete' && !hasGivenUp;
       if (isLoading && now - start >= load) { hasGivenUp = true; continue; }
       if (!isLoading && loaded === null) loaded = now;
-      const due = isLoading ? start + load : Math.min(loaded + settle, Math.max(changedAt, start) + quiet);
+      // Many pages build themselves when they are loaded: quiet counts from there at the earliest.
+      const due = isLoading ? start + load : Math.min(loaded + settle, Math.max(changedAt, loaded) + quiet);
       if (now >= due) return;
       await new Promise((resolve) => { wake = resolve; setTimeout(resolve, due - now); });
     }

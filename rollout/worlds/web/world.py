@@ -17,8 +17,9 @@ A world of one known site extends this class by `before_pages`, `after_visit` an
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urljoin
 
 from rollout.config.browsing import WebSettings
@@ -26,7 +27,7 @@ from rollout.errors import ConfigError, NavigationError, WorldError
 from rollout.messages import Message, ToolResult, Toolset
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
-from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, toolset_of
+from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, pause, toolset_of
 from rollout.worlds.web.browsers import BrowserPool, Lease
 from rollout.worlds.web.egress import Egress, egress_of
 from rollout.worlds.web.inspection import Finding, Probe, look_into
@@ -65,7 +66,8 @@ class BrowserWorld:
     async def open(self, task: Task, seed: int) -> Opening:
         """Show the task's start page.
 
-        Raises ConfigError where it has none, NavigationError where it cannot be shown.
+        Raises ConfigError where it has none, NavigationError where it cannot be shown, WorldError where the browser is
+        lost again and again.
         """
         url = self._start = start_url(task)
         try:
@@ -78,19 +80,23 @@ class BrowserWorld:
         except ConfigError as error:
             raise ConfigError(f"task {task.id}: {error}") from None
         self._lease = await self._pool.lease(self._settings)
-        for attempt in (1, 2):
+        tries = 0
+        while True:
+            lease = self._lease
             try:
-                async with asyncio.timeout(self._settings.open_timeout):
+                async with self._turn(self._settings.open_timeout):
                     observation = await self._visit(url)
                 break
             except ActionFault as fault:
                 text = f"task {task.id}: the start page cannot be shown: {fault}"
                 raise NavigationError(text, transient=True) from None
             except _losses() as error:
-                if attempt == 2:
+                await self._replace()
+                # A browser that was lost says nothing of the page; those are counted by themselves.
+                tries += not lease.lost.is_set()
+                if tries == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
                     raise NavigationError(text, transient=True) from error
-                await self._replace()
         text = describe(observation, self._settings)
         images = tuple(image.name for image in observation.images)
         return Opening(self._toolset, Message(role="user", content=text, images=images), observation.images)
@@ -119,7 +125,7 @@ class BrowserWorld:
         """A hash of address and document: texts, roles, links, values of fields; and of the answer."""
         session = self._opened()
         try:
-            async with asyncio.timeout(self._settings.step_timeout):
+            async with self._turn(self._settings.step_timeout):
                 seen = (await session.observe("none")).seen
                 digest = await session.active.digest()
         except _losses() as error:
@@ -136,7 +142,7 @@ class BrowserWorld:
         session = self._opened()
         target = self._url if url is None else urljoin(self._start, url)
         try:
-            async with asyncio.timeout(self._settings.step_timeout):
+            async with self._turn(self._settings.step_timeout):
                 if url is None:
                     tab = await session.settle_active()
                     return [await look_into(tab, probe) for probe in probes]
@@ -179,9 +185,19 @@ class BrowserWorld:
         self.answer = call.arguments["text"]
         return ToolResult(call.call_id, "The answer was taken down. The work is over.", end="answered")
 
+    @contextlib.asynccontextmanager
+    async def _turn(self, seconds: float) -> AsyncIterator[None]:
+        """A turn of the pool, and a bound for what is done in it. Waiting for the turn is not in the bound."""
+        async with self._pool.turn(), asyncio.timeout(seconds):
+            yield
+
     async def _step(self, call: Invocation, is_last: bool) -> ToolResult:
+        session = self._opened()
+        session.begin_step()
+        if call.name == "wait":
+            await pause(session, call.arguments)  # without a turn: the page does nothing for us meanwhile
         try:
-            async with asyncio.timeout(self._settings.step_timeout):
+            async with self._turn(self._settings.step_timeout):
                 return await self._act(call, is_last)
         except _losses() as error:
             is_late = type(error) is TimeoutError
@@ -192,7 +208,6 @@ class BrowserWorld:
 
     async def _act(self, call: Invocation, is_last: bool) -> ToolResult:
         session = self._opened()
-        session.begin_step()
         fault: ActionFault | None = None
         try:
             await act(session, call)
@@ -214,7 +229,7 @@ class BrowserWorld:
         await self._replace()
         if call.name in REPEATABLE:
             try:
-                async with asyncio.timeout(self._settings.step_timeout):
+                async with self._turn(self._settings.step_timeout):
                     await (self._begin() if call.name == "navigate" else self._visit(self._url))
                     return await self._act(call, is_last)
             except ActionFault:
@@ -224,7 +239,7 @@ class BrowserWorld:
         text = f"{call.name}: {why}, and the browser was replaced. "
         for url in dict.fromkeys((self._url, "about:blank")):
             try:
-                async with asyncio.timeout(self._settings.step_timeout):
+                async with self._turn(self._settings.step_timeout):
                     observation = await self._visit(url)
             except ActionFault as fault:
                 text += f"The page could not be loaded again: {fault} "

@@ -1,0 +1,122 @@
+"""Finding Chromium, and starting it.
+
+All browsers hang on Playwright's driver process by a pipe, and the driver on us, so that none outlives us.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING
+
+from rollout.errors import ConfigError, WorldError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, CDPSession, Playwright
+
+ON_PATH = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
+SWITCHES = (
+    "--disable-site-isolation-trials",  # one renderer a context; contexts never share one
+    "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # no way around the proxy
+    "--disable-quic",
+)
+LAUNCH_TIMEOUT = 30.0
+CLOSE_TIMEOUT = 5.0
+
+
+def find_chromium(configured: str | None = None) -> str | None:
+    """The browser's executable: the configured one, or one on PATH; None where Playwright has one of its own.
+
+    Raises ConfigError where there is none.
+    """
+    if configured is not None:
+        found = shutil.which(configured)
+        if found is None:
+            raise ConfigError(f"browser executable {configured}: not found, or not executable")
+        return found
+    for name in ON_PATH:
+        if found := shutil.which(name):
+            return found
+    cache = os.environ.get("PLAYWRIGHT_BROWSERS_PATH") or os.path.expanduser("~/.cache/ms-playwright")
+    if os.path.isdir(cache) and any(name.startswith("chromium") for name in os.listdir(cache)):
+        return None
+    raise ConfigError(
+        "no Chromium was found; install it with `apt-get install chromium-headless-shell` (or `chromium`), or with "
+        "`playwright install chromium-headless-shell`"
+    )
+
+
+class Launcher:
+    """Starts browsers, and what drives them."""
+
+    def __init__(self, executable: str | None) -> None:
+        self._executable = executable
+        self._driver: Playwright | None = None
+        self._scratch: tempfile.TemporaryDirectory[str] | None = None
+
+    async def launch(self, has_browsers: bool) -> tuple[Browser, CDPSession, int]:
+        """A new browser, a session with it as a whole, and its process. `has_browsers`: whether others still run.
+
+        Raises WorldError where it does not start, ConfigError where there is none to start.
+        """
+        from playwright.async_api import Error
+
+        path = find_chromium(self._executable)
+        problem: object = f"not within {LAUNCH_TIMEOUT:g} s"
+        for _ in range(2):
+            try:
+                async with asyncio.timeout(LAUNCH_TIMEOUT):
+                    return await self._start(path)
+            except (Error, TimeoutError, OSError) as error:
+                problem = error if str(error) else problem
+                # The driver may be what is broken: the next try has a new one.
+                driver, self._driver = self._driver, None
+                if driver is not None and not has_browsers:
+                    await within(CLOSE_TIMEOUT, driver.stop())
+        raise WorldError(f"the browser {path or 'of Playwright'} does not start: {problem}", transient=True)
+
+    async def close(self) -> None:
+        """End the driver, and whatever still hangs on it."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            await within(CLOSE_TIMEOUT, driver.stop())
+        if self._scratch is not None:
+            self._scratch.cleanup()
+
+    async def _start(self, path: str | None) -> tuple[Browser, CDPSession, int]:
+        if self._driver is None:
+            from playwright.async_api import async_playwright
+
+            self._driver = await async_playwright().start()
+        if self._scratch is None:
+            self._scratch = tempfile.TemporaryDirectory(prefix="rollout-web-", ignore_cleanup_errors=True)
+        browser = await self._driver.chromium.launch(
+            executable_path=path,
+            args=[*SWITCHES],
+            # Nothing of ours: pages run there.
+            env={"PATH": os.environ.get("PATH", ""), "HOME": self._scratch.name, "LANG": "C.UTF-8"},
+            downloads_path=self._scratch.name,
+            handle_sigint=False,
+            handle_sigterm=False,
+            handle_sighup=False,
+        )
+        root = await browser.new_browser_cdp_session()
+        processes = (await root.send("SystemInfo.getProcessInfo"))["processInfo"]
+        return browser, root, next(p["id"] for p in processes if p["type"] == "browser")
+
+
+async def within(seconds: float, work: Awaitable[object]) -> bool:
+    """Whether something of Playwright's was done in time, or is gone already."""
+    from playwright.async_api import Error
+
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        return False
+    except Error:
+        return True
+    return True

@@ -1,0 +1,151 @@
+"""Many contexts on a small machine: turns, memory, and contexts that were made ahead."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import psutil
+import pytest
+
+from rollout.config.browsing import WebSettings
+from rollout.messages import ToolResult
+from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.world import BrowserWorld
+from tests.web.conftest import QUICK, Browsing
+from tests.web.site import Site
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_no_more_steps_at_once_than_turns(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    active, most = 0, 0
+    act = BrowserWorld._act
+
+    async def counted(world: BrowserWorld, *arguments: Any) -> ToolResult:
+        nonlocal active, most
+        active += 1
+        most = max(most, active)
+        try:
+            return await act(world, *arguments)
+        finally:
+            active -= 1
+
+    monkeypatch.setattr(BrowserWorld, "_act", counted)
+    pool = browsing.pool(max_active=limit)
+    drivers = await asyncio.gather(*(browsing.driver(pool).open(site.url("/second")) for _ in range(6)))
+    for _ in range(2):
+        results = await asyncio.gather(*(driver.do("press", key="Tab") for driver in drivers))
+        assert not any(result.is_error for result in results)
+    assert most == limit
+
+
+async def test_a_hung_step_gives_its_turn_back_and_no_waiting_counts_as_time(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(max_active=1)
+    hung = await browsing.driver(pool, step_timeout=6.0).open(site.url("/hang"))
+    quick = await browsing.driver(pool, step_timeout=3.0).open(site.url("/second"))
+    hanging = asyncio.create_task(hung.do("click", element=1))
+    await asyncio.sleep(0)
+    # It waits for longer than its own timeout, and is none the worse for it.
+    result = await quick.do("press", key="Tab")
+    assert not result.is_error
+    assert hung.world._losses == 1, "the other step had its whole time"
+    assert (await hanging).error_kind == "crash"
+
+
+async def test_a_cancelled_step_gives_its_turn_back(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(max_active=1)
+    hung = await browsing.driver(pool, step_timeout=600.0).open(site.url("/hang"))
+    other = await browsing.driver(pool).open(site.url("/second"))
+    hanging = asyncio.create_task(hung.do("click", element=1))
+    await asyncio.sleep(0)
+    waiting = [asyncio.create_task(other.do("press", key="Tab")) for _ in range(2)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    hanging.cancel()
+    assert not (await waiting[1]).is_error
+
+
+async def test_an_agent_that_waits_needs_no_turn(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(max_active=1)
+    idle = await browsing.driver(pool, max_wait=600.0).open(site.url("/second"))
+    busy = await browsing.driver(pool).open(site.url("/second"))
+    waiting = asyncio.create_task(idle.do("wait", seconds=600))
+    for _ in range(2):
+        assert not (await busy.do("press", key="Tab")).is_error
+    assert not waiting.done()
+    waiting.cancel()
+
+
+async def test_episodes_wait_for_memory_and_go_on_when_one_ends(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(min_free_mb=10**9)
+    first = await browsing.driver(pool).open(site.url("/second"))
+    waiting = [asyncio.create_task(browsing.driver(pool).open(site.url("/second"))) for _ in range(2)]
+    assert not (await first.do("press", key="Tab")).is_error
+    assert not any(task.done() for task in waiting)
+    waiting[0].cancel()
+    await first.world.close()
+    assert "Title: Second" in (await waiting[1]).text
+
+
+async def _spare(pool: BrowserPool) -> Any:
+    async with asyncio.timeout(30):
+        while not pool._spares:
+            await asyncio.sleep(0.01)
+    return pool._spares[0]
+
+
+async def test_a_context_made_ahead_is_unused_and_of_the_same_shape(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(spare_contexts=1)
+    first = await browsing.driver(pool).open(site.url("/remember"))
+    await first.do("wait", seconds=0.1)
+    spare = await _spare(pool)
+    other = await browsing.driver(pool, width=700, height=500).open(site.url("/second"))
+    assert other.world._lease is not spare
+    assert await other.page.evaluate("[innerWidth, innerHeight]") == [700, 500]
+    # Settings that a context is not made by make no difference to it.
+    second = await browsing.driver(pool, mode="text", load_timeout=4).open(site.url("/remember"))
+    assert second.world._lease is spare
+    assert "Title: had |||0|0|0|" in second.text
+    assert await second.page.evaluate("[innerWidth, innerHeight]") == [QUICK.width, QUICK.height]
+    third = await browsing.driver(pool).open(site.url("/remember"))
+    assert third.world._lease is not spare
+    assert "Title: had |||0|0|0|" in third.text
+
+
+async def test_a_spare_context_of_a_dead_browser_is_not_given_out(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(spare_contexts=1)
+    first = await browsing.driver(pool).open(site.url("/second"))
+    spare = await _spare(pool)
+    os.kill(spare.pid, signal.SIGKILL)
+    await spare.lost.wait()
+    second = await browsing.driver(pool).open(site.url("/second"))
+    assert "Title: Second" in second.text
+    assert second.world._lease is not spare
+    assert (await first.do("navigate", url=site.url("/"))).content
+
+
+async def test_a_retired_browser_ends_with_its_spare_context(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(spare_contexts=1, max_served=2)
+    first = await browsing.driver(pool).open(site.url("/second"))
+    spare = await _spare(pool)
+    await first.world.close()
+    assert not psutil.pid_exists(spare.pid) or psutil.Process(spare.pid).status() == psutil.STATUS_ZOMBIE
+    assert "Title: Second" in (await browsing.driver(pool).open(site.url("/second"))).text
+
+
+async def test_spare_contexts_need_no_place_and_go_when_memory_is_short(browsing: Browsing, site: Site) -> None:
+    pool = browsing.pool(spare_contexts=2, max_contexts=1)
+    lease = await pool.lease(WebSettings())
+    spare = await _spare(pool)
+    pool._memory._min_free_mb = 10**9
+    await lease.release()
+    again = await pool.lease(WebSettings())
+    assert again is not spare
+    assert not pool._spares
+    await again.release()
