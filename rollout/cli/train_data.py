@@ -71,12 +71,6 @@ def train_data(
     margin: Annotated[float, typer.Option(min=0, help="preferences: values must differ by more than this.")] = 0.0,
     above: Annotated[float, typer.Option(help="process: a step whose value is above this is labelled true.")] = 0.0,
     filters: Annotated[bool, typer.Option("--filters", help="Keep to the marks of `rollout filter`.")] = False,
-    compare_filtered: Annotated[
-        bool,
-        typer.Option(
-            "--compare-filtered/--compare-kept", help="Whether what a filter drops counts in its group's statistics."
-        ),
-    ] = True,
     status: Statuses = None,
     success: Success = None,
     stop_reason: StopReasons = None,
@@ -116,7 +110,6 @@ def perform(
     text: bool | None,
     tokenizer: Path | None,
     filters: bool,
-    compare_filtered: bool,
     split: str | None,
     split_seed: int,
     run: list[Path] | None,
@@ -175,7 +168,6 @@ def perform(
             advantage if form in WITH_ADVANTAGES and advantage != "none" else None,
             dict(read_field(entry, "--param", "scale=none") for entry in param or ()),
             filters,
-            compare_filtered,
         )
         sources = find_sources(paths, with_failed=True, leave_out=list(wish.files(output).values()))
         tally = write_training_data(sources, Prompts(run or ()), wish, output)

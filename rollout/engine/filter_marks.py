@@ -7,9 +7,25 @@ from pathlib import Path
 import msgspec
 
 from rollout.errors import ConfigError
-from rollout.messages import JSON
 
 FILTERS = "filters.jsonl"
+
+
+class _Mark(msgspec.Struct):
+    policy: str
+    turn: int | None = None
+
+
+class _Line(msgspec.Struct):
+    """The part of a line that matters here."""
+
+    id: str
+    dataset: str
+    verdict: str
+    why: list[str]
+    masked: list[int]
+    counts_in_group: bool
+    marks: list[_Mark]
 
 
 class Marks(msgspec.Struct, frozen=True):
@@ -21,27 +37,31 @@ class Marks(msgspec.Struct, frozen=True):
     """The steps whose answers are context only."""
     end: int | None = None
     """The first step that is cut off, with all after it."""
+    counts_in_group: bool = True
+    """Whether it is part of its group's statistics."""
 
 
-def read_marks(run_dir: Path) -> dict[str, Marks]:
-    """The marks of a run, by trajectory. Raises ConfigError where it was not filtered."""
+def read_marks(run_dir: Path) -> dict[tuple[str, str], Marks]:
+    """The marks of a run, by dataset and trajectory. Raises ConfigError where it was not filtered."""
     path = run_dir / FILTERS
     try:
         lines = path.read_bytes().splitlines()
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}; `rollout filter {run_dir}` writes it") from error
+        text = f"{path}: cannot be read: {error.strerror or error}; `rollout filter {run_dir}` writes it"
+        raise ConfigError(text) from error
     found = {}
+    decoder = msgspec.json.Decoder(_Line)
     for number, line in enumerate(lines, 1):
         try:
-            entry = msgspec.json.decode(line)
-            found[str(entry["id"])] = _marks(entry["marks"])
-        except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
-            raise ConfigError(f"{path}:{number}: not a line of marks: {error}") from error
+            entry = decoder.decode(line)
+        except msgspec.MsgspecError as error:
+            raise ConfigError(f"{path}:{number}: is not what `rollout filter` writes: {error}") from error
+        found[entry.dataset, entry.id] = _marks(entry)
     return found
 
 
-def _marks(entries: list[JSON]) -> Marks:
-    dropped = [f"filter {entry['filter']}" for entry in entries if entry["policy"] == "drop_trajectory"]
-    masked = frozenset(int(entry["step"]) for entry in entries if entry["policy"] == "mask_turn")
-    cuts = [int(entry["step"]) for entry in entries if entry["policy"] == "truncate_before"]
-    return Marks(min(dropped, default=None), masked, min(cuts, default=None))
+def _marks(line: _Line) -> Marks:
+    refusal = f"filter {', '.join(line.why)}" if line.verdict == "drop" else None
+    cuts = [mark.turn or 0 for mark in line.marks if mark.policy == "truncate_before"]
+    end = min(cuts, default=None) if line.verdict == "truncate" else None
+    return Marks(refusal, frozenset(line.masked), end, line.counts_in_group)

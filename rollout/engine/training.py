@@ -38,6 +38,7 @@ from rollout.trajectories.selection import Selection
 
 FORMATS = ("parquet", "pt", "jsonl")
 ABOUT = "about.json"
+"""How the name of what is told about a form's files ends."""
 
 
 class DataWish(msgspec.Struct, frozen=True):
@@ -55,9 +56,8 @@ class DataWish(msgspec.Struct, frozen=True):
     """The name of an estimator; None: no advantages."""
     params: dict[str, Any] = {}
     filters: bool = False
-    """Whether the marks of `rollout filter` are kept to."""
-    compares_filtered: bool = True
-    """Whether what a filter drops still counts in the statistics of its group."""
+    """Whether the marks of `rollout filter` are kept to. They say, too, whether what is dropped counts in the statistics
+    of its group."""
 
     def files(self, out: Path) -> dict[tuple[str, str], Path]:
         """The file of each split and format."""
@@ -86,7 +86,7 @@ class _Surveyed(msgspec.Struct):
 
 
 def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataWish, out: Path) -> Tally:
-    """Write the files of `wish` into the folder `out`, and beside them `about.json` with what they are."""
+    """Write the files of `wish` into the folder `out`, and beside them what they are, as JSON."""
     tally = Tally()
     with contextlib.ExitStack() as stack:
         readers = _Readers(stack)
@@ -95,7 +95,7 @@ def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataW
             survey.add(source)
         maker = wish.make(survey.has_ids)
         files = wish.files(out)
-        written, about = list(files), out / ABOUT
+        written, about = list(files), out / f"{wish.name}.{ABOUT}"
         with replaced_together([*files.values(), about]) as temporary:
             with contextlib.ExitStack() as open_files:
                 writers = {
@@ -167,7 +167,7 @@ class _Survey:
 
     def add(self, source: Source) -> None:
         """Go through a file. Its groups are its own: attempts of different runs are not compared with each other."""
-        marks = read_marks(source.run_dir) if self._wish.filters and source.run_dir is not None else {}
+        marks = self._read_marks(source)
         places: list[tuple[str, int, SavedLine]] = []
 
         def lines() -> Iterator[SavedLine]:
@@ -194,9 +194,9 @@ class _Survey:
         names = {group: _apart(group, source.run, self._groups) for group in dict.fromkeys(a.group for a in attempts)}
         members = []
         for (where, begin, line), attempt in zip(places, attempts, strict=True):
-            found = marks.get(line.id, Marks())
+            found = self._marks_of(line, marks, source)
             refusal = self._wish.selection.reason_against(line) or found.refusal
-            if found.refusal is not None and not self._wish.compares_filtered:
+            if not found.counts_in_group:
                 attempt = msgspec.structs.replace(attempt, reward=None)
             if self._wish.advantage == "at2po":
                 attempt = self._with_surprisal(attempt, source, line)
@@ -210,6 +210,21 @@ class _Survey:
                 self.groups.setdefault(member.group, []).append(member)
             else:
                 self._tally.drop(member.refusal)
+
+    def _read_marks(self, source: Source) -> dict[tuple[str, str], Marks]:
+        if not self._wish.filters:
+            return {}
+        if source.run_dir is None:
+            raise ConfigError(f"{source.path}: --filters needs a run directory, where `rollout filter` keeps its marks")
+        return read_marks(source.run_dir)
+
+    def _marks_of(self, line: SavedLine, marks: dict[tuple[str, str], Marks], source: Source) -> Marks:
+        found = marks.get((str(line.metadata.get("dataset")), line.id))
+        if found is None and self._wish.filters:
+            raise ConfigError(
+                f"{source.run_dir}: `rollout filter` has not seen {line.id}, which came later; filter the run again"
+            )
+        return found or Marks()
 
     def _estimate(self, members: Sequence[_Surveyed]) -> None:
         attempts = [member.attempt for member in members]
@@ -319,7 +334,6 @@ def _about(wish: DataWish, maker: Maker, tally: Tally) -> JSON:
         "advantage": wish.advantage,
         "params": wish.params,
         "filters": wish.filters,
-        "filtered_count_in_groups": wish.compares_filtered,
         "columns": dict(maker.columns),
         "read": tally.read,
         "kept": tally.kept,

@@ -64,8 +64,8 @@ class Preference(msgspec.Struct, frozen=True):
 
 def pairs_of(group: Sequence[Attempted], which: Pairs = "extremes", margin: float = 0.0) -> Iterator[Preference]:
     """The pairs that the attempts at a task hold, whose values differ by more than `margin`. `extremes`: of each
-    request the best answer and the worst; `all`: every two. Attempts without a reward say nothing; answers that are not to be
-    learnt are in no pair."""
+    request the best answer and the worst; `all`: every two. Attempts without a reward say nothing; answers that are
+    not to be learnt are in no pair."""
     for candidates in _siblings(group):
         ranked = sorted(candidates, key=lambda candidate: -candidate.value)
         chosen = combinations(ranked, 2) if which == "all" else [(ranked[0], ranked[-1])]

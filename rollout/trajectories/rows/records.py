@@ -7,7 +7,7 @@ counted, so that the numbers add up.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import msgspec
 
@@ -16,6 +16,14 @@ from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.rows.best import Best, best_of
 from rollout.trajectories.rows.breaks import START, STEP, break_in_ids, break_in_messages
+from rollout.trajectories.rows.columns import (
+    PAIR_COLUMNS,
+    PROCESS_COLUMNS,
+    TEXT_COLUMNS,
+    TOKEN_COLUMNS,
+    TREE_COLUMNS,
+    VERL_COLUMNS,
+)
 from rollout.trajectories.rows.exchange import Attempted, Exchange
 from rollout.trajectories.rows.forms import Stretch, per_step, prefix_merge
 from rollout.trajectories.rows.memory import LAST_STEPS, MemoryBuilder, last_steps, remember
@@ -28,88 +36,6 @@ from rollout.trajectories.rows.tokenising import ChatTokenizer
 
 NO_IDS = "no token ids on record (--tokenizer makes some, --text needs none)"
 NOTHING = "nothing to learn"
-_OWNER: Columns = {"task_id": "text", "group_id": "text"}
-_ROW: Columns = {
-    "id": "text",
-    "trajectory_id": "text",
-    **_OWNER,
-    "row": "int",
-    "rows": "int",
-    "first_step": "int",
-    "last_step": "int",
-    "begins": "text",
-    "reward": "float",
-    "success": "bool",
-    "status": "text",
-    "finish_reasons": ["text"],
-    "weight_versions": ["text"],
-}
-TOKEN_COLUMNS: Columns = {
-    **_ROW,
-    "input_ids": ["id"],
-    "attention_mask": ["bit"],
-    "loss_mask": ["bit"],
-    "labels": ["id"],
-    "logprobs": ["number"],
-    "advantages": ["number"],
-    "prompt_length": "int",
-    "exact": "bool",
-}
-TEXT_COLUMNS: Columns = {
-    **_ROW,
-    "prompt": ["json"],
-    "completion": ["json"],
-    "tools": "json",
-    "advantages": ["number"],
-}
-TREE_COLUMNS: Columns = {
-    **_OWNER,
-    "trajectory_ids": ["text"],
-    "rewards": ["float"],
-    "input_ids": ["id"],
-    "loss_mask": ["bit"],
-    "logprobs": ["number"],
-    "advantages": ["number"],
-    "node_lengths": ["int"],
-    "node_parents": ["int"],
-    "node_positions": ["int"],
-    "node_weights": ["float"],
-    "node_attempts": ["int"],
-    "node_steps": ["int"],
-    "row_trajectories": ["int"],
-    "row_ends": ["int"],
-    "exact": "bool",
-}
-PAIR_COLUMNS: Columns = {
-    **_OWNER,
-    "prompt": ["json"],
-    "chosen": ["json"],
-    "rejected": ["json"],
-    "tools": "json",
-    "chosen_value": "float",
-    "rejected_value": "float",
-    "chosen_attempts": "int",
-    "rejected_attempts": "int",
-    "chosen_id": "text",
-    "rejected_id": "text",
-    "step": "int",
-}
-PROCESS_COLUMNS: Columns = {
-    "trajectory_id": "text",
-    **_OWNER,
-    "prompt": "text",
-    "completions": ["text"],
-    "labels": ["bool"],
-    "values": ["float"],
-    "reward": "float",
-}
-VERL_COLUMNS: Columns = {
-    "data_source": "text",
-    "prompt": [{"role": "text", "content": "text"}],
-    "ability": "text",
-    "reward_model": {"style": "text", "ground_truth": "text"},
-    "extra_info": {"index": "int", "split": "text", "task_id": "text", "attempts": "int", "mean_reward": "float"},
-}
 
 
 class Account(Protocol):
@@ -259,7 +185,7 @@ class TreeMaker(msgspec.Struct, frozen=True):
     """One record for each task: its tree of tokens."""
 
     rows: RowMaker
-    columns: Columns = TREE_COLUMNS
+    columns: ClassVar[Columns] = TREE_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         made: list[TokenRow] = []
@@ -305,7 +231,7 @@ class PairMaker(msgspec.Struct, frozen=True):
 
     which: Pairs = "extremes"
     margin: float = 0.0
-    columns: Columns = PAIR_COLUMNS
+    columns: ClassVar[Columns] = PAIR_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         paired: set[str] = set()
@@ -326,7 +252,7 @@ class ProcessMaker(msgspec.Struct, frozen=True):
     """The worth of each step."""
 
     above: float = 0.0
-    columns: Columns = PROCESS_COLUMNS
+    columns: ClassVar[Columns] = PROCESS_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         for attempted in group:

@@ -26,8 +26,8 @@ def verl_batch(
     """The arrays that `DataProto.from_dict(tensors=…, non_tensors=…)` takes, made of records of `rollout train-data`.
 
     The lengths are those of the longest row where they are not given. `uid` and `trajectory_id` are arrays of texts,
-    for `non_tensors`. The reward stands on the last sampled id of each row, as verl's rule-based rewards do; each row of a
-    trajectory has the trajectory's own, so take `advantages` as they are here and let nobody compute them again by row.
+    for `non_tensors`. The reward stands on the last sampled id of each row, as verl's rule-based rewards do; each row
+    of a trajectory has the trajectory's own, so take `advantages` as they are here and compute none again by row.
     """
     prompts = [row["input_ids"][: row["prompt_length"]] for row in rows]
     responses = [row["input_ids"][row["prompt_length"] :] for row in rows]
