@@ -121,6 +121,15 @@ class TextDialect:
         return generation if read is generation.message else msgspec.structs.replace(generation, message=read)
 
 
+class TemplateDialect(NativeDialect):
+    """Tools and results in the fields of messages, which a chat template writes out; calls in the answers' text. For a
+    model that is given token ids: no server reads its answers."""
+
+    def read(self, generation: Generation, seed: int | None) -> Generation:
+        read = read_answer(generation.message, seed, must_call=False)
+        return generation if read is generation.message else msgspec.structs.replace(generation, message=read)
+
+
 NATIVE = NativeDialect()
 
 

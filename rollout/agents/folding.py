@@ -75,6 +75,7 @@ class FoldingView(ContextView):
         end = self._starts[0] if self._starts else len(self.messages)
         before, (answer, *results) = self._records[self._head : start], self._records[start:end]
         self._folded += 1
+        self.rewritten = "window"
         line = f"\n{fold_round(self._folded, before, answer, results)}"
         asked = self._records[anchor]
         text = (asked.content or "") + (FOLDED if self._folded == 1 else "") + line

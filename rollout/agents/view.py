@@ -17,6 +17,7 @@ import msgspec
 
 from rollout.agents.dialects import NATIVE, Dialect
 from rollout.messages import Message, encode_for_model, encode_message
+from rollout.trajectories.generation import DriftCause
 
 LOOSE_PIECES = 64
 NO_LONGER_SHOWN = "[an earlier image, no longer shown]"
@@ -39,7 +40,7 @@ class ContextView:
 
     __slots__ = (
         "_called", "_dialect", "_first_loose", "_image_url", "_max_images", "_offset", "_pictured", "_reasoned",
-        "_records", "_rule", "messages", "wire",
+        "_records", "_rule", "messages", "rewritten", "wire",
     )  # fmt: skip
 
     def __init__(
@@ -56,6 +57,8 @@ class ContextView:
         """As they are sent."""
         self.wire: list[bytes] = []
         """Pieces that, joined by commas, are the messages: the open turn's one by one, older ones together."""
+        self.rewritten: DriftCause | None = None
+        """Why messages that were sent before are sent otherwise now, where they are. Who asks the model sets it back."""
         self._records: list[Message] = []
         """What each of the messages is on record, without the reasoning that was cleared."""
         self._first_loose = 0
@@ -88,6 +91,7 @@ class ContextView:
             if message.reasoning is not None:
                 if self._rule is ReasoningRule.DROP:
                     message = message.without_reasoning()
+                    self.rewritten = "reasoning"
                 else:
                     self._reasoned.append(len(self.messages))
         shown = self._dialect.show(message)
@@ -123,6 +127,7 @@ class ContextView:
             too_old.add(self._pictured.popleft())
         for place in too_old:
             self._show_anew(place)
+            self.rewritten = "images"
 
     def _close_turn(self) -> None:
         clears = self._rule is ReasoningRule.CLEAR_ON_USER_TURN or (
@@ -130,6 +135,7 @@ class ContextView:
         )
         if clears:
             for place in self._reasoned:
+                self.rewritten = "reasoning"
                 self._records[place] = self._records[place].without_reasoning()
                 self._show_anew(place)
         self._reasoned.clear()

@@ -87,13 +87,30 @@ class ModelEntry(Section):
     """How images are sent: `data`, their bytes; `file`, a `file://` URL of the run's copy, for a server that sees the
     same files (vLLM with `--allowed-local-media-path`)."""
     token_ids: bool = False
-    """Ask for token ids (`return_token_ids`, vLLM) and logprobs with each answer."""
+    """Ask for token ids and logprobs with each answer: vLLM, SGLang, and with the provider `llamacpp` or `local`
+    llama.cpp."""
+    token_in: bool = False
+    """Send token ids instead of messages, so that nothing is encoded twice: `/v1/completions` (vLLM), with the provider
+    `sglang` `/generate`, with `llamacpp` `/completion`. Needs `tokenizer`; means `token_ids`."""
+    tokenizer: Path | None = None
+    """The folder of its tokenizer (extra `rollout[tokens]`), with its chat template."""
+    chat_template: Path | None = None
+    """A Jinja file instead of the tokenizer's own chat template."""
     constrain_tools: bool = False
     """Force tool calls by a JSON schema over the offered tools, for models that do not call tools by themselves."""
     headers: dict[str, SecretStr] = {}
     """Sent with every request; kept as secret as the key."""
     extra_body: dict[str, Any] = {}
     """Put into every request body as it is."""
+
+    @model_validator(mode="after")
+    def _check_token_in(self) -> ModelEntry:
+        if self.token_in:
+            if self.tokenizer is None:
+                raise ValueError("token_in needs tokenizer: the folder of the model's tokenizer")
+            if self.images or self.constrain_tools:
+                raise ValueError("token_in goes neither with images nor with constrain_tools")
+        return self
 
 
 class LocalModel(Section):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rollout.trajectories.generation import Generation, Usage
+from rollout.trajectories.token_path import TokenPath
 from rollout.trajectories.tree import NodeBody
 
 UNJUDGED = "unjudged"
@@ -27,7 +28,7 @@ class Counts:
         self.model_seconds = 0.0
         self.retries = 0
         self.has_reasoning = False
-        self.is_exact = True
+        self.tokens = TokenPath()
 
     def saw(self, body: NodeBody) -> None:
         """Count a generation: the agent's, the user's or a judge's."""
@@ -46,7 +47,7 @@ class Counts:
         self.generations += 1
         self.tool_calls += len(generation.message.tool_calls)
         self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None
-        self.is_exact = self.is_exact and generation.is_exact
+        self.tokens.take(generation, self.turns)
 
     def numbers(self, scored: bool) -> tuple[bool, float, int, int, int, int, int]:
         used = self.agent + self.user + self.judge

@@ -63,7 +63,7 @@ def make_head(ending: Ending) -> Head:
         "unjudged": count.marks.count(UNJUDGED),
         "reasoning": {"rule": str(plan.viewing.rule), "present": count.has_reasoning},
         "view": plan.viewing.record(len(ending.task.messages)),
-        "exact": count.generations > 0 and count.is_exact,
+        "tokens": count.tokens.record(),
         "group": ending.task.id,
         "branch": ending.branch,
         "prompt": ending.prompts[-1][1],

@@ -119,6 +119,8 @@ class Episode:
         self._stop: StopReason | None = None
         self._error: RolloutError | None = None
         self._count = Counts()
+        self._covered = 0
+        """So many of the view's messages are in the token ids of the path."""
         self._states = StateKeys(plan.name, self._world, plan.record_states)
         self._opening_state: str | None = None
         self._started = time.perf_counter()
@@ -285,11 +287,16 @@ class Episode:
         request = Request(
             view.messages, view.wire, sent, self._plan.sampling, seed, self._task, turn, view.path, self._tools
         )
+        if self._plan.takes_ids and view.rewritten is None:
+            request.ids, request.covered = self._count.tokens.known, self._covered
         version = self._control.weight_version
         generation = self._dialect.read(await self._plan.agent.generate(request), seed)
         if version is not None and generation.weight_version is None:
             generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
+        if generation.tokens is not None:
+            tokens = self._count.tokens.relate(generation.tokens, view.rewritten)
+            generation = msgspec.structs.replace(generation, tokens=tokens)
         self._append([NodeBody("generation", generation=generation)])
 
     async def _be_durable(self) -> None:
@@ -390,7 +397,11 @@ class Episode:
         if message is None:
             return
         self._last = message
+        if body.kind == "generation":
+            self._view.rewritten = None
         self._view.add(message)
+        if body.kind == "generation":
+            self._covered = len(self._view.messages)
         if message.role == "tool":
             self._pending = ()
             count.tool_results += 1
@@ -420,6 +431,7 @@ class Episode:
         if tools is not self._tools and tools.wire != self._tools.wire:
             self._tools = tools
             self._offers.append((turn, tools))
+            self._view.rewritten = "tools"
 
     async def _replay(self, saved: Sequence[NodeBody]) -> None:
         """Take in the saved nodes and bring the world to where they left it, comparing every answer on the way."""

@@ -32,6 +32,7 @@ import msgspec
 from rollout.engine.output import Output
 from rollout.engine.reader import Branch, JournalReader
 from rollout.engine.store import connect, lock_run
+from rollout.engine.token_pieces import take_apart
 from rollout.errors import JournalError
 from rollout.messages import Message
 from rollout.trajectories.line import Head
@@ -43,8 +44,8 @@ ROWS_PER_STATEMENT = 64
 WAKE_AT_ONCE = 32
 """How many waiting episodes go on in one round of the event loop after a commit."""
 
-_COLUMNS = {"trees": 4, "episodes": 6, "branches": 4, "nodes": 3, "grown": 1, "trajectories": 18}
-_ADDED = ("trees", "episodes", "branches", "nodes", "grown")
+_COLUMNS = {"trees": 4, "episodes": 6, "branches": 4, "token_pieces": 2, "nodes": 3, "grown": 1, "trajectories": 18}
+_ADDED = ("trees", "episodes", "branches", "token_pieces", "nodes", "grown")
 _body_encoder = msgspec.msgpack.Encoder()
 
 
@@ -91,6 +92,7 @@ class Journal(JournalReader):
         self._is_due = False
         self._error: Exception | None = None
         self._released: deque[asyncio.Future[None]] = deque()
+        self._put_pieces: set[bytes] = set()
         self._next_tree = self._next_id("trees")
         self._next_episode = self._next_id("episodes")
         self.commits = 0
@@ -127,9 +129,15 @@ class Journal(JournalReader):
         if not self._keep_nodes:
             return None
         # Encoded before the first is added: a body that cannot be encoded must not leave half a group behind.
-        rows = [(episode, first_place + offset, _body_encoder.encode(body)) for offset, body in enumerate(bodies)]
+        rows, pieces = [], []
+        for place, body in enumerate(bodies, first_place):
+            body, named = take_apart(body)
+            rows.append((episode, place, _body_encoder.encode(body)))
+            pieces += [(name, piece) for name, piece in named if name not in self._put_pieces]
         batch = self._pending()
         batch.rows["nodes"].extend(rows)
+        batch.rows["token_pieces"].extend(pieces)
+        self._put_pieces.update(name for name, _ in pieces)
         return batch
 
     def finish(self, finished: Finished) -> Batch:

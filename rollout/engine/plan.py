@@ -29,11 +29,12 @@ from rollout.config.schema import User as UserConfig
 from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
+from rollout.engine.token_measure import TokenMeasure
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
 from rollout.engine.viewing import make_viewing
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
-from rollout.models.model import Model, Sampling
+from rollout.models.model import Capability, Model, Sampling
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Panel
 from rollout.strategies.find import make_strategy
@@ -97,6 +98,11 @@ class Plan:
     def total(self) -> int:
         """Trajectories that this dataset makes."""
         return self.task_count * self.strategy.most
+
+    @property
+    def takes_ids(self) -> bool:
+        """Whether the agent's model is given token ids instead of messages."""
+        return Capability.TOKEN_IN in self.agent.capabilities
 
     def prompt(self, toolset: Toolset) -> bytes:
         """System prompt and tools exactly as sent, as one JSON object: the blob that labels and exports read."""
@@ -207,7 +213,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         offered=tools.offered,
         identity={},
         close_tools=tools.close,
-        measures=tools.measures,
+        measures=(*tools.measures, *((TokenMeasure,) if Capability.TOKEN_IDS in agent.capabilities else ())),
     )
     return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
 

@@ -11,12 +11,13 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.token_pieces import put_together
 from rollout.errors import JournalError
 from rollout.messages import Message, message_from_json
-from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import NodeBody
 
+PIECES_AT_HAND = 4096
 _body_decoder = msgspec.msgpack.Decoder(NodeBody)
 _messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
 _head_decoder = msgspec.msgpack.Decoder(Head)
@@ -74,6 +75,7 @@ class JournalReader:
         self._db = connection
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'branches'").fetchone()
         self._has_branches = found is not None
+        self._pieces: dict[bytes, bytes] = {}
 
     def finished_ids(self, dataset: str) -> set[str]:
         """Ids of the trajectories that need nothing more."""
@@ -103,7 +105,17 @@ class JournalReader:
     def nodes(self, episode: int) -> list[NodeBody]:
         """The nodes of an episode, in order."""
         rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
-        return [_body_decoder.decode(row[0]) for row in rows]
+        return [put_together(_body_decoder.decode(row[0]), self._piece) for row in rows]
+
+    def _piece(self, name: bytes) -> bytes:
+        if name not in self._pieces:
+            if len(self._pieces) > PIECES_AT_HAND:
+                self._pieces.clear()
+            row = self._db.execute("SELECT ids FROM token_pieces WHERE name = ?", (name,)).fetchone()
+            if row is None:
+                raise JournalError(f"{self.path}: token ids are missing (piece {name.hex()}); the journal is damaged")
+            self._pieces[name] = row[0]
+        return self._pieces[name]
 
     def branch(self, episode: int) -> Branch | None:
         """Where an episode starts; None where that is the trunk."""
@@ -125,13 +137,18 @@ class JournalReader:
             branch = self.branch(branch.parent)
         return nodes
 
-    def generations(self, dataset: str, trajectory: str) -> list[Generation]:
-        """The agent's answers on the path of a trajectory, with all that is on record of each; none where it is not."""
+    def whole_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
+        """Every node of a trajectory on record, from the task's opening to the leaf. Raises JournalError where there
+        is none, or where its nodes were not kept."""
         row = self._db.execute(
-            "SELECT episode FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+            "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ?",
+            (dataset, trajectory),
         ).fetchone()
         nodes = [] if row is None else self.path_nodes(row[0])
-        return [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
+        if row is None or not nodes:
+            raise JournalError(f"{self.path}: has no nodes of {trajectory!r} in the dataset {dataset!r}")
+        return [*(NodeBody("opening", message=message) for message in self.opening(row[1])), *nodes]
 
     def grown_tasks(self, dataset: str) -> set[str]:
         """The tasks whose trees need nothing more."""
@@ -185,7 +202,7 @@ class JournalReader:
                 yield OnRecord(bytes(line))
                 continue
             opening = self.opening(tree)
-            said = [(body.said, body.error_kind) for body in self.nodes(episode) if body.said is not None]
+            said = [(body.said, body.error_kind) for body in self.path_nodes(episode) if body.said is not None]
             messages = [*opening, *(message for message, _ in said if message is not None)]
             kinds = {place: kind for place, (_, kind) in enumerate(said, len(opening)) if kind is not None}
             yield OnRecord(encode_line(_head_decoder.decode(head), messages), kinds)

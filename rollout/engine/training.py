@@ -21,11 +21,12 @@ from rollout.engine.exporting import Tally, refuse_nothing
 from rollout.engine.filter_marks import Marks, read_marks
 from rollout.engine.reader import JournalReader, open_reader
 from rollout.engine.sources import Prompts, Source
-from rollout.errors import ConfigError
+from rollout.errors import ConfigError, JournalError
 from rollout.messages import JSON
 from rollout.trajectories.advantages import Attempt, attempts_of_lines, forest_of, leaf_mean, leaf_rows, step_advantages
 from rollout.trajectories.exports.parquet import Columns, ParquetFile
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
 from rollout.trajectories.line import Head
 from rollout.trajectories.merging import Splits
@@ -144,12 +145,17 @@ class _Readers:
         self._stack = stack
         self._found: dict[Path, JournalReader] = {}
 
-    def of(self, source: Source) -> JournalReader | None:
+    def generations(self, line: SavedLine, source: Source) -> list[Generation]:
+        """The agent's answers on a trajectory's path, with all that is on record of each; none where nothing is."""
         if source.run_dir is None:
-            return None
+            return []
         if source.run_dir not in self._found:
             self._found[source.run_dir] = self._stack.enter_context(open_reader(source.run_dir))
-        return self._found[source.run_dir]
+        try:
+            nodes = self._found[source.run_dir].whole_path(str(line.metadata.get("dataset")), line.id)
+        except JournalError:
+            return []
+        return [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
 
 
 class _Survey:
@@ -249,8 +255,7 @@ class _Survey:
                 member.advantages = numbers
 
     def _with_surprisal(self, attempt: Attempt, source: Source, line: SavedLine) -> Attempt:
-        reader = self._readers.of(source)
-        generations = [] if reader is None else reader.generations(str(line.metadata.get("dataset")), line.id)
+        generations = self._readers.generations(line, source)
         if len(generations) != len(attempt.steps):
             return attempt
         steps = []
@@ -283,8 +288,7 @@ def _read(surveyed: _Surveyed, prompts: Prompts, readers: _Readers) -> Attempted
     exchanges = list(exchanges_of(example))
     if len(exchanges) != len(steps):
         raise BadLine(f"it has {len(exchanges)} answers, but its metadata tells of {len(steps)}")
-    reader = readers.of(source)
-    generations = [] if reader is None else reader.generations(str(line.metadata.get("dataset")), line.id)
+    generations = readers.generations(line, source)
     if generations and len(generations) != len(steps):
         raise BadLine(f"it has {len(steps)} answers, but the journal has {len(generations)}")
     ids = ids_of_path(generations) or [None] * len(steps)

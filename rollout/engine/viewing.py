@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollout.agents.dialects import make_dialect
+from rollout.agents.dialects import TemplateDialect, make_dialect
 from rollout.agents.view import ReasoningRule
 from rollout.agents.viewing import Viewing
 from rollout.config.schema import Dataset, ModelEntry
@@ -35,7 +35,9 @@ def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, suite: Suite | 
     return Viewing(
         ReasoningRule(agent.reasoning or entry.reasoning),
         # In a browser nobody is there to talk to: words alone are a call that went wrong.
-        make_dialect(agent.tool_format, must_call=_is_web(dataset, suite)),
+        TemplateDialect()
+        if entry.token_in and agent.tool_format == "native"
+        else make_dialect(agent.tool_format, must_call=_is_web(dataset, suite)),
         entry.image_urls if entry.images else None,
         agent.max_images,
         agent.max_rounds,

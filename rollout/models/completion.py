@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import email.utils
 import json
+import logging
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from rollout.errors import ModelError
 from rollout.messages import ToolCall
-from rollout.trajectories.generation import Usage
+from rollout.trajectories.generation import Tokens, Usage
 
+log = logging.getLogger(__name__)
 MAX_TOKENS = 1 << 40
 
 
@@ -53,12 +57,41 @@ class _Choice(msgspec.Struct):
     finish_reason: str | None = None
     logprobs: _Logprobs | None = None
     token_ids: list[int] | None = None
+    response_token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+
+
+class _Verbose(msgspec.Struct):
+    """What llama.cpp adds for `verbose`: the prompt as the template wrote it, and with `return_tokens` the answer's
+    ids."""
+
+    prompt: Any = None
+    tokens: Any = None
 
 
 class Response(msgspec.Struct):
+    """An answer. vLLM puts the prompt's ids at the top and the answer's into the choice (`token_ids`), SGLang puts
+    both into the choice (`response_token_ids`)."""
+
     choices: list[_Choice]
     usage: Any = None
     prompt_token_ids: list[int] | None = None
+    metadata: Any = None
+    verbose: _Verbose | None = msgspec.field(name="__verbose", default=None)
+
+    @property
+    def prompt_ids(self) -> list[int]:
+        return self.prompt_token_ids or self.choices[0].prompt_token_ids or []
+
+    @property
+    def completion_ids(self) -> list[int]:
+        return self.choices[0].token_ids or self.choices[0].response_token_ids or []
+
+    @property
+    def weight_version(self) -> str | None:
+        """Of the weights that answered, where the server says (SGLang)."""
+        version = self.metadata.get("weight_version") if isinstance(self.metadata, dict) else None
+        return None if version is None else str(version)
 
 
 _decode = msgspec.json.Decoder(Response).decode
@@ -78,6 +111,22 @@ def read_calls(
             arguments = "{}" if arguments is None else msgspec.json.encode(arguments).decode()
         calls.append(ToolCall(id=call_id, name=name, arguments=arguments))
     return tuple(calls)
+
+
+def read_tokens(
+    name: str, prompt_ids: Sequence[int], completion_ids: Sequence[int], logprobs: Sequence[float]
+) -> Tokens | None:
+    """What a server said of tokens, None where that is nothing. Logprobs that are not one for each id are left out:
+    nobody can tell whose they are."""
+    if not prompt_ids and not completion_ids and not logprobs:
+        return None
+    if completion_ids and logprobs and len(logprobs) != len(completion_ids):
+        log.warning("%s: %d logprobs for %d ids; they are left out", name, len(logprobs), len(completion_ids))
+        logprobs = ()
+    try:
+        return Tokens.of(prompt_ids, completion_ids, logprobs)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ModelError(f"{name}: the answer's token ids are none: {error}", transient=True) from error
 
 
 def read_usage(usage: Any) -> Usage:

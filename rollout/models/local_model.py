@@ -13,9 +13,15 @@ from rollout.trajectories.generation import Generation
 class LocalServerModel:
     """Starts `server` when first asked; then it is the direct path like any other."""
 
-    def __init__(self, name: str, server: LocalServer, connect: Callable[[str], Model]) -> None:
+    def __init__(
+        self,
+        name: str,
+        server: LocalServer,
+        connect: Callable[[str], Model],
+        capabilities: frozenset[Capability] = frozenset(),
+    ) -> None:
         self.name = name
-        self.capabilities: frozenset[Capability] = frozenset({Capability.LOGPROBS})
+        self.capabilities = capabilities | {Capability.LOGPROBS}
         self._server = server
         self._connect = connect
         self._model: Model | None = None

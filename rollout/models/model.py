@@ -66,6 +66,11 @@ class Request(msgspec.Struct):
     models."""
     offered: Toolset | None = None
     """The tools that the agent has, where `tools` does not say so. For the built-in models."""
+    ids: bytes | bytearray = b""
+    """For a model that takes tokens in: the token ids of the conversation so far, packed, as they were given and
+    sampled. Empty at its beginning, and where earlier messages are sent otherwise than before."""
+    covered: int = 0
+    """So many of `messages` are in `ids`, the last of them an answer."""
 
 
 class Model(Protocol):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import time
 import urllib.parse
-from typing import Any
+from typing import Any, Literal
 
 import aiohttp
 import msgspec
@@ -25,12 +25,13 @@ from rollout.models.completion import (
     error_text,
     is_about_length,
     read_calls,
+    read_tokens,
     read_usage,
     seconds_of,
 )
 from rollout.models.model import Capability, Request, Sampling
 from rollout.secrets import redact
-from rollout.trajectories.generation import FinishReason, Generation, Tokens
+from rollout.trajectories.generation import FinishReason, Generation
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_REPLY = 400
@@ -47,7 +48,14 @@ _TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _OVERLOAD_STATUS = frozenset({429, 503, 529})
 
 
-class _Body(aiohttp.payload.Payload):
+class _Tokenized(msgspec.Struct):
+    tokens: list[int]
+
+
+_decode_tokenized = msgspec.json.Decoder(_Tokenized).decode
+
+
+class Body(aiohttp.payload.Payload):
     """A request body of two pieces. aiohttp copies the first together with the headers and sends the second as it is.
 
     Given whole, a body of half a megabyte would be copied once more only to stand behind its headers.
@@ -109,10 +117,11 @@ class OpenAIModel:
         api_key: str | None = None,
         timeout: float = 120.0,
         send_seed: bool = True,
-        token_ids: bool = False,
+        token_ids: Literal["openai", "llamacpp"] | None = None,
         constrain_tools: bool = False,
         headers: dict[str, str] | None = None,
     ) -> None:
+        """`token_ids`: how the server is asked for them. `openai` is the way of vLLM and SGLang."""
         self.name = name
         self.capabilities = frozenset(
             {Capability.LOGPROBS, Capability.IMAGES} | ({Capability.TOKEN_IDS} if token_ids else set())
@@ -148,24 +157,39 @@ class OpenAIModel:
             raise ModelError(f"{self.name}: the answer is not a chat completion: {error}", transient=True) from error
         if not response.choices:
             raise ModelError(f"{self.name}: the answer has no choices", transient=True)
+        if self._token_ids == "llamacpp":
+            await self._add_llamacpp_ids(response)
         return self._read(response, request, latency)
 
     async def close(self) -> None:
         """The pool is closed by who opened it."""
 
-    def _body(self, request: Request) -> _Body:
+    def _body(self, request: Request) -> Body:
         """The request body, in one join: a long conversation is copied once, not once for each piece around it."""
         tail = self._tail(request)
         if self._send_seed and request.seed is not None:
             tail += b',"seed":%d' % request.seed
         pieces = [*request.wire]
         pieces[-1] += tail + b"}"
-        return _Body(self._head, b",".join(pieces))
+        return Body(self._head, b",".join(pieces))
 
-    async def _post(self, body: _Body) -> bytes:
+    async def _add_llamacpp_ids(self, response: Response) -> None:
+        """llama.cpp gives the prompt as a text; it is asked for the ids that it made of it, by the same rule."""
+        verbose = response.verbose
+        if verbose is None or not isinstance(verbose.prompt, str) or not isinstance(verbose.tokens, list):
+            return
+        asked = msgspec.json.encode({"content": verbose.prompt, "add_special": True, "parse_special": True})
+        raw = await self._post(Body(b"", asked), self._url.removesuffix("/v1/chat/completions") + "/tokenize")
+        try:
+            response.prompt_token_ids = _decode_tokenized(raw).tokens
+        except msgspec.MsgspecError as error:
+            raise ModelError(f"{self.name}: /tokenize answered no ids: {error}", transient=True) from error
+        response.choices[0].token_ids = verbose.tokens
+
+    async def _post(self, body: Body, url: str | None = None) -> bytes:
         try:
             async with self._pool.session().post(
-                self._url, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
+                url or self._url, data=body, headers=self._headers, timeout=self._timeout, allow_redirects=False
             ) as answer:
                 raw = await self._read_body(answer)
                 if answer.status != 200:
@@ -236,9 +260,12 @@ class OpenAIModel:
             from rollout.models.constrained import response_format
 
             fields["response_format"] = response_format(request.tools.specs, may_reply=True, max_text=MAX_REPLY)
-        if self._token_ids:
-            fields["return_token_ids"] = True
+        if self._token_ids is not None:
             fields["logprobs"] = True
+            if self._token_ids == "openai":
+                fields["return_token_ids"] = True
+            else:
+                fields["return_tokens"] = fields["verbose"] = True
         fields.update(sampling.extra)
         return fields
 
@@ -263,14 +290,8 @@ class OpenAIModel:
             tool_calls=calls,
             reasoning=answer.reasoning_content or answer.reasoning or None,
         )
-        tokens = None
-        logprobs = choice.logprobs.content if choice.logprobs is not None else None
-        if response.prompt_token_ids or choice.token_ids or logprobs:
-            tokens = Tokens(
-                prompt_ids=tuple(response.prompt_token_ids or ()),
-                completion_ids=tuple(choice.token_ids or ()),
-                logprobs=tuple(entry.logprob for entry in logprobs or ()),
-            )
+        entries = choice.logprobs.content if choice.logprobs is not None else None
+        logprobs = [entry.logprob for entry in entries or ()]
         return Generation(
             message=message,
             finish_reason=_FINISH.get(choice.finish_reason, "unknown"),
@@ -278,5 +299,6 @@ class OpenAIModel:
             model=self.name,
             latency=latency,
             seed=request.seed,
-            tokens=tokens,
+            tokens=read_tokens(self.name, response.prompt_ids, response.completion_ids, logprobs),
+            weight_version=response.weight_version,
         )

@@ -8,10 +8,11 @@ contract. One name is one object for the whole run, so that its limits hold over
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -21,7 +22,7 @@ from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel
 from rollout.models.limits import Limiter
-from rollout.models.model import Model
+from rollout.models.model import Capability, Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
 from rollout.plugins import find_plugin, is_reference
@@ -30,6 +31,7 @@ from rollout.secrets import register
 
 if TYPE_CHECKING:
     from rollout.models.local import LocalServer
+    from rollout.models.token_forms import FormName
 
 DIRECT: dict[str, tuple[str | None, str]] = {
     "openai": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
@@ -138,7 +140,7 @@ class Registry:
             problems += _check_litellm(found)
         elif found.kind == "local":
             problems += _check_local(self._local_config)
-        return problems
+        return problems + _check_tokenizer(found)
 
     def model(
         self,
@@ -180,24 +182,38 @@ class Registry:
         if found.kind == "local":
             from rollout.models.local_model import LocalServerModel
 
-            return LocalServerModel(found.name, self._local_server(), lambda url: self._direct(found, url))
+            kinds = {Capability.TOKEN_IDS: found.entry.token_ids, Capability.TOKEN_IN: found.entry.token_in}
+            gives = frozenset(kind for kind, is_asked_for in kinds.items() if is_asked_for)
+            return LocalServerModel(found.name, self._local_server(), lambda url: self._direct(found, url), gives)
         if found.api_base is None:
             raise ConfigError(f"model {found.name!r}: no api_base; put it into the models registry")
         return self._direct(found, found.api_base)
 
     def _direct(self, found: Resolved, api_base: str) -> OpenAIModel:
         entry = found.entry
+        shared: dict[str, Any] = {
+            "pool": self._pool,
+            "api_base": api_base,
+            "api_model": found.api_model,
+            "api_key": found.api_key,
+            "timeout": entry.timeout or self._timeouts.request,
+            "send_seed": entry.send_seed,
+            "headers": {name: value.get_secret_value() for name, value in entry.headers.items()},
+        }
+        is_llamacpp = found.kind == "local" or entry.provider == "llamacpp"
+        if entry.token_in and entry.tokenizer is not None:
+            from rollout.models.chat_template import ChatTemplate
+            from rollout.models.token_in import TokenInModel
+
+            load = functools.partial(ChatTemplate.load, entry.tokenizer, entry.chat_template)
+            form: FormName = "llamacpp" if is_llamacpp else "sglang" if entry.provider == "sglang" else "vllm"
+            return TokenInModel(found.name, load=load, form=form, **shared)
+        token_ids: Literal["openai", "llamacpp"] = "llamacpp" if is_llamacpp else "openai"
         return OpenAIModel(
             found.name,
-            pool=self._pool,
-            api_base=api_base,
-            api_model=found.api_model,
-            api_key=found.api_key,
-            timeout=entry.timeout or self._timeouts.request,
-            send_seed=entry.send_seed,
-            token_ids=entry.token_ids,
+            token_ids=token_ids if entry.token_ids else None,
             constrain_tools=entry.constrain_tools,
-            headers={name: value.get_secret_value() for name, value in entry.headers.items()},
+            **shared,
         )
 
     def _local_server(self) -> LocalServer:
@@ -225,6 +241,24 @@ def _check_litellm(found: Resolved) -> list[str]:
     state = litellm.validate_environment(model=found.api_model)
     missing = state.get("missing_keys") or []
     return [f"model {found.name!r}: no api_key; set {' or '.join(missing)}"] if missing else []
+
+
+def _check_tokenizer(found: Resolved) -> list[str]:
+    import importlib.util
+
+    entry = found.entry
+    if not entry.token_in:
+        return []
+    if found.kind not in ("direct", "local"):
+        return [f"model {found.name!r}: token_in is for servers of the direct path, not for {entry.provider}"]
+    if importlib.util.find_spec("transformers") is None:
+        return [f"model {found.name!r}: token_in needs the extra: pip install 'rollout[tokens]'"]
+    files = {"tokenizer": entry.tokenizer, "chat_template": entry.chat_template}
+    return [
+        f"model {found.name!r}: {key}: {path} is not there"
+        for key, path in files.items()
+        if path is not None and not path.exists()
+    ]
 
 
 def _check_local(config: LocalModel) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -9,6 +11,7 @@ import msgspec
 from rollout.messages import Message
 
 FinishReason = Literal["stop", "tool_calls", "length", "content_filter", "abort", "unknown"]
+ID_BYTES = 4
 
 
 class Usage(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -37,12 +40,59 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     status: int | None = None
 
 
-class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Token-exact record of one generation, where the server gives ids."""
+DriftCause = Literal["reasoning", "window", "images", "tools", "calls", "text", "template"]
+"""Why a prompt does not begin with what was given and sampled before: see `rollout.trajectories.token_path`."""
 
-    prompt_ids: tuple[int, ...] = ()
-    completion_ids: tuple[int, ...] = ()
-    logprobs: tuple[float, ...] = ()
+
+class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Token-exact record of one generation, where the server gives ids.
+
+    The prompt is kept as what it adds: the first `shared` ids are those of the generation before it on the path (its
+    prompt and its completion, one after the other), `new` follows. Ids are packed, four bytes each, logprobs as
+    single-precision floats, in memory and in the journal alike: a tenth of a tuple of ints. `of` packs, and the
+    properties give arrays. `rollout.trajectories.token_view` puts a path together again.
+    """
+
+    shared: int = 0
+    """How many ids the prompt has in common with what came before; 0 where nothing did."""
+    new: bytes = b""
+    sampled: bytes = b""
+    scores: bytes = b""
+    drift: DriftCause | None = None
+    """Set where the prompt leaves what came before, that is where `shared` is less than all of it."""
+    pieces: bytes = b""
+    """Only within the journal: see `rollout.engine.token_pieces`."""
+
+    @classmethod
+    def of(
+        cls, prompt_ids: Iterable[int] = (), completion_ids: Iterable[int] = (), logprobs: Iterable[float] = ()
+    ) -> Tokens:
+        """The record of a generation by itself: all of its prompt is new."""
+        return cls(0, pack_ids(prompt_ids), pack_ids(completion_ids), array("f", logprobs).tobytes())
+
+    @property
+    def new_ids(self) -> array[int]:
+        """What the prompt adds to the ids that it shares."""
+        return array("I", self.new)
+
+    @property
+    def completion_ids(self) -> array[int]:
+        """What was sampled, the end of the turn included where it was sampled."""
+        return array("I", self.sampled)
+
+    @property
+    def logprobs(self) -> array[float]:
+        """One for each sampled id, or none at all."""
+        return array("f", self.scores)
+
+    @property
+    def prompt_length(self) -> int:
+        return self.shared + len(self.new) // ID_BYTES
+
+
+def pack_ids(ids: Iterable[int]) -> bytes:
+    """Ids in the form in which they are kept."""
+    return array("I", ids).tobytes()
 
 
 class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -63,4 +113,4 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     @property
     def is_exact(self) -> bool:
         """Whether the tokens are the ones the model was given and sampled, not a later re-encoding."""
-        return self.tokens is not None and bool(self.tokens.prompt_ids) and bool(self.tokens.completion_ids)
+        return self.tokens is not None and self.tokens.prompt_length > 0 and bool(self.tokens.sampled)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.messages import Message, WorldEnd
-from rollout.trajectories.generation import Generation
+from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 
@@ -136,10 +136,22 @@ class RolloutTree:
         self.trunk = node
         self.leaves: list[Leaf] = []
         """In the order of their numbers."""
+        self._runs: dict[bytes, bytes] = {}
+        """What prompts add, each once: attempts from one node are given the same ids there."""
 
     def append(self, parent: Node, body: NodeBody, episode: int, place: int) -> Node:
         """Grow the tree by one node."""
+        if body.generation is not None and body.generation.tokens is not None:
+            body = self._with_shared_run(body, body.generation, body.generation.tokens)
         return Node(body, parent, episode, place)
+
+    def _with_shared_run(self, body: NodeBody, generation: Generation, tokens: Tokens) -> NodeBody:
+        run = self._runs.setdefault(tokens.new, tokens.new)
+        if run is tokens.new:
+            return body
+        tokens = msgspec.structs.replace(tokens, new=run)
+        generation = msgspec.structs.replace(generation, tokens=tokens)
+        return msgspec.structs.replace(body, generation=generation)
 
     def add_leaf(self, leaf: Leaf) -> None:
         """Note that an attempt ended."""

@@ -59,7 +59,7 @@ class Grown:
         start = node = start or self.tree.trunk
         place = 0
         for step in range(steps):
-            tokens = None if logprob is None else Tokens((1,), (1, 2), (logprob, 3 * logprob))
+            tokens = None if logprob is None else Tokens.of((1,), (1, 2), (logprob, 3 * logprob))
             said = Message(role="assistant", content=f"{number}.{step}")
             node = self.tree.append(
                 node, NodeBody("generation", generation=Generation(said, tokens=tokens)), number + 10, place

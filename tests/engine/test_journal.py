@@ -23,9 +23,9 @@ text = st.text(max_size=20)
 calls = st.lists(st.builds(ToolCall, id=text, name=text, arguments=text), max_size=2).map(tuple)
 said = st.builds(Message, role=st.just("assistant"), content=text, tool_calls=calls, reasoning=st.none() | text)
 tokens = st.builds(
-    Tokens,
-    prompt_ids=st.lists(st.integers(0, 2**31), max_size=4).map(tuple),
-    logprobs=st.lists(st.floats(-9, 0), max_size=3).map(tuple),
+    Tokens.of,
+    prompt_ids=st.lists(st.integers(0, 2**31), max_size=4) | st.integers(0, 1100).map(range),
+    logprobs=st.lists(st.floats(-9, 0, width=32), max_size=3).map(tuple),
 )
 bodies = st.one_of(
     st.builds(

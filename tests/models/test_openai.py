@@ -85,7 +85,7 @@ async def test_reasoning_is_read_from_either_field(pool: HttpPool, field: str) -
 
 async def test_token_ids_and_logprobs_are_kept_where_the_server_gives_them(pool: HttpPool) -> None:
     async with StubServer() as stub:
-        exact = await model(pool, stub.url, token_ids=True).generate(request())
+        exact = await model(pool, stub.url, token_ids="openai").generate(request())
         plain = await model(pool, stub.url).generate(request())
     assert exact.is_exact
     assert exact.tokens is not None

@@ -76,12 +76,15 @@ class Attempted(msgspec.Struct, frozen=True):
 def ids_of_path(generations: Iterable[Generation]) -> list[Ids | None]:
     """The ids of each generation on a path from its first one on; None where the server gave none."""
     found: list[Ids | None] = []
+    known = array("I")
+    """Prompt and completion of the last generation that came with ids: what a record's `shared` is of."""
     for generation in generations:
         tokens = generation.tokens
         if tokens is None or not generation.is_exact:
             found.append(None)
             continue
-        scores = array("d", tokens.logprobs)
-        is_whole = len(scores) == len(tokens.completion_ids)
-        found.append(Ids(pack(tokens.prompt_ids), pack(tokens.completion_ids), scores if is_whole else None))
+        prompt, completion, scores = known[: tokens.shared] + tokens.new_ids, tokens.completion_ids, tokens.logprobs
+        has_scores = len(scores) == len(completion)
+        found.append(Ids(prompt, completion, array("d", scores) if has_scores else None, drift=tokens.drift))
+        known = prompt + completion
     return found

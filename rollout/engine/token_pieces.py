@@ -1,0 +1,48 @@
+"""Prompts in the journal: long runs of token ids are cut into pieces, and a piece that comes again is kept once.
+
+Every attempt begins with the same system prompt and tools, and attempts at one task with the same opening too; attempts
+that branch from one node are given the same results there. A run of ids is cut from its beginning, so that what is the
+same begins with the same pieces. A node keeps their names (hashes) and the rest that fills no piece.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import msgspec
+
+from rollout.trajectories.generation import Tokens
+from rollout.trajectories.tree import NodeBody
+
+PIECE_BYTES = 1024
+NAME_BYTES = 16
+
+
+def take_apart(body: NodeBody) -> tuple[NodeBody, list[tuple[bytes, bytes]]]:
+    """A node as it is stored, and the pieces that it names."""
+    tokens = body.generation.tokens if body.generation is not None else None
+    if tokens is None or len(tokens.new) < PIECE_BYTES:
+        return body, []
+    whole = len(tokens.new) // PIECE_BYTES * PIECE_BYTES
+    pieces = []
+    for start in range(0, whole, PIECE_BYTES):
+        piece = tokens.new[start : start + PIECE_BYTES]
+        pieces.append((hashlib.blake2b(piece, digest_size=NAME_BYTES).digest(), piece))
+    names = b"".join(name for name, _ in pieces)
+    return _with_tokens(body, msgspec.structs.replace(tokens, new=tokens.new[whole:], pieces=names)), pieces
+
+
+def put_together(body: NodeBody, find: Callable[[bytes], bytes]) -> NodeBody:
+    """A node as it was before `take_apart`."""
+    tokens = body.generation.tokens if body.generation is not None else None
+    if tokens is None or not tokens.pieces:
+        return body
+    names = (tokens.pieces[start : start + NAME_BYTES] for start in range(0, len(tokens.pieces), NAME_BYTES))
+    new = b"".join((*map(find, names), tokens.new))
+    return _with_tokens(body, msgspec.structs.replace(tokens, new=new, pieces=b""))
+
+
+def _with_tokens(body: NodeBody, tokens: Tokens) -> NodeBody:
+    assert body.generation is not None
+    return msgspec.structs.replace(body, generation=msgspec.structs.replace(body.generation, tokens=tokens))

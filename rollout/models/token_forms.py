@@ -1,0 +1,131 @@
+"""How servers take token ids in and give them back: the request's body and the answer, for each kind of server.
+
+Three forms: `/v1/completions` with the ids as prompt (vLLM, and what follows it), `/generate` (SGLang), `/completion`
+(llama.cpp). What they answer is read into one record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from rollout.messages import JSON
+from rollout.models.completion import read_usage
+from rollout.models.model import Sampling
+from rollout.trajectories.generation import FinishReason, Usage
+
+DEFAULT_MAX_TOKENS = 1024
+"""Where neither agent nor registry say: these ways in have defaults as small as 16."""
+FormName = Literal["vllm", "sglang", "llamacpp"]
+_NOT_OURS = ("extra", "logprobs", "top_logprobs", "tool_choice", "parallel_tool_calls", "max_tokens")
+_FINISH: dict[Any, FinishReason] = {
+    "stop": "stop", "eos": "stop", "word": "stop", "length": "length", "limit": "length", "abort": "abort",
+}  # fmt: skip
+
+
+class Sampled(msgspec.Struct, frozen=True):
+    """What a server answered."""
+
+    ids: list[int]
+    logprobs: list[float]
+    finish_reason: FinishReason
+    usage: Usage
+    prompt_ids: list[int] | None = None
+    """As the server read them, where it says."""
+    weight_version: str | None = None
+
+
+class Form(Protocol):
+    """One way in. `read` raises KeyError, TypeError, ValueError or IndexError on what is no answer."""
+
+    path: str
+    """Behind the server's address without `/v1`."""
+
+    def body(self, model: str, ids: Sequence[int], sampling: Sampling, seed: int | None, end: int | None) -> JSON: ...
+
+    def read(self, answer: JSON) -> Sampled: ...
+
+
+class VllmForm:
+    """`POST /v1/completions`."""
+
+    path = "/v1/completions"
+
+    def body(self, model: str, ids: Sequence[int], sampling: Sampling, seed: int | None, end: int | None) -> JSON:
+        body = {"model": model, "prompt": list(ids), **_params(sampling, "max_tokens", seed, "seed", end)}
+        return body | {"logprobs": 1, "return_token_ids": True, "skip_special_tokens": False} | _extra(sampling)
+
+    def read(self, answer: JSON) -> Sampled:
+        choice = answer["choices"][0]
+        logprobs = [float(value) for value in (choice.get("logprobs") or {}).get("token_logprobs") or ()]
+        prompt = choice.get("prompt_token_ids") or answer.get("prompt_token_ids")
+        finish = _FINISH.get(choice.get("finish_reason"), "unknown")
+        return Sampled(choice["token_ids"], logprobs, finish, read_usage(answer.get("usage")), prompt)
+
+
+class SglangForm:
+    """`POST /generate`."""
+
+    path = "/generate"
+
+    def body(self, model: str, ids: Sequence[int], sampling: Sampling, seed: int | None, end: int | None) -> JSON:
+        params = _params(sampling, "max_new_tokens", seed, "sampling_seed", end)
+        params["skip_special_tokens"] = False
+        return {"input_ids": list(ids), "sampling_params": params, "return_logprob": True, **_extra(sampling)}
+
+    def read(self, answer: JSON) -> Sampled:
+        told = answer["meta_info"]
+        logprobs = [float(entry[0]) for entry in told.get("output_token_logprobs") or ()]
+        finish = (told.get("finish_reason") or {}).get("type")
+        usage = read_usage({**told, "prompt_tokens_details": {"cached_tokens": told.get("cached_tokens")}})
+        version = told.get("weight_version")
+        return Sampled(
+            answer["output_ids"],
+            logprobs,
+            _FINISH.get(finish, "unknown"),
+            usage,
+            weight_version=None if version is None else str(version),
+        )
+
+
+class LlamaCppForm:
+    """`POST /completion`."""
+
+    path = "/completion"
+
+    def body(self, model: str, ids: Sequence[int], sampling: Sampling, seed: int | None, end: int | None) -> JSON:
+        params = _params(sampling, "n_predict", seed, "seed", None)
+        if "repetition_penalty" in params:
+            params["repeat_penalty"] = params.pop("repetition_penalty")
+        return {"prompt": list(ids), **params, "return_tokens": True, "n_probs": 1, **_extra(sampling)}
+
+    def read(self, answer: JSON) -> Sampled:
+        logprobs = [float(entry["logprob"]) for entry in answer.get("completion_probabilities") or ()]
+        cached = (answer.get("timings") or {}).get("cache_n")
+        usage = {
+            "prompt_tokens": answer.get("tokens_evaluated"),
+            "completion_tokens": answer.get("tokens_predicted"),
+            "prompt_tokens_details": {"cached_tokens": cached},
+        }
+        return Sampled(answer["tokens"], logprobs, _FINISH.get(answer.get("stop_type"), "unknown"), read_usage(usage))
+
+
+FORMS: dict[FormName, Form] = {"vllm": VllmForm(), "sglang": SglangForm(), "llamacpp": LlamaCppForm()}
+
+
+def _params(sampling: Sampling, length: str, seed: int | None, seed_key: str, end: int | None) -> JSON:
+    params: JSON = msgspec.to_builtins(sampling)
+    for key in _NOT_OURS:
+        params.pop(key, None)
+    params[length] = sampling.max_tokens or DEFAULT_MAX_TOKENS
+    if seed is not None:
+        params[seed_key] = seed
+    if end is not None:
+        params["stop_token_ids"] = [end]
+    return params
+
+
+def _extra(sampling: Sampling) -> JSON:
+    return {key: value for key, value in sampling.extra.items() if key != "chat_template_kwargs"}

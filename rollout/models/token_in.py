@@ -1,0 +1,91 @@
+"""A model that is given token ids: nothing that was sampled is ever decoded and encoded again.
+
+The prompt of a conversation's next generation is the ids so far, as they were given and sampled, with the ids of the
+new messages behind them (`ChatTemplate.encode_suffix`). So the prefix invariant holds by construction, and servers that
+cache prefixes find them. Only where the conversation so far is to be sent otherwise than before (reasoning cleared,
+steps folded) is it encoded anew as a whole, and the drift is on record with its cause.
+
+The answer's text is what our tokenizer makes of its ids. Calls and reasoning within it are read by the dialect, as with
+any model that writes them as text.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from array import array
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rollout.errors import ConfigError, ModelError
+from rollout.messages import Message
+from rollout.models.chat_template import ChatTemplate
+from rollout.models.completion import read_tokens
+from rollout.models.model import Capability, Request
+from rollout.models.openai import Body, OpenAIModel
+from rollout.models.token_forms import FORMS, FormName
+from rollout.trajectories.generation import Generation
+
+
+class TokenInModel(OpenAIModel):
+    """A model behind a server that takes ids. `load` reads its tokenizer, once, when first asked."""
+
+    def __init__(self, name: str, *, load: Callable[[], ChatTemplate], form: FormName, **direct: Any) -> None:
+        super().__init__(name, token_ids="openai", **direct)
+        self.capabilities = frozenset({Capability.LOGPROBS, Capability.TOKEN_IDS, Capability.TOKEN_IN})
+        self._form = FORMS[form]
+        self._api_model = str(direct["api_model"])
+        self._url = self._url.removesuffix("/chat/completions").removesuffix("/v1") + self._form.path
+        self._load = load
+        self._template: ChatTemplate | None = None
+        self._loading = asyncio.Lock()
+
+    async def generate(self, request: Request) -> Generation:
+        template = self._template or await self._load_template()
+        prompt = self._prompt(template, request)
+        seed = request.seed if self._send_seed else None
+        body = self._form.body(self._api_model, prompt, request.sampling, seed, template.end)
+        started = time.perf_counter()
+        raw = await self._post(Body(b"", msgspec.json.encode(body)))
+        latency = time.perf_counter() - started
+        try:
+            sampled = self._form.read(msgspec.json.decode(raw))
+        except (msgspec.MsgspecError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            text = f"{self.name}: the answer is not a completion with token ids: {type(error).__name__}: {error}"
+            raise ModelError(text, transient=True) from error
+        if sampled.prompt_ids is not None and sampled.prompt_ids != list(prompt):
+            raise ModelError(
+                f"{self.name}: the server read other ids than it was sent; does it add a token of its own?"
+            )
+        return Generation(
+            message=Message(role="assistant", content=template.decode(sampled.ids) or None),
+            finish_reason=sampled.finish_reason,
+            usage=sampled.usage,
+            model=self.name,
+            latency=latency,
+            seed=request.seed,
+            tokens=read_tokens(self.name, prompt, sampled.ids, sampled.logprobs),
+            weight_version=sampled.weight_version,
+        )
+
+    def _prompt(self, template: ChatTemplate, request: Request) -> array[int]:
+        options = request.sampling.extra.get("chat_template_kwargs")
+        known = array("I", bytes(request.ids))
+        if known:
+            try:
+                known.extend(template.encode_suffix(known, request.messages[request.covered :], options))
+                return known
+            except ModelError:
+                pass  # Such a template needs the whole conversation; where that drifts, the record says so.
+        return array("I", template.encode(request.messages, request.tools, options))
+
+    async def _load_template(self) -> ChatTemplate:
+        async with self._loading:
+            if self._template is None:
+                try:
+                    self._template = await asyncio.to_thread(self._load)
+                except ConfigError as error:
+                    raise ModelError(f"{self.name}: {error}") from error
+            return self._template

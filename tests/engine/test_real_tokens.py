@@ -1,0 +1,248 @@
+"""Token-exact records against a real tokenizer, chat template and model: in chats, and with token ids given."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("transformers", reason="needs transformers")
+
+from rollout.agents.dialects import make_dialect
+from rollout.engine.reader import JournalReader, open_reader
+from rollout.messages import Toolset, ToolSpec
+from rollout.models.chat_template import ChatTemplate, TemplateLabels
+from rollout.trajectories.line import comparable
+from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
+from tests.conftest import read_lines, roll_out, write_tasks
+from tests.servers.tiny_lm import TinyServer, make_tokenizer
+
+OUT = Path("out.jsonl")
+SYSTEM = "You look things up for guests of the hotel and say what you found."
+WORDS = ["the late reservation", "two rooms for Friday", "the bill of folio 17"]
+FOUND = "Here is what I found, and it is all there is."
+
+
+def call_then_words(prompt: str) -> str:
+    """A model that looks up whatever it is asked, then says that it has found something."""
+    heard = prompt.rsplit("<|im_start|>", 2)[1]
+    if "<tool_response>" in heard:
+        return FOUND
+    asked = heard.removeprefix("user\n").partition("<|im_end|>")[0]
+    call = json.dumps({"name": "echo", "arguments": {"text": asked}})
+    return f"One moment. <tool_call>{call}</tool_call>"
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    make_tokenizer(folder)
+    return folder
+
+
+@pytest.fixture
+async def tiny(tokenizer: Path) -> AsyncIterator[TinyServer]:
+    async with TinyServer(tokenizer, call_then_words) as server:
+        yield server
+
+
+def config(url: str, tokenizer: Path | None = None, *, provider: str = "vllm", **dataset: Any) -> dict[str, Any]:
+    """Two tasks of three turns with a tool; with `tokenizer`, the model is given ids."""
+    entry: dict[str, Any] = {"api_base": url, "provider": provider, "token_ids": True}
+    if tokenizer is not None:
+        entry |= {"token_in": True, "tokenizer": tokenizer}
+    return {
+        "seed": 5,
+        "enable_monitor": False,
+        "retries": {"attempts": 1},
+        "models": {"agent": entry},
+        "datasets": {
+            "data": {
+                "path": write_tasks(Path("tasks.jsonl"), WORDS[0], WORDS[2]),
+                "output_path": OUT,
+                "tools": ["tests.tools:echo"],
+                "agent": {"model": "agent", "preamble": SYSTEM, "max_tokens": 200},
+                "user": {"kind": "scripted", "messages": WORDS[1:]},
+                "max_turns": 3,
+                **dataset,
+            }
+        },
+    }
+
+
+def labels_of(reader: JournalReader, line: dict[str, Any], template: ChatTemplate) -> tuple[TemplateLabels, str]:
+    prompt = json.loads((reader.path.parent / "blobs" / f"{line['metadata']['prompt']}.json").read_text())
+    tools = Toolset(tuple(ToolSpec.from_json(tool) for tool in prompt["tools"]))
+    dialect = make_dialect(line["metadata"]["view"]["tool_format"])
+    return TemplateLabels(template, tools, dialect.show), prompt["system"]
+
+
+def views(tokenizer: Path | None = None) -> dict[str, TokenView]:
+    """The tokens of every trajectory; with a tokenizer, of known kinds."""
+    template = None if tokenizer is None else ChatTemplate.load(tokenizer)
+    found = {}
+    with open_reader(Path("run")) as reader:
+        for line in read_lines(OUT):
+            labels, system = (None, None) if template is None else labels_of(reader, line, template)
+            found[line["id"]] = view_tokens(reader.whole_path("data", line["id"]), labels, system)
+    return found
+
+
+def requests_in(view: TokenView) -> list[tuple[list[int], list[int]]]:
+    """Every prompt and completion that a view holds."""
+    return [
+        (segment.ids[: span.start].tolist(), segment.ids[span.start : span.end].tolist())
+        for segment in view.segments
+        for span in segment.spans
+    ]
+
+
+def text_of(server: TinyServer, segment: Segment, kind: TokenKind) -> str:
+    ids = [token for token, is_kind in zip(segment.ids, segment.kinds, strict=True) if is_kind == kind]
+    return str(server.tokenizer.decode(ids))
+
+
+async def test_a_chat_keeps_every_prompt_and_completion_and_says_where_it_drifts(tiny: TinyServer) -> None:
+    await roll_out(config(tiny.url))
+    recorded = [request for view in views().values() for request in requests_in(view)]
+    assert sorted(recorded) == sorted(tiny.asked)
+    assert len(recorded) == 2 * 6
+    for line, view in zip(read_lines(OUT), views().values(), strict=True):
+        tokens = line["metadata"]["tokens"]
+        assert tokens["exact"]
+        assert [drift["cause"] for drift in tokens["drift"]] == [segment.cause for segment in view.segments[1:]]
+        assert {drift["cause"] for drift in tokens["drift"]} == {"calls", "text"}, (
+            "it spells otherwise than a tokenizer"
+        )
+        for drift, before, after in zip(tokens["drift"], view.segments, view.segments[1:], strict=False):
+            at = drift["at"]
+            assert before.ids[:at] == after.ids[:at]
+            assert before.ids[at] != after.ids[at]
+            assert len(before.ids) - at == drift["lost"]
+    drifts = json.loads(Path("run/metrics.json").read_text())["tokens"]["data"]
+    assert (drifts["exact"], drifts["inexact"], drifts["drifted"]) == (2, 0, 2)
+
+
+@pytest.mark.parametrize("tool_format", ["native", "text"])
+@pytest.mark.parametrize("provider", ["vllm", "sglang"])
+async def test_with_ids_given_nothing_drifts(
+    tiny: TinyServer, tokenizer: Path, tool_format: str, provider: str
+) -> None:
+    chosen = config(tiny.url, tokenizer, provider=provider)
+    chosen["datasets"]["data"]["agent"]["tool_format"] = tool_format
+    await roll_out(chosen)
+    lines = read_lines(OUT)
+    assert [line["metadata"]["tokens"] for line in lines] == [{"exact": True, "drift": []}] * 2
+    assert all(line["metadata"]["tool_call_count"] == 3 for line in lines), "calls were read out of the text"
+    found = views(tokenizer)
+    assert sorted(request for view in found.values() for request in requests_in(view)) == sorted(tiny.asked)
+    for view in found.values():
+        (segment,) = view.segments
+        said = [tiny.tokenizer.decode(segment.ids[span.start : span.end].tolist()) for span in segment.spans]
+        assert said[1::2] == [f"{FOUND}<|im_end|>"] * 3
+        scored = [not math.isnan(value) for value in segment.logprobs]
+        assert scored == [kind == TokenKind.SAMPLED for kind in segment.kinds]
+
+
+async def test_kinds_tell_observations_users_and_the_template_apart(tiny: TinyServer, tokenizer: Path) -> None:
+    await roll_out(config(tiny.url, tokenizer))
+    segment = views(tokenizer)["task0"].segments[0]
+    assert TokenKind.CONTEXT not in segment.kinds
+    assert text_of(tiny, segment, TokenKind.USER) == "".join(WORDS)
+    assert text_of(tiny, segment, TokenKind.OBSERVATION) == "".join(f"echo: {words}" for words in WORDS)
+    assert text_of(tiny, segment, TokenKind.SYSTEM) == SYSTEM
+    glue = text_of(tiny, segment, TokenKind.GLUE)
+    assert glue.count("<|im_start|>assistant\n") == 6
+    assert "<tools>" in glue
+
+
+async def test_without_a_template_only_what_was_sampled_is_known(tiny: TinyServer, tokenizer: Path) -> None:
+    await roll_out(config(tiny.url, tokenizer))
+    segment = views()["task0"].segments[0]
+    assert set(segment.kinds) == {TokenKind.CONTEXT, TokenKind.SAMPLED}
+    assert sum(segment.loss_mask) == sum(span.end - span.start for span in segment.spans)
+
+
+async def test_an_answer_that_was_cut_is_ended_by_the_template(tokenizer: Path) -> None:
+    async with TinyServer(tokenizer) as server:
+        chosen = config(server.url, tokenizer)
+        chosen["datasets"]["data"]["agent"]["max_tokens"] = 4
+        await roll_out(chosen)
+        end = server.tokenizer.eos_token_id
+        for view in views(tokenizer).values():
+            (segment,) = view.segments
+            for span in segment.spans[:-1]:
+                assert span.finish_reason == "length"
+                assert (segment.ids[span.end], segment.kinds[span.end]) == (end, TokenKind.GLUE)
+
+
+async def test_a_resumed_run_has_the_tokens_of_an_undisturbed_one(tiny: TinyServer, tokenizer: Path) -> None:
+    await roll_out(config(tiny.url, tokenizer), Path("whole"))
+    whole = {line["id"]: comparable(line) for line in read_lines(OUT)}
+    asked = sorted(tiny.asked)
+    OUT.unlink()
+    tiny.asked.clear()
+    for step in (3, 7):
+        await roll_out(config(tiny.url, tokenizer), pause_when=lambda progress, step=step: progress.generations >= step)
+    await roll_out(config(tiny.url, tokenizer))
+    assert {line["id"]: comparable(line) for line in read_lines(OUT)} == whole
+    assert sorted(tiny.asked) == asked, "the same prompts, and none of them paid for twice"
+    assert sorted(request for view in views().values() for request in requests_in(view)) == asked
+
+
+async def test_a_branch_shares_the_tokens_of_its_beginning(tiny: TinyServer, tokenizer: Path) -> None:
+    strategy = {"name": "random_tree", "params": {"trees": 1, "expansions": 3, "rounds": 2}}
+    await roll_out(config(tiny.url, tokenizer, strategy=strategy))
+    lines = {line["id"]: line for line in read_lines(OUT)}
+    branched = [line for line in lines.values() if "parent" in line["metadata"]["branch"]]
+    assert branched
+    found = views()
+    asked = {(tuple(prompt), tuple(ids)) for prompt, ids in tiny.asked}
+    assert {(tuple(p), tuple(c)) for view in found.values() for p, c in requests_in(view)} == asked
+    with open_reader(Path("run")) as reader:
+        for line in branched:
+            own = reader.whole_path("data", line["id"])
+            parent = reader.whole_path("data", line["metadata"]["branch"]["parent"])
+            shared = line["metadata"]["branch"]["shared_messages"]
+            assert own[:shared] == parent[:shared]
+            assert own[shared] != parent[shared], "it spells its answer in its own way"
+            assert found[line["id"]].segments[0].spans[0].generation == 0
+            assert not line["metadata"]["tokens"]["drift"]
+
+
+async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so(
+    tokenizer: Path,
+) -> None:
+    def think_first(prompt: str) -> str:
+        return "<think>what might that be</think>" + (call_then_words(prompt))
+
+    async with TinyServer(tokenizer, think_first) as server:
+        await roll_out(config(server.url, tokenizer))
+        drifts = read_lines(OUT)[0]["metadata"]["tokens"]["drift"]
+        assert [(drift["cause"], drift["turn"]) for drift in drifts] == [("reasoning", 2), ("reasoning", 3)]
+        kept = config(server.url, tokenizer)
+        kept["models"]["agent"]["reasoning"] = "keep_all"
+        await roll_out(kept, Path("kept"), resume=False)
+        assert all(line["metadata"]["tokens"] == {"exact": True, "drift": []} for line in read_lines(OUT))
+
+
+def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
+    from rollout.messages import Message
+
+    template = ChatTemplate.load(tokenizer)
+    said = [Message("user", "one"), Message("assistant", "two")]
+    later = [Message("tool", "three", tool_call_id="a"), Message("user", "four")]
+    assert template.end is not None
+    whole = template.encode([*said, *later])
+    begun = template.encode(said[:1])
+    answer = template.encode([*said, Message("user", "x")])[len(begun) :]
+    answer = answer[: answer.index(template.end) + 1]
+    known = begun + answer
+    assert known + template.encode_suffix(known, later) == whole
+    cut = known[:-1]
+    assert cut + template.encode_suffix(cut, later) == whole
