@@ -57,8 +57,8 @@ class DataWish(msgspec.Struct, frozen=True):
     """The name of an estimator; None: no advantages."""
     params: dict[str, Any] = {}
     filters: bool = False
-    """Whether the marks of `rollout filter` are kept to. They say, too, whether what is dropped counts in the statistics
-    of its group."""
+    """Whether the marks of `rollout filter` are kept to. They say, too, whether what is dropped counts in the
+    statistics of its group."""
 
     def files(self, out: Path) -> dict[tuple[str, str], Path]:
         """The file of each split and format."""
@@ -208,7 +208,7 @@ class _Survey:
                 attempt = self._with_surprisal(attempt, source, line)
             name = _apart(line.id, source.run, self._ids)
             members.append(_Surveyed(source, begin, where, name, names[attempt.group], attempt, found, refusal))
-            if refusal is None and line.metadata.get("exact"):
+            if refusal is None and (line.metadata.get("tokens") or line.metadata).get("exact"):
                 self.has_ids = True
         self._estimate(members)
         for member in members:

@@ -55,7 +55,7 @@ def test_a_merged_row_ends_only_where_the_prefix_breaks(tree: Grown) -> None:
         assert [stretch.first for stretch in stretches] == [
             place for place, cut in enumerate(broken) if cut or not place
         ]
-        assert [stretch.begins for stretch in stretches][0] == "start"
+        assert stretches[0].begins == "start"
         assert all(stretch.begins != "start" for stretch in stretches[1:])
 
 

@@ -15,8 +15,8 @@ from rollout.trajectories.rows.exchange import Attempted
 
 def process_row(attempted: Attempted, above: float = 0.0) -> JSON:
     """`prompt`, `completions`, `labels` and `values`. A step's value is V(s), the mean reward of the attempts that
-    share it; its label says whether that is more than `above`: with 0 and rewards of 0 and 1, whether any of them solved
-    the task. Raises Unfit."""
+    share it; its label says whether that is more than `above`: with 0 and rewards of 0 and 1, whether any of them
+    solved the task. Raises Unfit."""
     if attempted.values is None:
         raise Unfit("no reward")
     if any(message.images for message in attempted.messages):

@@ -41,7 +41,7 @@ class ChatTokenizer:
         try:
             from transformers import AutoTokenizer
         except ImportError as error:
-            raise ConfigError("--tokenizer needs transformers: pip install 'rollout[train]'") from error
+            raise ConfigError("--tokenizer needs transformers: pip install 'rollout[tokens]'") from error
         if not path.is_dir():
             raise ConfigError(f"{path}: expected a folder with a tokenizer and its chat template")
         try:
