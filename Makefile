@@ -48,6 +48,7 @@ test-faults: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
+	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.mcp_calls
 	$(BIN)/python -m benchmarks.web

@@ -125,7 +125,11 @@ async def journal_bytes(as_arrays: bool) -> float:
             )
             await journal.close()
             return sizes / STRATEGY.most
-        grow_tree(lambda episode, place, body: None if journal.put(episode, place, [body]) else None)
+
+        def put(episode: int, place: int, body: NodeBody) -> None:
+            journal.put(episode, place, [body])
+
+        grow_tree(put)
         await journal.flush()
         pages = journal._db.execute("SELECT sum(length(body)) FROM nodes").fetchone()[0]
         pages += journal._db.execute("SELECT coalesce(sum(length(ids) + 16), 0) FROM token_pieces").fetchone()[0]

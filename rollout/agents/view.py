@@ -58,7 +58,7 @@ class ContextView:
         self.wire: list[bytes] = []
         """Pieces that, joined by commas, are the messages: the open turn's one by one, older ones together."""
         self.rewritten: DriftCause | None = None
-        """Why messages that were sent before are sent otherwise now, where they are. Who asks the model sets it back."""
+        """Why messages that were sent before are sent otherwise now, where they are. Set back by who asks the model."""
         self._records: list[Message] = []
         """What each of the messages is on record, without the reasoning that was cleared."""
         self._first_loose = 0

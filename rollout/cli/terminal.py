@@ -12,31 +12,24 @@ from rich.logging import RichHandler
 from rich.table import Table
 from rich.text import Text
 
+from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
 from rollout.errors import RolloutError
 from rollout.secrets import RedactingFilter, redact
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rollout.engine.run import Opened
     from rollout.engine.summary import DatasetSummary
     from rollout.messages import JSON
     from rollout.trajectories.passk import PassK
 
-
 NOTHING = ("0", "–")
+MEASURES: dict[str, Callable[[Console, JSON, str], None]] = {"web": show_web_metrics, "tokens": show_token_metrics}
+"""How the figures of `rollout.engine.measures` are shown, by their names."""
 NAME_WIDTH = 25
 SIDE_BY_SIDE = 3
-
-
-def show_token_metrics(console: Console, found: JSON, name: str) -> None:
-    """How many trajectories have all their token ids, and where prompts drifted."""
-    causes = ", ".join(f"{cause} {number}" for cause, number in found["drift"].items()) or "none"
-    text = f"tokens of {name}: {found['exact']} exact, {found['inexact']} not; drift: {causes}"
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-MEASURES = {"web": show_web_metrics, "tokens": show_token_metrics}
-"""How the figures of `rollout.engine.measures` are shown, by their names."""
 
 
 def make_console(no_colors: bool = False) -> Console:

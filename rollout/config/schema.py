@@ -93,7 +93,7 @@ class ModelEntry(Section):
     """Send token ids instead of messages, so that nothing is encoded twice: `/v1/completions` (vLLM), with the provider
     `sglang` `/generate`, with `llamacpp` `/completion`. Needs `tokenizer`; means `token_ids`."""
     tokenizer: Path | None = None
-    """The folder of its tokenizer (extra `rollout[tokens]`), with its chat template."""
+    """The folder of its tokenizer, or a GGUF file that holds one (extra `rollout[tokens]`), with its chat template."""
     chat_template: Path | None = None
     """A Jinja file instead of the tokenizer's own chat template."""
     constrain_tools: bool = False

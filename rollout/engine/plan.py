@@ -247,6 +247,8 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         identity["strategy"] = dataset.strategy.model_dump(mode="json")
     if dataset.record_states:
         identity["record_states"] = True
+    if plan.takes_ids:
+        identity["agent.token_in"] = True
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
     if dataset.web is not None:

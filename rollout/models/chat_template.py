@@ -42,17 +42,18 @@ class ChatTemplate:
         """The id that ends an answer; None where that is not one special token."""
 
     @classmethod
-    def load(cls, folder: Path, template: Path | None = None) -> Self:
-        """Read a tokenizer from a folder. Imports transformers, which takes seconds."""
+    def load(cls, source: Path, template: Path | None = None) -> Self:
+        """Read a tokenizer from a folder, or out of a GGUF file. Imports transformers, which takes seconds."""
         try:
             from transformers import AutoTokenizer
         except ImportError as error:
             raise ConfigError(f"tokenizer: needs the package transformers: {INSTALL}") from error
+        folder, named = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})
         try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **named)
             text = None if template is None else template.read_text(encoding="utf-8")
-        except (OSError, ValueError, KeyError) as error:
-            raise ConfigError(f"tokenizer: {folder} cannot be read: {error}") from error
+        except (ImportError, OSError, ValueError, KeyError) as error:
+            raise ConfigError(f"tokenizer: {source} cannot be read: {error}") from error
         return cls(tokenizer, text)
 
     def encode(self, messages: Sequence[Message], tools: Toolset = NO_TOOLS, options: JSON | None = None) -> list[int]:

@@ -40,5 +40,6 @@ class LocalServerModel:
 
     async def close(self) -> None:
         if self._model is not None:
+            await self._model.close()
             self._model = None
             await self._server.__aexit__(None, None, None)

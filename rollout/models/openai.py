@@ -179,7 +179,8 @@ class OpenAIModel:
         if verbose is None or not isinstance(verbose.prompt, str) or not isinstance(verbose.tokens, list):
             return
         asked = msgspec.json.encode({"content": verbose.prompt, "add_special": True, "parse_special": True})
-        raw = await self._post(Body(b"", asked), self._url.removesuffix("/v1/chat/completions") + "/tokenize")
+        address = self._url.removesuffix("/chat/completions").removesuffix("/v1")
+        raw = await self._post(Body(b"", asked), f"{address}/tokenize")
         try:
             response.prompt_token_ids = _decode_tokenized(raw).tokens
         except msgspec.MsgspecError as error:

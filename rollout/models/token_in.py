@@ -15,6 +15,7 @@ import asyncio
 import time
 from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
@@ -30,7 +31,11 @@ from rollout.trajectories.generation import Generation
 
 
 class TokenInModel(OpenAIModel):
-    """A model behind a server that takes ids. `load` reads its tokenizer, once, when first asked."""
+    """A model behind a server that takes ids. `load` reads its tokenizer, once, when first asked.
+
+    Encoding and decoding happen in one thread of its own: a long prompt does not hold up the loop, and a tokenizer is
+    never used twice at once, which it does not bear.
+    """
 
     def __init__(self, name: str, *, load: Callable[[], ChatTemplate], form: FormName, **direct: Any) -> None:
         super().__init__(name, token_ids="openai", **direct)
@@ -40,11 +45,11 @@ class TokenInModel(OpenAIModel):
         self._url = self._url.removesuffix("/chat/completions").removesuffix("/v1") + self._form.path
         self._load = load
         self._template: ChatTemplate | None = None
-        self._loading = asyncio.Lock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout-tokenizer")
 
     async def generate(self, request: Request) -> Generation:
-        template = self._template or await self._load_template()
-        prompt = self._prompt(template, request)
+        loop = asyncio.get_running_loop()
+        template, prompt = await loop.run_in_executor(self._thread, self._prompt, request)
         seed = request.seed if self._send_seed else None
         body = self._form.body(self._api_model, prompt, request.sampling, seed, template.end)
         started = time.perf_counter()
@@ -55,37 +60,41 @@ class TokenInModel(OpenAIModel):
         except (msgspec.MsgspecError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             text = f"{self.name}: the answer is not a completion with token ids: {type(error).__name__}: {error}"
             raise ModelError(text, transient=True) from error
+        if not isinstance(sampled.ids, list):
+            raise ModelError(f"{self.name}: the server took ids and gave none back; it must know how to")
         if sampled.prompt_ids is not None and sampled.prompt_ids != list(prompt):
             raise ModelError(
                 f"{self.name}: the server read other ids than it was sent; does it add a token of its own?"
             )
+        tokens = read_tokens(self.name, prompt, sampled.ids, sampled.logprobs)
+        text = await loop.run_in_executor(self._thread, template.decode, sampled.ids)
         return Generation(
-            message=Message(role="assistant", content=template.decode(sampled.ids) or None),
+            message=Message(role="assistant", content=text or None),
             finish_reason=sampled.finish_reason,
             usage=sampled.usage,
             model=self.name,
             latency=latency,
             seed=request.seed,
-            tokens=read_tokens(self.name, prompt, sampled.ids, sampled.logprobs),
+            tokens=tokens,
             weight_version=sampled.weight_version,
         )
 
-    def _prompt(self, template: ChatTemplate, request: Request) -> array[int]:
+    async def close(self) -> None:
+        self._thread.shutdown(wait=False)
+
+    def _prompt(self, request: Request) -> tuple[ChatTemplate, array[int]]:
+        if self._template is None:
+            try:
+                self._template = self._load()
+            except ConfigError as error:
+                raise ModelError(f"{self.name}: {error}") from error
+        template = self._template
         options = request.sampling.extra.get("chat_template_kwargs")
         known = array("I", bytes(request.ids))
         if known:
             try:
                 known.extend(template.encode_suffix(known, request.messages[request.covered :], options))
-                return known
+                return template, known
             except ModelError:
                 pass  # Such a template needs the whole conversation; where that drifts, the record says so.
-        return array("I", template.encode(request.messages, request.tools, options))
-
-    async def _load_template(self) -> ChatTemplate:
-        async with self._loading:
-            if self._template is None:
-                try:
-                    self._template = await asyncio.to_thread(self._load)
-                except ConfigError as error:
-                    raise ModelError(f"{self.name}: {error}") from error
-            return self._template
+        return template, array("I", template.encode(request.messages, request.tools, options))

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("transformers", reason="needs transformers")
-
 from rollout.agents.dialects import make_dialect
 from rollout.engine.reader import JournalReader, open_reader
-from rollout.messages import Toolset, ToolSpec
+from rollout.messages import Message, Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
+from rollout.models.token_forms import VllmForm
 from rollout.trajectories.line import comparable
 from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
 from tests.conftest import read_lines, roll_out, write_tasks
-from tests.servers.tiny_lm import TinyServer, make_tokenizer
 
+if TYPE_CHECKING:
+    from tests.servers.tiny_lm import TinyServer
+
+# torch takes seconds to import: only tests that are run pay for it.
+pytestmark = pytest.mark.skipif(
+    not all(map(importlib.util.find_spec, ("torch", "transformers"))), reason="needs torch and transformers"
+)
 OUT = Path("out.jsonl")
 SYSTEM = "You look things up for guests of the hotel and say what you found."
 WORDS = ["the late reservation", "two rooms for Friday", "the bill of folio 17"]
@@ -40,6 +45,8 @@ def call_then_words(prompt: str) -> str:
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from tests.servers.tiny_lm import make_tokenizer
+
     folder = tmp_path_factory.mktemp("tokenizer")
     make_tokenizer(folder)
     return folder
@@ -47,6 +54,8 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 async def tiny(tokenizer: Path) -> AsyncIterator[TinyServer]:
+    from tests.servers.tiny_lm import TinyServer
+
     async with TinyServer(tokenizer, call_then_words) as server:
         yield server
 
@@ -169,6 +178,8 @@ async def test_without_a_template_only_what_was_sampled_is_known(tiny: TinyServe
 
 
 async def test_an_answer_that_was_cut_is_ended_by_the_template(tokenizer: Path) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
     async with TinyServer(tokenizer) as server:
         chosen = config(server.url, tokenizer)
         chosen["datasets"]["data"]["agent"]["max_tokens"] = 4
@@ -218,6 +229,8 @@ async def test_a_branch_shares_the_tokens_of_its_beginning(tiny: TinyServer, tok
 async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so(
     tokenizer: Path,
 ) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
     def think_first(prompt: str) -> str:
         return "<think>what might that be</think>" + (call_then_words(prompt))
 
@@ -231,9 +244,50 @@ async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so
         assert all(line["metadata"]["tokens"] == {"exact": True, "drift": []} for line in read_lines(OUT))
 
 
-def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
-    from rollout.messages import Message
+@pytest.mark.parametrize(
+    ("spoilt", "told"),
+    [
+        ({"prompt_token_ids": [1, 2]}, "other ids than it was sent"),
+        ({"token_ids": None}, "took ids and gave none back"),
+        ({"logprobs": 5}, "not a completion with token ids"),
+        ({"token_ids": [-1]}, "token ids are none"),
+    ],
+)
+async def test_an_answer_that_cannot_be_trusted_is_an_error(
+    tiny: TinyServer, tokenizer: Path, spoilt: dict[str, Any], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = VllmForm.read
 
+    def spoil(self: VllmForm, answer: dict[str, Any]) -> Any:
+        answer["choices"][0] |= spoilt
+        return read(self, answer)
+
+    monkeypatch.setattr(VllmForm, "read", spoil)
+    await roll_out(config(tiny.url, tokenizer))
+    assert not OUT.exists() or not read_lines(OUT)
+    failed = read_lines(Path("run/failed.jsonl"))
+    assert len(failed) == 2
+    assert all(told in line["metadata"]["error"]["text"] for line in failed)
+
+
+async def test_a_template_that_writes_answers_otherwise_gets_the_whole_conversation(
+    tiny: TinyServer, tokenizer: Path
+) -> None:
+    template = Path("loud.jinja")
+    template.write_text(
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content | upper }}<|im_end|>\n"
+        "{% endfor %}<|im_start|>assistant\n"
+    )
+    chosen = config(tiny.url, tokenizer)
+    chosen["models"]["agent"]["chat_template"] = template
+    chosen["datasets"]["data"]["mode"] = "no_tool"
+    await roll_out(chosen)
+    drifts = read_lines(OUT)[0]["metadata"]["tokens"]["drift"]
+    assert drifts, "an answer in capitals is not the one that was sampled"
+    assert sorted(request for view in views().values() for request in requests_in(view)) == sorted(tiny.asked)
+
+
+def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
     template = ChatTemplate.load(tokenizer)
     said = [Message("user", "one"), Message("assistant", "two")]
     later = [Message("tool", "three", tool_call_id="a"), Message("user", "four")]

@@ -8,8 +8,13 @@ from typing import Any
 
 import pytest
 
+from rollout.agents.view import ContextView, ReasoningRule
+from rollout.config.schema import ModelEntry
 from rollout.engine.reader import open_reader
+from rollout.messages import NO_TOOLS, Message, encode_message
+from rollout.models.model import Request, Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
+from rollout.models.registry import Registry
 from rollout.models.stub import StubServer
 from rollout.trajectories.token_view import view_tokens
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
@@ -92,6 +97,35 @@ async def test_a_server_without_ids_works_and_is_not_exact() -> None:
     assert "tokens" not in json.loads(Path("run/metrics.json").read_text())
 
 
+def test_a_view_says_why_it_sends_earlier_messages_otherwise() -> None:
+    view = ContextView(None, ReasoningRule.KEEP_ALL, lambda name: f"data:{name}", max_images=1)
+    view.add(Message("user", "look", images=("a.png",)))
+    view.add(Message("assistant", "yes", reasoning="hm"))
+    assert view.rewritten is None
+    view.add(Message("user", "and this", images=("b.png",)))
+    assert view.rewritten == "images"
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"token_in": True},
+        {"token_in": True, "tokenizer": "t", "images": True},
+        {"token_in": True, "tokenizer": "t", "constrain_tools": True},
+    ],
+)
+def test_ids_are_not_given_without_a_tokenizer_nor_with_what_needs_messages(entry: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="token_in"):
+        ModelEntry.model_validate(entry)
+
+
+async def test_a_check_names_the_tokenizer_that_is_not_there() -> None:
+    entry = ModelEntry(api_base="http://localhost/v1", token_in=True, tokenizer=Path("nowhere"))
+    async with Registry({"agent": entry}) as registry:
+        (problem,) = registry.check("agent")
+    assert "tokenizer: nowhere is not there" in problem
+
+
 async def test_ids_in_the_form_of_sglang_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = {
         "choices": [
@@ -120,9 +154,6 @@ async def test_logprobs_that_are_not_one_for_each_id_are_left_out(monkeypatch: p
 
 
 async def _answered(answer: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Any:
-    from rollout.messages import NO_TOOLS, Message, encode_message
-    from rollout.models.model import Request, Sampling
-
     async def post(self: OpenAIModel, body: object, url: str | None = None) -> bytes:
         return json.dumps(answer).encode()
 

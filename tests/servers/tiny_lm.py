@@ -48,6 +48,7 @@ class TinyServer:
 
     def __init__(self, tokenizer: Path, script: Script = lambda prompt: None) -> None:
         self.tokenizer = AutoTokenizer.from_pretrained(str(tokenizer))
+        torch.set_num_threads(1)
         torch.manual_seed(0)
         config = LlamaConfig(
             vocab_size=len(self.tokenizer), hidden_size=32, intermediate_size=64, num_hidden_layers=2,
