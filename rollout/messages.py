@@ -17,6 +17,8 @@ import msgspec
 Role = Literal["system", "user", "assistant", "tool"]
 JSON = dict[str, Any]
 WorldEnd = Literal["answered", "world_done"]
+MALFORMED_CALL = "malformed_call"
+"""The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -197,10 +199,10 @@ def with_readable_calls(message: Message) -> Message:
     Servers parse the calls of earlier answers again and refuse the whole conversation over a broken one. So that is
     sent as `{"malformed_arguments": "<what the model wrote>"}`; the tree keeps the model's own text.
     """
-    if all(map(_is_object, message.tool_calls)):
+    if all(map(is_readable, message.tool_calls)):
         return message
     calls = tuple(
-        call if _is_object(call) else ToolCall(call.id, call.name, _encoder.encode(_malformed(call)).decode())
+        call if is_readable(call) else ToolCall(call.id, call.name, _encoder.encode(_malformed(call)).decode())
         for call in message.tool_calls
     )
     return msgspec.structs.replace(message, tool_calls=calls)
@@ -214,7 +216,8 @@ def read_arguments(call: ToolCall) -> JSON:
         return _malformed(call)
 
 
-def _is_object(call: ToolCall) -> bool:
+def is_readable(call: ToolCall) -> bool:
+    """Whether a call's arguments are a JSON object."""
     try:
         _read_object(call.arguments)
     except _UNREADABLE:

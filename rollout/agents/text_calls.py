@@ -18,9 +18,9 @@ from typing import NoReturn
 
 import msgspec
 
-from rollout.messages import Message, ToolCall
+from rollout.messages import MALFORMED_CALL, Message, ToolCall
 from rollout.models.completion import read_calls
-from rollout.worlds.calls import MALFORMED_CALL, malformed_call
+from rollout.worlds.calls import malformed_call
 
 CALL_BEGIN, CALL_END = "<tool_call>", "</tool_call>"
 THINK_BEGIN, THINK_END = "<think>", "</think>"

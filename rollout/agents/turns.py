@@ -24,20 +24,47 @@ def split_turns(example: Example) -> Iterator[Example]:
     view = viewing.open(None, 0)
     context: list[Message] = []
     turn: list[Message] = []
+    masked: list[int] = []
     number = users = 0
-    for message in example.messages:
+    for place, message in enumerate(example.messages):
         if message.role == "user" and turn:
             number += 1
-            yield _part(example, number, users - 1, context, turn)
-            turn = []
+            yield _part(example, number, users - 1, context, turn, masked)
+            turn, masked = [], []
         users += message.role == "user"
         if message.role == "assistant" and not turn:
             context = list(view.messages)
         view.add(message)
         if turn or message.role == "assistant":
+            if place in example.masked:
+                masked.append(len(turn))
             turn.append(viewing.dialect.export(message))
     if turn:
-        yield _part(example, number + 1, users - 1, context, turn)
+        yield _part(example, number + 1, users - 1, context, turn, masked)
+
+
+def around_masks(part: Example) -> Iterator[Example]:
+    """A turn as one example for each run of answers between masked ones, which are context for what comes after; the
+    second run of `a#1` is `a#1.2`. None where all of its answers are masked."""
+    if not part.masked:
+        yield part
+        return
+    begin = part.context or 0
+    answers = [place for place, message in enumerate(part.messages) if message.role == "assistant" and place >= begin]
+    runs: list[list[int]] = [[]]
+    for place in answers:
+        if place in part.masked:
+            runs.append([])
+        else:
+            runs[-1].append(place)
+    for number, run in enumerate(filter(None, runs), 1):
+        yield msgspec.structs.replace(
+            part,
+            id=part.id if number == 1 else f"{part.id}.{number}",
+            messages=part.messages[: run[-1] + 1],
+            context=run[0],
+            masked=frozenset(),
+        )
 
 
 def whole(example: Example) -> Example:
@@ -47,7 +74,9 @@ def whole(example: Example) -> Example:
     return msgspec.structs.replace(example, messages=tuple(map(dialect.export, example.messages)))
 
 
-def _part(example: Example, number: int, place: int, context: list[Message], turn: list[Message]) -> Example:
+def _part(
+    example: Example, number: int, place: int, context: list[Message], turn: list[Message], masked: list[int]
+) -> Example:
     since = max((begin for begin in example.offers if begin <= place), default=None)
     return msgspec.structs.replace(
         example,
@@ -55,6 +84,7 @@ def _part(example: Example, number: int, place: int, context: list[Message], tur
         messages=(*context, *turn),
         tools=example.tools if since is None else example.offers[since],
         context=len(context),
+        masked=frozenset(len(context) + place for place in masked),
     )
 
 

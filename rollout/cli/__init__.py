@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rollout.cli.check_domain:check_domain",
         "Play every query's reference actions and report what cannot be solved.",
     ),
+    "filter": ("rollout.cli.filter:filter_run", "Mark what should not be learnt, and say why."),
     "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
     "export": (
         "rollout.cli.export:export",

@@ -42,6 +42,9 @@ WithoutMarks = Annotated[
 PerTurn = Annotated[
     bool, typer.Option("--per-turn", help="One record for each turn, its context as the model was sent it.")
 ]
+UseFilters = Annotated[
+    bool, typer.Option("--filters", help="Drop, truncate and mask as `rollout filter` marked the run.")
+]
 DropReasoning = Annotated[bool, typer.Option("--drop-reasoning", help="Write no reasoning.")]
 Split = Annotated[
     str | None, typer.Option(metavar="NAME=SHARE,…", help="Several files, by task: train=0.9,validation=0.1.")
@@ -75,6 +78,7 @@ def export(
     split: Split = None,
     split_seed: SplitSeed = 0,
     per_turn: PerTurn = False,
+    filters: UseFilters = False,
     drop_reasoning: DropReasoning = False,
     field: Fields = None,
     run: Runs = None,
@@ -88,6 +92,10 @@ def export(
     Several runs together, without those in which the simulated user erred:
 
         rollout export runs/a runs/b --format sharegpt --without-mark user_fault:told_unknown_fact
+
+    Without what `rollout filter` found:
+
+        rollout export runs/default --format openai --filters
 
     A format of your own:
 
@@ -115,6 +123,7 @@ def add_key(
     split: Split = None,
     split_seed: SplitSeed = 0,
     per_turn: PerTurn = False,
+    filters: UseFilters = False,
     drop_reasoning: DropReasoning = False,
     field: Fields = None,
     run: Runs = None,
@@ -144,6 +153,7 @@ def perform(
     split: str | None,
     split_seed: int,
     per_turn: bool,
+    filters: bool,
     drop_reasoning: bool,
     field: Sequence[str] | None,
     run: Sequence[Path] | None,
@@ -169,7 +179,7 @@ def perform(
         if fields and exporter.suffix == ".parquet":
             raise ConfigError("--field: Parquet has fixed columns; choose a format that is written as JSON lines")
         splits = None if split is None else parse_splits(split, split_seed)
-        wish = Wish(exporter, selection, splits, per_turn, drop_reasoning, fields)
+        wish = Wish(exporter, selection, splits, per_turn, drop_reasoning, fields, filters)
         name = f"{format_.rpartition(':')[2].lower()}{exporter.suffix}"
         out = Path(name) if output is None else output / name if output.is_dir() else output
         files = list(wish.files(out).values())

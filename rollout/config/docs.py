@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.filters import Filters
 from rollout.config.schema import (
     Agent,
     AutoDiscover,
@@ -56,6 +57,12 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`tail`", Tail),
     ("`local`", LocalModel),
     ("`auto_discover`", AutoDiscover),
+    ("`filters`, here or in a dataset", Filters),
+    *(
+        (f"`filters.{name}`", field.annotation)
+        for name, field in Filters.model_fields.items()
+        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.filters import Filters
 from rollout.config.section import Section
 
 Mode = Literal["positive", "no_tool", "wrong_tool"]
@@ -375,6 +376,8 @@ class Dataset(Section):
     """Instead of the run's."""
     scoring: Scoring = Scoring()
     """What counts as solved, and who judges."""
+    filters: Filters | None = None
+    """What is not to be learnt; what is not said here is as the top-level `filters` says."""
 
 
 class AutoDiscover(Section):
@@ -481,6 +484,8 @@ class Config(Section):
     """What to roll out, by name."""
     auto_discover: AutoDiscover | None = None
     """Make datasets of all cross-domain combinations found on disk."""
+    filters: Filters = Filters()
+    """What is not to be learnt: marks that `rollout filter` makes."""
     seed: int = Field(0, ge=0)
     """Everything random derives from it: same seed, same run."""
     max_cost: float | None = Field(None, gt=0)

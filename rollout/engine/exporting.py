@@ -14,10 +14,12 @@ from typing import Any
 
 import msgspec
 
-from rollout.agents.turns import split_turns, whole
+from rollout.agents.turns import around_masks, split_turns, whole
+from rollout.engine.filtering import Records
 from rollout.engine.sources import Prompts, Source
 from rollout.errors import ConfigError
-from rollout.trajectories.exports.exporter import NO_ANSWER, Exporter, Unfit
+from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit, can_mask
+from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
 from rollout.trajectories.labels import Example, NoPrompt, add_label, make_example
 from rollout.trajectories.merging import Merged, Splits
@@ -68,6 +70,8 @@ class Wish(msgspec.Struct, frozen=True):
     drop_reasoning: bool = False
     fields: dict[str, Any] = {}
     """Put into every record, over what the format has there."""
+    filters: bool = False
+    """Do as the marks of `rollout filter` say."""
 
     def files(self, out: Path) -> dict[str, Path]:
         """The file of each split; of "" where there are none."""
@@ -110,7 +114,7 @@ def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out:
         for split, path in zip(files, temporary, strict=True):
             writers[split] = stack.enter_context(contextlib.closing(wish.exporter.open(path)))
         counts: Counter[str] = Counter()
-        for example in _examples(sources, prompts, wish.selection, tally):
+        for example in _examples(sources, prompts, wish, tally):
             split = "" if wish.splits is None else wish.splits.of(example.task_id)
             try:
                 records = [{**wish.exporter.convert(part), **wish.fields} for part in _parts(example, wish)]
@@ -128,11 +132,16 @@ def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out:
     return tally
 
 
-def _examples(sources: Sequence[Source], prompts: Prompts, selection: Selection, tally: Tally) -> Iterator[Example]:
+def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Tally) -> Iterator[Example]:
     merged = Merged()
+    records = Records() if wish.filters else None
     for source in sources:
-        for where, line in _chosen(source, selection, tally):
+        for where, line in _chosen(source, wish.selection, tally):
             try:
+                record = None if records is None else records.of(line, source)
+                if record is not None and record.verdict == "drop":
+                    tally.drop(f"filtered: {', '.join(record.why)}")
+                    continue
                 if line.is_labelled:
                     example = make_example(line, None)
                 else:
@@ -140,6 +149,9 @@ def _examples(sources: Sequence[Source], prompts: Prompts, selection: Selection,
             except (NoPrompt, BadLine) as error:
                 tally.blame(source, where, error)
                 continue
+            if record is not None and record.verdict != "keep":
+                example = filtered(example, record)
+                tally.notes[f"filtered: {record.verdict}"] += 1
             admitted = merged.admit(example, source.run)
             if admitted is None:
                 tally.drop("duplicate")
@@ -163,7 +175,12 @@ def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tupl
 
 
 def _parts(example: Example, wish: Wish) -> list[Example]:
-    parts = list(split_turns(example)) if wish.per_turn else [whole(example)]
+    if example.masked and not can_mask(wish.exporter, per_turn=wish.per_turn):
+        raise Unfit(MASKED)
+    if wish.per_turn:
+        parts = [run for part in split_turns(example) for run in around_masks(part)]
+    else:
+        parts = [whole(example)]
     if not parts:
         raise Unfit(NO_ANSWER)
     if not wish.drop_reasoning:

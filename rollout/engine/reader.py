@@ -67,6 +67,17 @@ class OnRecord(msgspec.Struct, frozen=True):
     """The kinds of error observations by their places in the messages; None where they were not kept."""
 
 
+class RecordedPath(msgspec.Struct, frozen=True):
+    """A trajectory on record, with how it came about."""
+
+    head: Head
+    opening: tuple[Message, ...]
+    nodes: list[NodeBody] | None
+    """From the opening's end to the leaf; None where they were not kept (`use_checkpoints: false`)."""
+    line: bytes | None
+    """Where the nodes were not kept: the line."""
+
+
 class JournalReader:
     """The journal of one run directory, to read. `open_reader` opens one."""
 
@@ -187,7 +198,7 @@ class JournalReader:
         messages += [said for body in self.path_nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
 
-    def on_record(self, dataset: str) -> Iterator[OnRecord]:
+    def paths(self, dataset: str) -> Iterator[RecordedPath]:
         """All trajectories, one at a time: the finished ones as the output has them, then the failed ones."""
         ids = self._db.execute(
             "SELECT id FROM trajectories WHERE dataset = ? ORDER BY place IS NULL, place, id", (dataset,)
@@ -198,14 +209,20 @@ class JournalReader:
                 "WHERE d.dataset = ? AND d.id = ?",
                 (dataset, trajectory),
             ).fetchone()
-            if line is not None:
-                yield OnRecord(bytes(line))
+            nodes = self.path_nodes(episode) if line is None else None
+            kept = None if line is None else bytes(line)
+            yield RecordedPath(_head_decoder.decode(head), self.opening(tree), nodes, kept)
+
+    def on_record(self, dataset: str) -> Iterator[OnRecord]:
+        """The lines of all trajectories, in the order of `paths`."""
+        for path in self.paths(dataset):
+            if path.line is not None or path.nodes is None:
+                yield OnRecord(path.line or b"")
                 continue
-            opening = self.opening(tree)
-            said = [(body.said, body.error_kind) for body in self.path_nodes(episode) if body.said is not None]
-            messages = [*opening, *(message for message, _ in said if message is not None)]
-            kinds = {place: kind for place, (_, kind) in enumerate(said, len(opening)) if kind is not None}
-            yield OnRecord(encode_line(_head_decoder.decode(head), messages), kinds)
+            said = [(body.said, body.error_kind) for body in path.nodes if body.said is not None]
+            messages = [*path.opening, *(message for message, _ in said if message is not None)]
+            kinds = {place: kind for place, (_, kind) in enumerate(said, len(path.opening)) if kind is not None}
+            yield OnRecord(encode_line(path.head, messages), kinds)
 
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every finished trajectory of a dataset that did not fail, by id."""

@@ -103,15 +103,15 @@ class Prompts:
 
     def of(self, line: SavedLine, source: Source) -> Prompt:
         """The prompt of a trajectory that has no label yet. Raises NoPrompt."""
-        return self._named(line.prompt_name, source)
+        return self.named(line.prompt_name, source)
 
     def offers(self, line: SavedLine, source: Source) -> dict[int, list[JSON]]:
         """The tools by turn of a trajectory in which they changed. Raises NoPrompt."""
         changed = line.metadata.get("prompts") or ()
-        return {entry["turn"]: self._named(entry["prompt"], source).tools for entry in changed}
+        return {entry["turn"]: self.named(entry["prompt"], source).tools for entry in changed}
 
-    def _named(self, name: str | None, source: Source) -> Prompt:
-        """A prompt by its name, looked for once for each file."""
+    def named(self, name: str | None, source: Source) -> Prompt:
+        """A prompt by its name, looked for once for each file. Raises NoPrompt."""
         key = (source.path, name)
         if key not in self._found:
             try:

@@ -73,6 +73,8 @@ class Example(msgspec.Struct, frozen=True):
     """Where the tools changed: those of each turn from which on they were others. The first user message is turn 0."""
     context: int | None = None
     """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
+    masked: frozenset[int] = frozenset()
+    """The places of answers that are context only: see `rollout.trajectories.filters`."""
 
     @property
     def has_reasoning(self) -> bool:

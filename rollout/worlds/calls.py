@@ -14,14 +14,12 @@ from typing import Any
 import msgspec
 from jsonschema_rs import ValidationError, validator_for
 
-from rollout.messages import ToolCall, ToolResult, Toolset
+from rollout.messages import MALFORMED_CALL, ToolCall, ToolResult, Toolset
 from rollout.worlds.results import failed_result
 from rollout.worlds.world import Invocation, World
 
 log = logging.getLogger(__name__)
 MAX_PROBLEMS = 3
-MALFORMED_CALL = "malformed_call"
-"""The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
 
 
 def malformed_call(call_id: str, problem: str) -> ToolCall:

@@ -11,9 +11,18 @@ from hypothesis import strategies as st
 
 from rollout.agents.dialects import NATIVE, TextDialect
 from rollout.agents.text_calls import read_answer, split_reasoning, write_calls
-from rollout.messages import Message, ToolCall, ToolResult, Toolset, ToolSpec, message_from_json, message_to_json
+from rollout.messages import (
+    MALFORMED_CALL,
+    Message,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    ToolSpec,
+    message_from_json,
+    message_to_json,
+)
 from rollout.trajectories.generation import Generation
-from rollout.worlds.calls import MALFORMED_CALL, CallReader
+from rollout.worlds.calls import CallReader
 
 TOOLS = Toolset((ToolSpec("click", "Click.", {"type": "object", "properties": {"x": {"type": "integer"}}}),))
 MARKS = (

@@ -19,6 +19,8 @@ from rollout.trajectories.labels import Example
 class Conversational(JsonLinesExporter):
     """One JSON object a line, for `datasets.load_dataset("json", …)`."""
 
+    holds_context = True
+
     def convert(self, example: Example) -> JSON:
         refuse_images(example)
         messages = entries(example.messages)

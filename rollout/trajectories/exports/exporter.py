@@ -31,6 +31,7 @@ BUILT_IN = {
     "parquet": "rollout.trajectories.exports.parquet:Parquet",
 }
 NO_ANSWER = "no answer of the agent"
+MASKED = "has masked turns, which the format cannot say"
 
 
 class Unfit(Exception):
@@ -59,6 +60,10 @@ class JsonLinesExporter:
 
     suffix = ".jsonl"
     holds_reasoning = True
+    holds_masks = False
+    """Whether its records say of single answers that they are not to be learnt (`Example.masked`)."""
+    holds_context = False
+    """Whether its records say where what is to be learnt begins (`Example.context`)."""
 
     def convert(self, example: Example) -> JSON:
         raise NotImplementedError
@@ -82,6 +87,13 @@ def find_exporter(name: str) -> Exporter:
         raise ConfigError(f"--format: {name}: has no {', '.join(missing)}; subclass {__name__}:JsonLinesExporter")
     exporter: Exporter = made
     return exporter
+
+
+def can_mask(exporter: Exporter, *, per_turn: bool) -> bool:
+    """Whether a conversation with masked answers can be written without teaching them. A single turn can also where
+    the answers before it are said to be context."""
+    named = ("holds_masks", "holds_context") if per_turn else ("holds_masks",)
+    return any(getattr(exporter, name, False) for name in named)
 
 
 def refuse_images(example: Example) -> None:

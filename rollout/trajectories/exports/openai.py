@@ -19,13 +19,15 @@ class OpenAI(JsonLinesExporter):
     """Supervised fine-tuning of chat models."""
 
     holds_reasoning = False
+    holds_masks = True
+    holds_context = True
 
     def convert(self, example: Example) -> JSON:
         refuse_images(example)
         example = up_to_last_answer(example)
         messages = [_entry(message) for message in example.messages]
-        for entry in messages[: example.context or 0]:
-            if entry["role"] == "assistant":
+        for place, entry in enumerate(messages):
+            if entry["role"] == "assistant" and (place < (example.context or 0) or place in example.masked):
                 entry["weight"] = 0
         record: JSON = {"messages": messages}
         if example.tools:

@@ -26,6 +26,9 @@ _ASKING = ("human", "observation")
 class ShareGPT(JsonLinesExporter):
     """`{"id", "conversations": [{"from", "value"}, …], "system", "tools"}`; `tools` is JSON in a string."""
 
+    holds_context = True
+    """By its reader's setting `mask_history: true`."""
+
     def convert(self, example: Example) -> JSON:
         refuse_images(example)
         example = up_to_last_answer(example)

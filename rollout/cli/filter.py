@@ -1,0 +1,218 @@
+"""`rollout filter`: mark what should not be learnt."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollout.cli.label import Runs
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rollout.config.filters import Filters
+    from rollout.config.schema import Config
+    from rollout.engine.filtering import Subjects
+    from rollout.trajectories.filters.summary import Summary
+
+SHOWN_PROBLEMS = 5
+
+
+def filter_run(
+    path: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory; also a file of trajectories.", show_default=False)
+    ],
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="Its `filters`, instead of those of the run's own config.")
+    ] = None,
+    filter_: Annotated[
+        list[str] | None,
+        typer.Option("--filter", "-f", metavar="NAME[=POLICY]", help="Only these filters. May be repeated."),
+    ] = None,
+    off: Annotated[
+        list[str] | None, typer.Option("--off", metavar="NAME", help="Without this filter. May be repeated.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A parameter of a filter. May be repeated."),
+    ] = None,
+    counts_in_group: Annotated[
+        bool | None,
+        typer.Option(
+            "--counts-in-group/--leaves-group", help="Whether what is dropped still counts in its group's statistics."
+        ),
+    ] = None,
+    examples: Annotated[int, typer.Option(min=0, help="Examples shown of each filter.")] = 2,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of RUN/filters.jsonl.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    run: Runs = None,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """Mark what should not be learnt, and say why. Trajectories are not changed; the marks lie beside them.
+
+    What the filters find, as the run's config sets them:
+
+        rollout filter runs/default
+
+    Only two of them, more strictly, and nothing is written:
+
+        rollout filter runs/default --filter void_turns --filter repetition=drop_trajectory --set repetition.n=3
+        --dry-run
+
+    For training that compares the attempts at a task:
+
+        rollout filter runs/default --set constant_groups.policy=drop_trajectory
+
+    Then `rollout export … --filters` does as the marks say.
+    """
+    from rollout.cli.terminal import make_console, show_error
+    from rollout.engine.filtering import FILE, RuleBook, Subjects, filter_subjects, write_records
+    from rollout.errors import RolloutError
+    from rollout.trajectories.filters.summary import Summary
+
+    console = make_console(no_colors)
+    try:
+        subjects = Subjects(path, run or ())
+        book = RuleBook(_config(config, subjects.run_dir), _wished(filter_, off, set_, counts_in_group))
+        summary = Summary(book.filters(), examples)
+        records = filter_subjects(subjects, book, summary)
+        target = output or (None if subjects.run_dir is None else subjects.run_dir / FILE)
+        if dry_run:
+            target = None
+        if target is not None:
+            write_records(target, records)
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)
+    if as_json:
+        _print_json(summary, subjects, target)
+    else:
+        _show(console, summary, subjects, target)
+    sys.exit(1 if subjects.unreadable else 0)
+
+
+def _config(path: Path | None, run_dir: Path | None) -> Config:
+    from rollout.config.load import load_config
+    from rollout.config.schema import Config
+    from rollout.engine.rescore import saved_config
+
+    if path is not None:
+        return load_config(path)
+    return Config() if run_dir is None else saved_config(run_dir)
+
+
+def _wished(
+    only: Sequence[str] | None, off: Sequence[str] | None, set_: Sequence[str] | None, counts_in_group: bool | None
+) -> Filters:
+    """What the options ask for. Raises ConfigError."""
+    from rollout.config.filters import Filters
+    from rollout.config.load import validate
+    from rollout.engine.filtering import NAMES
+
+    wished: dict[str, Any] = {}
+    if only:
+        named = [entry.partition("=") for entry in only]
+        wished = {name: {"enabled": False} for name in NAMES}
+        for name, _, policy in named:
+            wished[_known(name, "--filter")] = {"enabled": True, **({"policy": policy} if policy else {})}
+    for name in off or ():
+        wished.setdefault(_known(name, "--off"), {})["enabled"] = False
+    for entry in set_ or ():
+        name, key, value = _read_setting(entry)
+        wished.setdefault(_known(name, "--set"), {})[key] = value
+    if counts_in_group is not None:
+        wished["counts_in_group"] = counts_in_group
+    return validate(wished, Filters, "the options")
+
+
+def _known(name: str, option: str) -> str:
+    from rollout.engine.filtering import NAMES
+    from rollout.errors import ConfigError
+
+    if name not in NAMES:
+        raise ConfigError(f"{option}: there is no filter {name!r}; there are {', '.join(NAMES)}")
+    return name
+
+
+def _read_setting(text: str) -> tuple[str, str, Any]:
+    import yaml
+
+    from rollout.errors import ConfigError
+
+    where, given, value = text.partition("=")
+    name, dot, key = where.partition(".")
+    if not (given and dot and name and key):
+        raise ConfigError(f"--set: {text!r} is not NAME.KEY=VALUE; expected such as repetition.ratio=0.4")
+    try:
+        return name, key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        return name, key, value
+
+
+def _print_json(summary: Summary, subjects: Subjects, target: Path | None) -> None:
+    import msgspec
+
+    document = {
+        **summary.to_json(),
+        "without_prompt": subjects.without_prompt,
+        "unreadable": subjects.unreadable,
+        "file": None if target is None else str(target),
+    }
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+
+
+def _show(console: Console, summary: Summary, subjects: Subjects, target: Path | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from rollout.trajectories.filters.marks import VERDICTS
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    found = Table(title="what the filters found", title_justify="left", title_style="bold")
+    found.add_column("filter")
+    found.add_column("policy")
+    for column in ("trajectories", "turns", "decided"):
+        found.add_column(column, justify="right")
+    for count in summary.filters.values():
+        cells = [count.trajectories, count.turns, count.decided]
+        found.add_row(count.filter, count.policy, *(str(cell) if cell else "–" for cell in cells))
+    console.print(found)
+    left = Table(title="what is left", title_justify="left", title_style="bold")
+    left.add_column("status")
+    for column in ("read", "kept", "masked", "truncated", "dropped"):
+        left.add_column(column, justify="right")
+    rows = {**{status: dict(counts) for status, counts in sorted(summary.verdicts.items())}}
+    rows["all"] = {verdict: summary.of(verdict) for verdict in VERDICTS}
+    for status, counts in rows.items():
+        numbers = [counts.get(verdict, 0) for verdict in ("keep", "mask", "truncate", "drop")]
+        left.add_row(status, str(sum(numbers)), *map(str, numbers))
+    console.print(left)
+    groups, groups_left = summary.groups
+    say(
+        f"{summary.turns} turns, {summary.masked_turns} masked; {groups} groups, {groups_left} left; "
+        f"{summary.counting} trajectories count in their groups"
+    )
+    for count in summary.filters.values():
+        for example in count.examples:
+            where = example.id if example.turn is None else f"{example.id} turn {example.turn}"
+            line = Text.assemble((count.filter, "bold"), f"  {where}: {example.reason}")
+            if example.evidence:
+                line.append(f": {example.evidence}", "dim")
+            console.print(line, highlight=False, soft_wrap=True)
+    if subjects.without_prompt:
+        say(f"{subjects.without_prompt} without a known system prompt: nobody looked for pieces of it")
+    for problem in subjects.unreadable[:SHOWN_PROBLEMS]:
+        say(f"cannot be read: {problem}")
+    if len(subjects.unreadable) > SHOWN_PROBLEMS:
+        say(f"and {len(subjects.unreadable) - SHOWN_PROBLEMS} more that cannot be read")
+    if target is not None:
+        say(f"marks: {target}")

@@ -1,0 +1,63 @@
+"""Filters by how a trajectory ended: infrastructure that broke, and budgets that were used up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from rollout.trajectories.filters.marks import Found
+from rollout.trajectories.filters.subject import Subject
+from rollout.trajectories.filters.texts import count_tokens, quote
+from rollout.trajectories.filters.turns import Turn
+from rollout.trajectories.stop import Status
+
+
+class Infrastructure(msgspec.Struct, frozen=True):
+    """Trajectories that broke, and turns that the server broke off: nobody's fault, and nothing to learn from.
+
+    What it marks never counts in the statistics of a group.
+    """
+
+    tool_errors: tuple[str, ...]
+
+    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+        head = subject.head
+        if head.status == Status.FAILED:
+            error = head.metadata.get("error")
+            known = error if isinstance(error, dict) else {}
+            yield Found(f"infrastructure broke: {known.get('kind', 'unknown')}", quote(str(known.get("text", ""))))
+        for turn in turns:
+            if turn.is_broken_off:
+                content = subject.messages[turn.message].content or ""
+                yield Found(f"the server broke the answer off ({turn.finish_reason})", quote(content), turn.turn)
+            for call, result, kind in subject.results_of(turn.message) if self.tool_errors else ():
+                if kind in self.tool_errors:
+                    told = quote((result.content or "") if result is not None else "")
+                    yield Found(f"{call.name} met a {kind}", told, turn.turn)
+
+
+class Overlong(msgspec.Struct, frozen=True):
+    """Trajectories that a budget ended, and those beyond limits of their own."""
+
+    stop_reasons: tuple[str, ...]
+    max_turns: int | None
+    max_tokens: int | None
+
+    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+        if subject.stop_reason in self.stop_reasons:
+            yield Found(f"a budget ended it: {subject.stop_reason}", f"{len(turns)} turns")
+        if self.max_turns is not None and len(turns) > self.max_turns:
+            yield Found(f"more than {self.max_turns} turns", f"{len(turns)} turns")
+        if self.max_tokens is not None:
+            written = sum(self._tokens(subject, turn) for turn in turns)
+            if written > self.max_tokens:
+                yield Found(f"more than {self.max_tokens} tokens of the agent", f"{written} tokens")
+
+    @staticmethod
+    def _tokens(subject: Subject, turn: Turn) -> int:
+        if turn.tokens is not None:
+            return turn.tokens
+        message = subject.messages[turn.message]
+        texts = (message.content, message.reasoning, *(call.arguments for call in message.tool_calls))
+        return sum(count_tokens(text) for text in texts if text)

@@ -1,0 +1,82 @@
+"""What should never be heard: markers that steer the simulated user, tokens of chat templates, the system prompt.
+
+Looked at: what the agent says, thinks and writes into calls, and what a simulated user says. A piece of the system
+prompt is a leak only in what the agent says aloud; thinking of a rule in its own words is what it is for.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from rollout.messages import Message
+from rollout.trajectories.filters.marks import Found
+from rollout.trajectories.filters.subject import Subject
+from rollout.trajectories.filters.texts import quote, words
+from rollout.trajectories.filters.turns import Turn
+
+_TEMPLATE = re.compile(
+    r"<\|[a-z][a-z0-9_]*\|>|<｜[^｜<>\n]{1,40}｜>|</?(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>|</?tool_response>"
+)
+
+
+class LeakedMarkers(msgspec.Struct, frozen=True):
+    """Messages with something in them that belongs to the machinery."""
+
+    markers: tuple[str, ...]
+    template_tokens: bool
+    prompt_words: int
+
+    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+        numbers = {turn.message: turn.turn for turn in turns}
+        asked: list[Found] = []
+        for place, message in enumerate(subject.messages):
+            if place < subject.opening:
+                continue
+            if message.role == "user":
+                # What a user lets slip spoils the answer to it.
+                asked += [Found(f"the user's message has {token!r}", text) for token, text in self._tokens(message)]
+            elif place in numbers:
+                number = numbers[place]
+                yield from (msgspec.structs.replace(found, turn=number) for found in asked)
+                asked = []
+                for token, text in self._tokens(message):
+                    yield Found(f"has {token!r}", text, number)
+                leaked = self._recited(message.content or "", subject.system)
+                if leaked is not None:
+                    yield Found(f"says {self.prompt_words} words of the system prompt in a row", leaked, number)
+        yield from asked
+
+    def _tokens(self, message: Message) -> Iterator[tuple[str, str]]:
+        """The markers in a message, each once, with the text around it."""
+        seen: set[str] = set()
+        for text in (message.content, message.reasoning, *(call.arguments for call in message.tool_calls)):
+            if not text:
+                continue
+            found = [marker for marker in self.markers if marker in text]
+            if self.template_tokens:
+                found += _TEMPLATE.findall(text)
+            for token in found:
+                if token not in seen:
+                    seen.add(token)
+                    yield token, quote(text, token)
+
+    def _recited(self, content: str, system: str | None) -> str | None:
+        if not self.prompt_words or not system:
+            return None
+        spoken = words(content)
+        known = _pieces(system, self.prompt_words)
+        for start in range(len(spoken) - self.prompt_words + 1):
+            piece = " ".join(spoken[start : start + self.prompt_words])
+            if piece in known:
+                return quote(piece)
+        return None
+
+
+@functools.lru_cache(maxsize=32)
+def _pieces(system: str, length: int) -> frozenset[str]:
+    found = words(system)
+    return frozenset(" ".join(found[start : start + length]) for start in range(len(found) - length + 1))
