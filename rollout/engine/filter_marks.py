@@ -1,35 +1,14 @@
-"""What `rollout filter` found, as training data keeps to it: `filters.jsonl` in a run directory."""
+"""What `rollout filter` said of a trajectory, as training data keeps to it."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 
-from rollout.errors import ConfigError
-
-FILTERS = "filters.jsonl"
-
-
-class _Mark(msgspec.Struct):
-    policy: str
-    turn: int | None = None
-
-
-class _Line(msgspec.Struct):
-    """The part of a line that matters here."""
-
-    id: str
-    dataset: str
-    verdict: str
-    why: list[str]
-    masked: list[int]
-    counts_in_group: bool
-    marks: list[_Mark]
+from rollout.trajectories.filters.marks import Filtered
 
 
 class Marks(msgspec.Struct, frozen=True):
-    """What is not to be learnt of one trajectory."""
+    """What is not to be learnt of one trajectory. The default: nothing was said."""
 
     refusal: str | None = None
     """Why it is left out as a whole; None where it is not."""
@@ -41,27 +20,8 @@ class Marks(msgspec.Struct, frozen=True):
     """Whether it is part of its group's statistics."""
 
 
-def read_marks(run_dir: Path) -> dict[tuple[str, str], Marks]:
-    """The marks of a run, by dataset and trajectory. Raises ConfigError where it was not filtered."""
-    path = run_dir / FILTERS
-    try:
-        lines = path.read_bytes().splitlines()
-    except OSError as error:
-        text = f"{path}: cannot be read: {error.strerror or error}; `rollout filter {run_dir}` writes it"
-        raise ConfigError(text) from error
-    found = {}
-    decoder = msgspec.json.Decoder(_Line)
-    for number, line in enumerate(lines, 1):
-        try:
-            entry = decoder.decode(line)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"{path}:{number}: is not what `rollout filter` writes: {error}") from error
-        found[entry.dataset, entry.id] = _marks(entry)
-    return found
-
-
-def _marks(line: _Line) -> Marks:
-    refusal = f"filter {', '.join(line.why)}" if line.verdict == "drop" else None
-    cuts = [mark.turn or 0 for mark in line.marks if mark.policy == "truncate_before"]
-    end = min(cuts, default=None) if line.verdict == "truncate" else None
-    return Marks(refusal, frozenset(line.masked), end, line.counts_in_group)
+def marks_of(record: Filtered) -> Marks:
+    """The marks that follow from a record of `filters.jsonl`."""
+    refusal = f"filter {', '.join(record.why)}" if record.verdict == "drop" else None
+    end = None if record.end is None else sum(turn.message < record.end for turn in record.turns)
+    return Marks(refusal, frozenset(record.masked), end, record.counts_in_group)

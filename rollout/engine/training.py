@@ -18,7 +18,8 @@ import msgspec
 
 from rollout.agents.exchanges import count_opening, exchanges_of
 from rollout.engine.exporting import Tally, refuse_nothing
-from rollout.engine.filter_marks import Marks, read_marks
+from rollout.engine.filter_marks import Marks, marks_of
+from rollout.engine.filtering import Records
 from rollout.engine.reader import JournalReader, open_reader
 from rollout.engine.sources import Prompts, Source
 from rollout.errors import ConfigError, JournalError
@@ -165,6 +166,7 @@ class _Survey:
         self._wish = wish
         self._tally = tally
         self._readers = readers
+        self._records = Records() if wish.filters else None
         self._ids: set[str] = set()
         self._groups: set[str] = set()
         self.groups: dict[str, list[_Surveyed]] = {}
@@ -173,8 +175,7 @@ class _Survey:
 
     def add(self, source: Source) -> None:
         """Go through a file. Its groups are its own: attempts of different runs are not compared with each other."""
-        marks = self._read_marks(source)
-        places: list[tuple[str, int, SavedLine]] = []
+        places: list[tuple[str, int, SavedLine, Marks]] = []
 
         def lines() -> Iterator[SavedLine]:
             for where, begin, line in read_saved_places(source.path):
@@ -186,11 +187,12 @@ class _Survey:
                         self._tally.drop(f"status {line.status}")
                         continue
                     line.read_messages()
+                    marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
                 except BadLine as error:
                     self._tally.blame(source, where, error)
                     continue
                 # What the second pass reads again need not be held until then.
-                places.append((where, begin, msgspec.structs.replace(line, fields={})))
+                places.append((where, begin, msgspec.structs.replace(line, fields={}), marks))
                 yield line
 
         try:
@@ -199,8 +201,7 @@ class _Survey:
             raise ConfigError(f"{source.path}: {error}") from error
         names = {group: _apart(group, source.run, self._groups) for group in dict.fromkeys(a.group for a in attempts)}
         members = []
-        for (where, begin, line), attempt in zip(places, attempts, strict=True):
-            found = self._marks_of(line, marks, source)
+        for (where, begin, line, found), attempt in zip(places, attempts, strict=True):
             refusal = self._wish.selection.reason_against(line) or found.refusal
             if not found.counts_in_group:
                 attempt = msgspec.structs.replace(attempt, reward=None)
@@ -216,21 +217,6 @@ class _Survey:
                 self.groups.setdefault(member.group, []).append(member)
             else:
                 self._tally.drop(member.refusal)
-
-    def _read_marks(self, source: Source) -> dict[tuple[str, str], Marks]:
-        if not self._wish.filters:
-            return {}
-        if source.run_dir is None:
-            raise ConfigError(f"{source.path}: --filters needs a run directory, where `rollout filter` keeps its marks")
-        return read_marks(source.run_dir)
-
-    def _marks_of(self, line: SavedLine, marks: dict[tuple[str, str], Marks], source: Source) -> Marks:
-        found = marks.get((str(line.metadata.get("dataset")), line.id))
-        if found is None and self._wish.filters:
-            raise ConfigError(
-                f"{source.run_dir}: `rollout filter` has not seen {line.id}, which came later; filter the run again"
-            )
-        return found or Marks()
 
     def _estimate(self, members: Sequence[_Surveyed]) -> None:
         attempts = [member.attempt for member in members]

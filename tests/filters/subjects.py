@@ -53,7 +53,7 @@ def subject(
             message,
             finish_reason=(finish or {}).get(place, "tool_calls" if message.tool_calls else "stop"),
             usage=Usage(completion_tokens=(tokens or {}).get(place, 0)),
-            tokens=Tokens(logprobs=logprobs[place]) if logprobs and place in logprobs else None,
+            tokens=Tokens.of(logprobs=logprobs[place]) if logprobs and place in logprobs else None,
         )
         for place, message in enumerate(said)
         if message.role == "assistant"

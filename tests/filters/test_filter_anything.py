@@ -55,7 +55,7 @@ def subjects(draw: st.DrawFn, number: int) -> Subject:
             said[place],
             finish_reason=draw(st.sampled_from(["stop", "length", "abort", "tool_calls"])),
             usage=Usage(completion_tokens=draw(st.integers(0, 3))),
-            tokens=draw(st.none() | st.just(Tokens((1,), (2, 3), (-0.5, -1.0)))),
+            tokens=draw(st.none() | st.just(Tokens.of((1,), (2, 3), (-0.5, -1.0)))),
         )
         for place in places
         if said[place].role == "assistant" and draw(st.booleans())

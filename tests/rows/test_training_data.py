@@ -167,23 +167,30 @@ async def test_what_failed_or_was_cut_is_left_out_and_counted() -> None:
     assert len(rows()) == 6, "nobody scored them, so there is no advantage; what was there is not replaced by nothing"
 
 
-def mark(identifier: str, **more: Any) -> dict[str, Any]:
-    """A line of filters.jsonl as `rollout filter` writes it, as far as it matters."""
-    task = identifier.partition("~")[0]
-    kept = {"verdict": "keep", "why": [], "masked": [], "end": None, "counts_in_group": True, "marks": []}
-    return {"id": identifier, "dataset": "data", "group": task, "status": "completed", **kept, **more}
+def change_marks(**changed: dict[str, Any]) -> None:
+    """Change what `rollout filter` found of some attempts at the first task, as other rules would."""
+    path = Path("run/filters.jsonl")
+    records = {record["id"]: record for record in read_lines(path)}
+    for name, more in changed.items():
+        records[name.replace("_", "~")] |= more
+    path.write_bytes(b"".join(msgspec.json.encode(record) + b"\n" for record in records.values()))
 
 
 async def test_marks_of_filters_are_kept_to_when_asked_for() -> None:
     await run_with_ids()
     train_data("--filters", expect=2)
-    marks = {f"task{task}" + (f"~{number}" if number else ""): {} for task in (0, 1) for number in range(4)}
-    marks["task0"] = {"verdict": "drop", "why": ["void_turns"]}
-    marks["task0~1"] = {"verdict": "mask", "masked": [1], "marks": [{"filter": "r", "policy": "mask_turn", "turn": 1}]}
-    cut = {"filter": "length", "policy": "truncate_before", "reason": "", "turn": 2}
-    marks["task0~2"] = {"verdict": "truncate", "end": 5, "marks": [cut]}
-    Path("run/filters.jsonl").write_bytes(
-        b"".join(msgspec.json.encode(mark(name, **more)) + b"\n" for name, more in marks.items())
+    with pytest.raises(SystemExit) as ended:
+        main(["filter", "run"])
+    assert ended.value.code == 0
+    train_data("--filters", "--advantage", "none")
+    messages = read_lines(Path("out.jsonl"))[0]["messages"]
+    answers = [place for place, message in enumerate(messages) if message["role"] == "assistant"]
+    kept: dict[str, Any] = {"verdict": "keep", "why": [], "masked": [], "end": None, "counts_in_group": True}
+    change_marks(**{f"task{task}" + (f"_{number}" if number else ""): kept for task in (0, 1) for number in range(4)})
+    change_marks(
+        task0={"verdict": "drop", "why": ["void_turns"]},
+        task0_1={"verdict": "mask", "masked": [1]},
+        task0_2={"verdict": "truncate", "end": answers[2]},
     )
     train_data("--filters", "--param", "scale=none")
     by_id = {row["trajectory_id"]: row for row in rows()}
@@ -196,15 +203,10 @@ async def test_marks_of_filters_are_kept_to_when_asked_for() -> None:
     assert by_id["task0~2"]["last_step"] == 1
     train_data("--filters", "--text")
     assert [row["begins"] for row in rows() if row["trajectory_id"] == "task0~1"] == ["start", "masked"]
-    Path("run/filters.jsonl").write_bytes(
-        b"".join(
-            msgspec.json.encode(mark(name, **more, counts_in_group="verdict" not in more)) + b"\n"
-            for name, more in marks.items()
-        )
-    )
+    change_marks(task0={"counts_in_group": False}, task0_2={"counts_in_group": False})
     train_data("--filters", "--param", "scale=none")
     by_id = {row["trajectory_id"]: row for row in rows()}
-    assert by_id["task0~3"]["advantages"][-1] == 0, "alone in its group"
+    assert by_id["task0~3"]["advantages"][-1] == 0, "only failures are left to compare it with"
 
 
 def _learnt_spans(row: dict[str, Any]) -> list[list[int]]:

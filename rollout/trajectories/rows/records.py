@@ -175,8 +175,9 @@ class BestMaker(msgspec.Struct, frozen=True):
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         chosen = best_of(group, self.how_many)
+        names = {attempted.id for attempted in chosen}
         for attempted in group:
-            if attempted not in chosen:
+            if attempted.id not in names:
                 account.drop("no success" if not attempted.head.success else "not the best of its task")
         return self.rows.records(chosen, account)
 
