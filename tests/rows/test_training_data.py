@@ -123,6 +123,21 @@ async def test_every_row_of_an_attempt_has_the_advantage_of_the_attempt_in_its_g
     assert [row["input_ids"] for row in loaded["rows"]] == [row["input_ids"] for row in rows()]
 
 
+async def test_values_of_nodes_take_the_surprisals_that_the_journal_has(capsys: pytest.CaptureFixture[str]) -> None:
+    await run_with_ids()
+    train_data("--advantage", "at2po")
+    for row in rows():
+        learnt = {value for value, mask in zip(row["advantages"], row["loss_mask"], strict=True) if mask}
+        assert {value > 0 for value in learnt} == {row["success"]}
+    Path("bare").mkdir()
+    Path("out.jsonl").rename("bare/out.jsonl")
+    with pytest.raises(SystemExit) as ended:
+        main(["train-data", "bare/out.jsonl", "--run", "run", "-o", "data", "--advantage", "at2po"])
+    assert ended.value.code == 2
+    told = capsys.readouterr()
+    assert "entropies" in told.out + told.err, "a line has no logprobs"
+
+
 async def test_each_step_by_itself_has_the_request_that_was_sent() -> None:
     record = Path("requests.jsonl")
     await run_with_ids("clear_on_user_turn", record)
