@@ -19,7 +19,7 @@ from rollout.trajectories.labels import Example
 
 
 def split_turns(example: Example) -> Iterator[Example]:
-    """The turns that have an answer, in order; turn k of `a` is `a#k`."""
+    """The turns that have an answer, in order; turn k of `a` is `a#k`. Masked answers are context."""
     viewing = _whole_viewing(example)
     view = viewing.open(None, 0)
     context: list[Message] = []
@@ -29,7 +29,7 @@ def split_turns(example: Example) -> Iterator[Example]:
     for place, message in enumerate(example.messages):
         if message.role == "user" and turn:
             number += 1
-            yield _part(example, number, users - 1, context, turn, masked)
+            yield from around_masks(_part(example, number, users - 1, context, turn, masked))
             turn, masked = [], []
         users += message.role == "user"
         if message.role == "assistant" and not turn:
@@ -40,7 +40,7 @@ def split_turns(example: Example) -> Iterator[Example]:
                 masked.append(len(turn))
             turn.append(viewing.dialect.export(message))
     if turn:
-        yield _part(example, number + 1, users - 1, context, turn, masked)
+        yield from around_masks(_part(example, number + 1, users - 1, context, turn, masked))
 
 
 def around_masks(part: Example) -> Iterator[Example]:

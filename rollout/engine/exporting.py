@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.agents.turns import around_masks, split_turns, whole
+from rollout.agents.turns import split_turns, whole
 from rollout.engine.filtering import Records
 from rollout.engine.sources import Prompts, Source
 from rollout.errors import ConfigError
@@ -177,10 +177,7 @@ def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tupl
 def _parts(example: Example, wish: Wish) -> list[Example]:
     if example.masked and not can_mask(wish.exporter, per_turn=wish.per_turn):
         raise Unfit(MASKED)
-    if wish.per_turn:
-        parts = [run for part in split_turns(example) for run in around_masks(part)]
-    else:
-        parts = [whole(example)]
+    parts = list(split_turns(example)) if wish.per_turn else [whole(example)]
     if not parts:
         raise Unfit(NO_ANSWER)
     if not wish.drop_reasoning:

@@ -16,7 +16,7 @@ PLANTED: dict[int, set[str]] = {}
 
 class Planting:
     """Errs as the oracle does. An error counts as planted where the answer differs from that of an oracle that does
-    not err; a repeated call has the errors of the call that it repeats, too, and the same error twice is a repetition."""
+    not err. A repeated call has the errors of the call that it repeats, and the same error twice is a repetition."""
 
     capabilities: frozenset[Capability] = frozenset()
 

@@ -6,8 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rollout.config.schema import Config
 from rollout.engine.filtering import RuleBook, Subjects, filter_subjects
 from rollout.models.stub import StubServer

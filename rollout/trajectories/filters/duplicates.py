@@ -75,9 +75,12 @@ class NearDuplicates(msgspec.Struct, frozen=True):
         """Which of them are duplicates, by their places, and of which other."""
         kept: dict[tuple[str, str], list[Trace]] = {}
         index = Index(self.similarity)
+        sets = _Sets()
         for place, trace in sorted(enumerate(traces), key=lambda entry: (entry[1].key, entry[1].digests)):
+            if trace.group not in kept:
+                sets = _Sets()  # groups come one after the other
             fellows = kept.setdefault(trace.group, [])
-            alike = next((found for other in fellows if (found := self._alike(trace, other)) is not None), None)
+            alike = next((found for other in fellows if (found := self._alike(trace, other, sets)) is not None), None)
             whole = trace.since(0) if self.across_tasks else frozenset()
             if alike is None and self.across_tasks:
                 alike = index.nearest(whole, trace.group)
@@ -89,11 +92,24 @@ class NearDuplicates(msgspec.Struct, frozen=True):
             if self.across_tasks:
                 index.add(trace.key[3], whole, trace.group)
 
-    def _alike(self, trace: Trace, other: Trace) -> tuple[float, str] | None:
+    def _alike(self, trace: Trace, other: Trace, sets: _Sets) -> tuple[float, str] | None:
         """How similar two attempts at one task are, where that is enough."""
         start = min(max(trace.inherited, other.inherited), _common(trace, other))
-        share = jaccard(trace.since(start), other.since(start), self.similarity)
+        share = jaccard(sets.since(trace, start), sets.since(other, start), self.similarity)
         return None if share < self.similarity else (share, other.key[3])
+
+
+class _Sets:
+    """Shingles of the traces of one group, made once for each place that somebody begins to compare at."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, int], frozenset[int]] = {}
+
+    def since(self, trace: Trace, place: int) -> frozenset[int]:
+        key = (id(trace), place)
+        if key not in self._made:
+            self._made[key] = trace.since(place)
+        return self._made[key]
 
 
 class Index:

@@ -82,8 +82,8 @@ class PrematureEnd(msgspec.Struct, frozen=True):
 class Repetition(msgspec.Struct, frozen=True):
     """Turns whose text repeats its n-grams, and turns that make the calls of the turn before once more.
 
-    A call is not a repetition where the first one met a time-out or a crash. With `same_answer` it is one only where the
-    world answered as before or with an error: scrolling down a page is not repetition.
+    Calling again after a time-out or a crash is no repetition. With `same_answer` calls count only where the world
+    answered as before or with an error: scrolling down a page is no repetition.
     """
 
     n: int

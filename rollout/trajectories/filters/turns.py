@@ -37,7 +37,8 @@ class Turn(msgspec.Struct, frozen=True):
     """Its place in the messages."""
     parse_status: ParseStatus
     """`none`: it asks for no call. `malformed`: a call that is no name and JSON object, or was left standing in the
-    text. `unknown_tool`: not offered. `bad_args`: an object that does not fit the tool's schema. The worst of several."""
+    text. `unknown_tool`: not offered. `bad_args`: an object that does not fit the tool's schema. Of several calls the
+    worst counts."""
     is_final_answer: bool
     """The agent's last word, said: in whole words, or by a call that ended the work."""
     speaks_to_user: bool
