@@ -67,10 +67,11 @@ $(VENV)/.dev: pyproject.toml
 	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
-# Tests load our .pt files with it. Only its build without CUDA is small; where pip finds none they are skipped.
+# Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip
+# finds none they are skipped.
 $(VENV)/.torch: $(VENV)/.dev
-	$(BIN)/pip install --quiet 'torch==2.13.0+cpu' 2>/dev/null || \
-	echo "No torch without CUDA is at hand: the tests that load .pt files with torch are skipped."
+	$(BIN)/pip install --quiet 'torch==2.13.0+cpu' 'trl>=1.10' 2>/dev/null || \
+	echo "No torch without CUDA is at hand: the tests that load .pt files and those with TRL are skipped."
 	touch $@
 
 clean:

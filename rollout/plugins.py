@@ -1,8 +1,8 @@
 """Parts that others bring: found by Python entry points, or named as `module:Name` in a config.
 
 A package offers a part by an entry point in one of the groups `rollout.models`, `rollout.worlds`, `rollout.strategies`,
-`rollout.scorers`, `rollout.exporters`, `rollout.suites`, `rollout.sites`. What is loaded must keep the contract of its
-room.
+`rollout.scorers`, `rollout.exporters`, `rollout.suites`, `rollout.sites`, `rollout.memories`. What is loaded must keep
+the contract of its room.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Group = Literal[
     "rollout.exporters",
     "rollout.suites",
     "rollout.sites",
+    "rollout.memories",
 ]
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 

@@ -6,7 +6,7 @@ again out of the saved line, its prompt and its images: `requests_of`. It is the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -15,7 +15,7 @@ from rollout.agents.dialects import NATIVE, Dialect, make_dialect
 from rollout.agents.folding import FoldingView
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.errors import ConfigError
-from rollout.messages import JSON
+from rollout.messages import JSON, Message
 from rollout.trajectories.labels import Prompt
 from rollout.trajectories.saved import SavedLine
 
@@ -82,9 +82,22 @@ def requests_of(line: SavedLine, prompt: Prompt, image_url: Callable[[str], str]
     `image_url` makes URLs of images' names as the run did, or others that suit the reader; without it images are left
     out. Raises BadLine and ConfigError.
     """
-    opening = int((line.metadata.get("view") or {}).get("opening", 0))
-    view = viewing_of(line.metadata).open(prompt.system, opening, image_url)
-    for place, message in enumerate(line.read_messages()):
+    answered = read_requests(line.read_messages(), prompt.system, line.metadata, image_url)
+    return (request for _, request in answered)
+
+
+def read_requests(
+    messages: Sequence[Message], system: str | None, metadata: JSON, image_url: Callable[[str], str] | None = None
+) -> Iterator[tuple[int, list[JSON]]]:
+    """The same of messages, each with the place of its answer among them. `system` as it was sent, not among them."""
+    opening = opening_of(metadata)
+    view = viewing_of(metadata).open(system, opening, image_url)
+    for place, message in enumerate(messages):
         if message.role == "assistant" and place >= opening:
-            yield _decode(b"[" + b",".join(view.wire) + b"]")
+            yield place, _decode(b"[" + b",".join(view.wire) + b"]")
         view.add(message)
+
+
+def opening_of(metadata: JSON) -> int:
+    """How many messages the task of a trajectory began with; 0 where that is not on record."""
+    return int((metadata.get("view") or {}).get("opening", 0))

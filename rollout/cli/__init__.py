@@ -28,6 +28,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rollout.cli.export:export",
         "Write trajectories as trainers read them: TRL, ShareGPT, OpenAI, Parquet.",
     ),
+    "train-data": (
+        "rollout.cli.train_data:train_data",
+        "Write rows for a trainer: token ids, masks, logprobs, advantages; trees, pairs, best attempts.",
+    ),
     "serve-domain": ("rollout.cli.serve_domain:serve_domain", "Serve a mock domain as a real MCP server."),
     "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }

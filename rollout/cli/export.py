@@ -175,7 +175,7 @@ def perform(
             raise ConfigError(f"nothing to read: {names} are not there; name what is to be exported")
         exporter = find_exporter(format_)
         selection = make_selection(**wanted)
-        fields = dict(map(_read_field, field or ()))
+        fields = dict(map(read_field, field or ()))
         if fields and exporter.suffix == ".parquet":
             raise ConfigError("--field: Parquet has fixed columns; choose a format that is written as JSON lines")
         splits = None if split is None else parse_splits(split, split_seed)
@@ -237,14 +237,15 @@ def _read_score(text: str) -> tuple[str, float]:
     return name, least
 
 
-def _read_field(text: str) -> tuple[str, Any]:
+def read_field(text: str, option: str = "--field", such_as: str = "data_source=agent") -> tuple[str, Any]:
+    """Read KEY=VALUE; the value is JSON, else text."""
     import msgspec
 
     from rollout.errors import ConfigError
 
     name, given, value = text.partition("=")
     if not name or not given:
-        raise ConfigError(f"--field: {text!r} is not KEY=VALUE; expected such as data_source=agent")
+        raise ConfigError(f"{option}: {text!r} is not KEY=VALUE; expected such as {such_as}")
     try:
         return name, msgspec.json.decode(value)
     except msgspec.MsgspecError:

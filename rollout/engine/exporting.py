@@ -44,6 +44,9 @@ class Tally:
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
 
+    def note(self, text: str) -> None:
+        self.notes[text] += 1
+
     def blame(self, source: Source, where: str, error: NoPrompt | BadLine) -> None:
         """Leave a trajectory out for something that should be mended."""
         self.drop("no system prompt and tools" if isinstance(error, NoPrompt) else "cannot be read")
@@ -90,7 +93,7 @@ def label_sources(sources: Sequence[Source], prompts: Prompts, out: Path) -> Tal
                     tally.kept += 1
                 except (NoPrompt, BadLine) as error:
                     tally.blame(source, where, error)
-        _refuse_nothing(tally)
+        refuse_nothing(tally, tally.kept)
     tally.files[out] = tally.kept
     return tally
 
@@ -124,7 +127,7 @@ def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out:
                 tally.notes["reasoning left out: the format has no place for it"] += 1
             for record in records:
                 writers[split].write(record)
-        _refuse_nothing(tally)
+        refuse_nothing(tally, tally.kept)
     tally.files = {path: counts[split] for split, path in files.items()}
     return tally
 
@@ -185,9 +188,9 @@ def _parts(example: Example, wish: Wish) -> list[Example]:
     ]
 
 
-def _refuse_nothing(tally: Tally) -> None:
+def refuse_nothing(tally: Tally, records: int) -> None:
     """An empty file never takes the place of one that is there."""
-    if tally.kept:
+    if records:
         return
     why = ", ".join(f"{reason} {number}" for reason, number in tally.dropped.most_common())
     text = f"nothing was written: of {tally.read} trajectories none is left ({why or 'none found'})"

@@ -33,20 +33,20 @@ _BEGIN = pickle.PROTO + bytes([PROTOCOL])
 
 
 class PtFile:
-    """A `.pt` file that is being written. `metadata` may be filled until it is closed."""
+    """A `.pt` file that is being written. `metadata` may be filled until it is closed; `name` is the list's key."""
 
-    def __init__(self, path: Path, metadata: JSON) -> None:
+    def __init__(self, path: Path, metadata: JSON, name: str = "trajectories") -> None:
         self._metadata = metadata
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
         # A fixed date, as ZipInfo has it: the same trajectories make the same bytes.
         self._file = self._zip.open(zipfile.ZipInfo(f"{FOLDER}/{_PICKLE}"), "w", force_zip64=True)
         self._places: list[int] = []
         self._size = 0
-        self._put(_BEGIN + pickle.EMPTY_DICT + pickle.MARK + _text("trajectories") + pickle.EMPTY_LIST)
+        self._put(_BEGIN + pickle.EMPTY_DICT + pickle.MARK + _text(name) + pickle.EMPTY_LIST)
         self._places.append(self._size)
 
-    def write(self, trajectory: list[JSON]) -> None:
-        """Add a trajectory: its steps."""
+    def write(self, trajectory: list[JSON] | JSON) -> None:
+        """Add a trajectory: its steps; or whatever else the list is one of."""
         self._put(_body(trajectory) + pickle.APPEND)
         self._places.append(self._size)
 

@@ -82,18 +82,36 @@ def read_saved(line: bytes) -> SavedLine:
 
 def read_saved_file(path: Path) -> Iterator[tuple[str, SavedLine | BadLine]]:
     """The trajectories of a file, each with its place (`file:line`); a bad line comes as what is wrong with it."""
+    return ((where, line) for where, _, line in read_saved_places(path))
+
+
+def read_saved_places(path: Path) -> Iterator[tuple[str, int, SavedLine | BadLine]]:
+    """The same, each also with the byte at which it begins, for `read_saved_at`."""
     try:
         with path.open("rb") as file:
+            place = 0
             for number, line in enumerate(file, 1):
+                begin, place = place, place + len(line)
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
+                    begin = place - len(line)
                 if not line.strip():
                     continue
                 where = f"{path}:{number}"
                 try:
-                    yield where, read_saved(line)
+                    yield where, begin, read_saved(line)
                 except BadLine as error:
-                    yield where, error
+                    yield where, begin, error
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot read the trajectories: {error.strerror or error}") from error
+
+
+def read_saved_at(path: Path, begin: int) -> SavedLine:
+    """The trajectory that begins at a byte of a file. Raises BadLine."""
+    try:
+        with path.open("rb") as file:
+            file.seek(begin)
+            return read_saved(file.readline())
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the trajectories: {error.strerror or error}") from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,14 @@ from typing import Any
 import pytest
 
 from rollout.errors import ConfigError
-from rollout.trajectories.saved import BadLine, SavedLine, read_saved, read_saved_file
+from rollout.trajectories.saved import (
+    BadLine,
+    SavedLine,
+    read_saved,
+    read_saved_at,
+    read_saved_file,
+    read_saved_places,
+)
 from rollout.trajectories.selection import Selection
 from rollout.trajectories.stop import StopReason
 from tests.trajectories.lines import line
@@ -88,3 +96,11 @@ SCORED = {"scores": [{"name": "state", "value": 0.5}, {"name": "told", "value": 
 def test_selection_says_why_it_leaves_out(selection: Selection, reason: str | None) -> None:
     found = read_saved(line("a", reason=StopReason.USER_STOP, tool_errors={"timeout": 2}, **SCORED))
     assert selection.reason_against(found) == reason
+
+
+def test_a_line_is_read_again_from_where_it_begins(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_bytes(codecs.BOM_UTF8 + line("a") + b"\n" + line("é") + b"nonsense\n" + line("c"))
+    places = [(begin, found.id) for _, begin, found in read_saved_places(path) if isinstance(found, SavedLine)]
+    assert [name for _, name in places] == ["a", "é", "c"]
+    assert [read_saved_at(path, begin).id for begin, _ in places] == ["a", "é", "c"]

@@ -1,4 +1,4 @@
-"""The conversational form in Parquet, in row groups, so that memory does not grow with the file.
+"""Records in Parquet, in row groups, so that memory does not grow with the file; and the conversational form in it.
 
 Messages and tools are JSON values (Arrow's `arrow.json`), not structs: in a struct every message would have every key,
 and every call every argument that any tool knows. `datasets` gives them back as the objects they were; other readers
@@ -7,6 +7,7 @@ see JSON texts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,26 @@ from rollout.trajectories.exports.conversational import Conversational
 from rollout.trajectories.exports.writing import Writer
 
 ROWS_IN_GROUP = 512
-_JSON_LISTS = ("messages", "prompt", "completion")
+_PLAIN = {
+    "text": "string",
+    "bool": "bool_",
+    "bit": "int8",
+    "id": "int32",
+    "int": "int64",
+    "number": "float32",
+    "float": "float64",
+}
+
+Column = Any
+"""A name of `_PLAIN`, `json` for any value, a list of one Column for lists of it, a dict of Columns for a struct."""
+Columns = Mapping[str, Column]
+_CONVERSATIONAL: Columns = {
+    "success": "bool",
+    "messages": ["json"],
+    "prompt": ["json"],
+    "completion": ["json"],
+    "tools": "json",
+}
 
 
 class Parquet(Conversational):
@@ -27,24 +47,27 @@ class Parquet(Conversational):
     suffix = ".parquet"
 
     def open(self, path: Path) -> Writer:
-        try:
-            import pyarrow  # noqa: F401
-        except ImportError as error:
-            raise ConfigError("--format parquet needs pyarrow: pip install 'rollout[export]'") from error
-        return ParquetFile(path)
+        return ParquetFile(path, needed_by="--format parquet")
 
 
 class ParquetFile:
-    """Records collected into row groups. The columns are those of the first record."""
+    """Records collected into row groups. Without `columns` they are those of the first record, in the conversational
+    form. What a record does not have is null."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, columns: Columns | None = None, *, needed_by: str = "Parquet") -> None:
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError as error:
+            raise ConfigError(f"{needed_by} needs pyarrow: pip install 'rollout[export]'") from error
         self._path = path
+        self._columns = columns
         self._writer: Any = None
         self._rows: list[JSON] = []
 
     def write(self, record: JSON) -> None:
-        row = {key: _as_cell(key, value) for key, value in record.items()}
-        self._rows.append(row)
+        if self._columns is None:
+            self._columns = _named(record)
+        self._rows.append({name: _as_cell(self._columns[name], value) for name, value in record.items()})
         if len(self._rows) >= ROWS_IN_GROUP:
             self._flush()
 
@@ -57,28 +80,32 @@ class ParquetFile:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        columns = list(self._rows[0]) if self._rows else ["id", "task_id", "success", "messages", "tools"]
-        plain = pa.schema([(name, _type(name, pa.string())) for name in columns])
+        columns = self._columns or _named(["id", "task_id", "success", "messages", "tools"])
+        plain = pa.schema([(name, _type(column, pa.string())) for name, column in columns.items()])
         table = pa.Table.from_pylist(self._rows, schema=plain)
         # Arrow cannot make JSON values from Python objects, only out of texts.
-        table = table.cast(pa.schema([(name, _type(name, pa.json_())) for name in columns]))
+        table = table.cast(pa.schema([(name, _type(column, pa.json_())) for name, column in columns.items()]))
         if self._writer is None:
             self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd")
         self._writer.write_table(table)
         self._rows.clear()
 
 
-def _as_cell(key: str, value: Any) -> Any:
-    if key in _JSON_LISTS:
-        return [msgspec.json.encode(entry).decode() for entry in value]
-    return msgspec.json.encode(value).decode() if key == "tools" else value
+def _named(names: Any) -> Columns:
+    return {name: _CONVERSATIONAL.get(name, "text") for name in names}
 
 
-def _type(name: str, json_type: Any) -> Any:
+def _as_cell(column: Column, value: Any) -> Any:
+    if column == "json":
+        return None if value is None else msgspec.json.encode(value).decode()
+    return [_as_cell("json", entry) for entry in value] if column == ["json"] and value is not None else value
+
+
+def _type(column: Column, json_type: Any) -> Any:
     import pyarrow as pa
 
-    if name in _JSON_LISTS:
-        return pa.list_(json_type)
-    if name == "tools":
-        return json_type
-    return pa.bool_() if name == "success" else pa.string()
+    if isinstance(column, list):
+        return pa.list_(_type(column[0], json_type))
+    if isinstance(column, dict):
+        return pa.struct([(name, _type(inner, json_type)) for name, inner in column.items()])
+    return json_type if column == "json" else getattr(pa, _PLAIN[column])()

@@ -1,0 +1,42 @@
+"""The exchanges of a saved trajectory: each request as it was sent, with its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rollout.agents.viewing import opening_of, read_requests, viewing_of
+from rollout.messages import message_to_json
+from rollout.trajectories.labels import Example
+from rollout.trajectories.rows.exchange import Exchange
+
+BLOBS = "blobs"
+
+
+def exchanges_of(example: Example) -> Iterator[Exchange]:
+    """The exchanges, in order, without ids. Images are named by their place in the run directory."""
+    has_system = int(bool(example.messages) and example.messages[0].role == "system")
+    system = example.messages[0].content if has_system else None
+    messages = example.messages[has_system:]
+    dialect = viewing_of(example.metadata).dialect
+    users = passed = 0
+    for place, request in read_requests(messages, system, example.metadata, lambda name: f"{BLOBS}/{name}"):
+        users += sum(message.role == "user" for message in messages[passed:place])
+        passed = place
+        since = max((begin for begin in example.offers if begin < users), default=None)
+        answer = messages[place]
+        yield Exchange(
+            request,
+            dialect.export(answer),
+            message_to_json(dialect.show(answer)),
+            example.tools if since is None else example.offers[since],
+        )
+
+
+def count_opening(example: Example) -> int:
+    """How many messages of an example the agent was given to begin with. Where that is not on record, those before its
+    first answer."""
+    has_system = int(bool(example.messages) and example.messages[0].role == "system")
+    if example.metadata.get("view") is not None:
+        return has_system + opening_of(example.metadata)
+    roles = [message.role for message in example.messages]
+    return roles.index("assistant") if "assistant" in roles else len(roles)

@@ -1,0 +1,177 @@
+"""`rollout train-data`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from rollout.cli.export import (
+    MinScores,
+    Split,
+    SplitSeed,
+    Statuses,
+    StopReasons,
+    Success,
+    WithMarks,
+    WithoutMarks,
+    make_selection,
+    read_field,
+)
+from rollout.cli.label import Runs
+
+if TYPE_CHECKING:
+    from rollout.trajectories.rows.records import Maker
+
+Form = Literal["prefix_merge", "per_step", "memory", "tree", "sft", "preferences", "process", "verl"]
+FORMATS = ("parquet", "pt", "jsonl")
+WITH_ADVANTAGES = ("prefix_merge", "per_step", "memory", "tree")
+
+
+def train_data(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that is written to.")],
+    form: Annotated[Form, typer.Option(help="What a record is.")] = "prefix_merge",
+    format_: Annotated[
+        list[str] | None,
+        typer.Option("--format", "-f", metavar="FORMAT", help="parquet (default), pt, jsonl. May be repeated."),
+    ] = None,
+    reward: Annotated[
+        str, typer.Option(help="success, scores, partial, score:NAME or partial:NAME.", metavar="RULE")
+    ] = "success",
+    advantage: Annotated[
+        str, typer.Option(help="grpo, rloo, inter_intra, tree_rl, at2po, gigpo, or none.", metavar="ESTIMATOR")
+    ] = "grpo",
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", metavar="KEY=VALUE", help="A parameter of the estimator. May be repeated."),
+    ] = None,
+    text: Annotated[
+        bool | None, typer.Option("--text/--tokens", help="Messages, or token ids. Default: ids where there are some.")
+    ] = None,
+    tokenizer: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Makes token ids of text with this chat template; marked exact: false."),
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="NAME", help="memory: who writes the prompts, module:function.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=0, help="memory: how many steps are remembered.")] = 3,
+    best: Annotated[
+        Literal["one", "all"], typer.Option(help="sft: of each task the best, or all that solved it.")
+    ] = "one",
+    pairs: Annotated[
+        Literal["extremes", "all"], typer.Option(help="preferences: best against worst, or every two.")
+    ] = "extremes",
+    margin: Annotated[float, typer.Option(min=0, help="preferences: values must differ by more than this.")] = 0.0,
+    above: Annotated[float, typer.Option(help="process: a step whose value is above this is labelled true.")] = 0.0,
+    filters: Annotated[bool, typer.Option("--filters", help="Keep to the marks of `rollout filter`.")] = False,
+    status: Statuses = None,
+    success: Success = None,
+    stop_reason: StopReasons = None,
+    min_score: MinScores = None,
+    with_mark: WithMarks = None,
+    without_mark: WithoutMarks = None,
+    split: Split = None,
+    split_seed: SplitSeed = 0,
+    run: Runs = None,
+) -> None:
+    """Write training data out of finished runs.
+
+    Rows for reinforcement learning, with token ids, masks, logprobs and advantages:
+
+        rollout train-data runs/portal -o data --advantage inter_intra
+
+    The best attempt at each task, for supervised training with TRL:
+
+        rollout train-data runs/portal -o data --form sft
+
+    Pairs of answers to the same request, for DPO:
+
+        rollout train-data runs/portal -o data --form preferences
+    """
+    sys.exit(perform(**locals()))
+
+
+def perform(
+    *,
+    paths: list[Path],
+    output: Path,
+    form: Form,
+    format_: list[str] | None,
+    reward: str,
+    advantage: str,
+    param: list[str] | None,
+    text: bool | None,
+    tokenizer: Path | None,
+    filters: bool,
+    split: str | None,
+    split_seed: int,
+    run: list[Path] | None,
+    memory: str | None,
+    last: int,
+    best: Literal["one", "all"],
+    pairs: Literal["extremes", "all"],
+    margin: float,
+    above: float,
+    **wanted: Any,
+) -> int:
+    """Write what these paths mean; returns the exit code."""
+    from rollout.cli.tally import show_tally
+    from rollout.cli.terminal import make_console, show_error
+    from rollout.engine.sources import Prompts, find_sources
+    from rollout.engine.training import DataWish, write_training_data
+    from rollout.errors import ConfigError, RolloutError
+    from rollout.trajectories.merging import parse_splits
+    from rollout.trajectories.rows import records
+    from rollout.trajectories.rows.memory import find_builder
+    from rollout.trajectories.rows.tokenising import ChatTokenizer
+
+    console = make_console()
+    try:
+        formats = tuple(dict.fromkeys(format_ or ("parquet",)))
+        unknown = [name for name in formats if name not in FORMATS]
+        if unknown:
+            raise ConfigError(f"--format: there is no {', '.join(unknown)}; there are {', '.join(FORMATS)}")
+        if text and (tokenizer is not None or form == "tree"):
+            raise ConfigError("--text: a tree and a --tokenizer make token ids; leave one of the two out")
+        chat = None if tokenizer is None else ChatTokenizer.read(tokenizer)
+        builder = find_builder(memory)
+
+        def make(any_ids: bool) -> Maker:
+            if form == "preferences":
+                return records.PairMaker(pairs, margin)
+            if form == "process":
+                return records.ProcessMaker(above)
+            if form == "verl":
+                return records.VerlMaker()
+            # What a memory builder writes was never sent, and best attempts are mostly taught to another model.
+            by_default = form == "tree" or (any_ids and form not in ("memory", "sft"))
+            has_ids = not text if text is not None else chat is not None or by_default
+            rows = records.RowMaker("prefix_merge" if form in ("tree", "sft") else form, has_ids, chat, builder, last)
+            if form == "tree":
+                return records.TreeMaker(rows)
+            return records.BestMaker(rows, best) if form == "sft" else rows
+
+        wish = DataWish(
+            form,
+            make,
+            make_selection(**wanted),
+            None if split is None else parse_splits(split, split_seed),
+            formats,
+            reward,
+            advantage if form in WITH_ADVANTAGES and advantage != "none" else None,
+            dict(read_field(entry, "--param", "scale=none") for entry in param or ()),
+            filters,
+        )
+        sources = find_sources(paths, with_failed=True, leave_out=list(wish.files(output).values()))
+        tally = write_training_data(sources, Prompts(run or ()), wish, output)
+    except RolloutError as error:
+        show_error(console, error)
+        return 2
+    return show_tally(console, f"training data: {form}", tally)

@@ -1,0 +1,61 @@
+"""A row of messages, for a trainer that tokenises by itself: `prompt` and `completion`.
+
+The completion holds the answers to learn and what came between them; so its assistant messages, and nothing else, are
+to have a loss. In a row of one exchange it is that one answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from rollout.messages import JSON, Message, message_from_json
+from rollout.trajectories.exports.conversational import entries
+from rollout.trajectories.exports.exporter import Unfit
+from rollout.trajectories.rows.forms import Stretch
+
+
+class TextRow(msgspec.Struct, frozen=True):
+    """One row."""
+
+    trajectory: str
+    prompt: list[JSON]
+    completion: list[JSON]
+    tools: list[JSON]
+    advantages: list[float] | None = None
+    """One for each message of the completion, 0 where it is no answer."""
+
+
+def text_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | None = None) -> TextRow:
+    """The row of a stretch whose answers are all learnt. Raises Unfit where there are images."""
+    first, *others = stretch.exchanges
+    asked = read_request(first.request)
+    learnt: list[Message] = [first.answer]
+    shares = [advantages[0]] if advantages is not None else []
+    length = len(first.request)
+    for place, exchange in enumerate(others, 1):
+        between = read_request(exchange.request[length + 1 :])
+        length = len(exchange.request)
+        learnt += [*between, exchange.answer]
+        if advantages is not None:
+            shares += [0.0] * len(between) + [advantages[place]]
+    written = entries([*asked, *learnt])
+    return TextRow(
+        trajectory,
+        written[: len(asked)],
+        written[len(asked) :],
+        first.tools,
+        None if advantages is None else shares,
+    )
+
+
+def read_request(request: Iterable[JSON]) -> list[Message]:
+    """The messages of a request. Raises Unfit where there are images: no text says where they go."""
+    messages = []
+    for entry in request:
+        content = entry.get("content")
+        if entry.get("images") or (isinstance(content, list) and any(part.get("type") != "text" for part in content)):
+            raise Unfit("has images")
+        messages.append(message_from_json(entry))
+    return messages
