@@ -199,8 +199,8 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
         raise ConfigError(
             f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and {agent_config.model} "
-            "cannot go on from the first tokens of an answer; use a model that can, or a strategy that branches "
-            "between generations (entropy_tree)"
+            "cannot go on from the first tokens of an answer; use a model with token_in: true, or a strategy that "
+            "branches between generations (entropy_tree)"
         )
     plan = Plan(
         name=name,

@@ -39,7 +39,9 @@ class TokenInModel(OpenAIModel):
 
     def __init__(self, name: str, *, load: Callable[[], ChatTemplate], form: FormName, **direct: Any) -> None:
         super().__init__(name, token_ids="openai", **direct)
-        self.capabilities = frozenset({Capability.LOGPROBS, Capability.TOKEN_IDS, Capability.TOKEN_IN})
+        self.capabilities = frozenset(
+            {Capability.LOGPROBS, Capability.TOKEN_IDS, Capability.TOKEN_IN, Capability.PREFIX}
+        )
         self._form = FORMS[form]
         self._api_model = str(direct["api_model"])
         self._url = self._url.removesuffix("/chat/completions").removesuffix("/v1") + self._form.path
@@ -51,7 +53,10 @@ class TokenInModel(OpenAIModel):
         loop = asyncio.get_running_loop()
         template, prompt = await loop.run_in_executor(self._thread, self._prompt, request)
         seed = request.seed if self._send_seed else None
-        body = self._form.body(self._api_model, prompt, request.sampling, seed, template.end)
+        # Where an answer's beginning is given, the server is shown it as part of the prompt; on record it is sampled.
+        begun, begun_logprobs = ([*request.prefix.ids], [*request.prefix.logprobs]) if request.prefix else ([], [])
+        sent = prompt + array("I", begun)
+        body = self._form.body(self._api_model, sent, request.sampling, seed, template.end)
         started = time.perf_counter()
         raw = await self._post(Body(b"", msgspec.json.encode(body)))
         latency = time.perf_counter() - started
@@ -62,12 +67,13 @@ class TokenInModel(OpenAIModel):
             raise ModelError(text, transient=True) from error
         if not isinstance(sampled.ids, list):
             raise ModelError(f"{self.name}: the server took ids and gave none back; it must know how to")
-        if sampled.prompt_ids is not None and sampled.prompt_ids != list(prompt):
+        if sampled.prompt_ids is not None and sampled.prompt_ids != list(sent):
             raise ModelError(
                 f"{self.name}: the server read other ids than it was sent; does it add a token of its own?"
             )
-        tokens = read_tokens(self.name, prompt, sampled.ids, sampled.logprobs)
-        text = await loop.run_in_executor(self._thread, template.decode, sampled.ids)
+        ids = begun + sampled.ids
+        tokens = read_tokens(self.name, prompt, ids, [*begun_logprobs, *sampled.logprobs] if sampled.logprobs else ())
+        text = await loop.run_in_executor(self._thread, template.decode, ids)
         return Generation(
             message=Message(role="assistant", content=text or None),
             finish_reason=sampled.finish_reason,

@@ -300,3 +300,36 @@ def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(token
     assert known + template.encode_suffix(known, later) == whole
     cut = known[:-1]
     assert cut + template.encode_suffix(cut, later) == whole
+
+
+def continuing(prompt: str) -> str:
+    """The same model, which may be given the beginning of its answer."""
+    begun = prompt.rsplit("<|im_start|>assistant\n", 1)[1]
+    whole = call_then_words(prompt.removesuffix(begun))
+    assert whole.startswith(begun), "what was sampled before is what it is shown"
+    return whole.removeprefix(begun)
+
+
+async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Path) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
+    strategy = {"name": "treerl", "params": {"trees": 2, "tokens": 1, "continuations": 2}}
+    async with TinyServer(tokenizer, continuing) as server:
+        await roll_out(config(server.url, tokenizer, strategy=strategy))
+    lines = {line["id"]: line for line in read_lines(OUT)}
+    assert len(lines) == 2 * 6
+    branched = [line for line in lines.values() if line["metadata"]["branch"]["reason"] == "surprisal"]
+    assert len(branched) == 2 * 4
+    shown = views()
+    for line in branched:
+        said = [message["content"] for message in line["messages"] if message["role"] == "assistant"]
+        assert said[0].startswith("One moment."), "its words are whole"
+        assert line["metadata"]["tokens"]["exact"]
+        for segment in shown[line["id"]].segments:
+            sampled = [place for place, kind in enumerate(segment.kinds) if kind == TokenKind.SAMPLED]
+            assert sampled
+            assert all(not math.isnan(segment.logprobs[place]) for place in sampled), "each has its logprob"
+    texts = [
+        [message["content"] for message in line["messages"]] for line in lines.values() if line["task_id"] == "task0"
+    ]
+    assert all(text == texts[0] for text in texts), "going on from a token leads to the words that it began"
