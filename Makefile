@@ -48,6 +48,7 @@ test-faults: $(VENV)/.dev chromium
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
+	$(BIN)/python -m benchmarks.loop
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.mcp_calls
