@@ -361,6 +361,9 @@ class Dataset(Section):
     """Only the first so many tasks."""
     seed: int | None = None
     """Instead of the run's."""
+    irreversible: list[str] = []
+    """Tools whose calls must never be made again to bring a world back (paying, sending mail), by their offered names.
+    Behind such a call nothing branches by replay, and a stopped conversation is not resumed but recorded as `cut`."""
     scoring: Scoring = Scoring()
     """What counts as solved, and who judges."""
     filters: Filters | None = None

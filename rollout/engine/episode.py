@@ -154,7 +154,7 @@ class Episode:
             self._clock.reschedule(asyncio.get_running_loop().time())
 
     async def _live(self, saved: Sequence[NodeBody]) -> None:
-        if self._is_cut:
+        if self._is_cut or self._is_irreversible(saved):
             for body in saved:
                 self._grow(body)
             self._stop = StopReason.CUT
@@ -225,12 +225,20 @@ class Episode:
             await self._world.restore(acted.snapshot)
             return
         bodies = [node.body for node in self._start.path()[self._tree.trunk.depth + 1 :]]
+        if self._is_irreversible(bodies):
+            raise BranchMismatch(f"{self.trajectory}: a call on the way is irreversible and is not made again")
         try:
             if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
                 raise ReplayMismatch(f"{self.trajectory}: the world begins otherwise than recorded")
             await self._replay_calls(bodies)
         except ReplayMismatch as error:
             raise BranchMismatch(str(error)) from error
+
+    def _is_irreversible(self, bodies: Sequence[NodeBody]) -> bool:
+        """Whether replaying these would make a call again that must not be."""
+        said = (body.said for body in bodies if body.kind == "generation")
+        names = {call.name for message in said if message is not None for call in message.tool_calls}
+        return not self._plan.irreversible.isdisjoint(names)
 
     async def _replay_calls(self, bodies: Sequence[NodeBody]) -> None:
         """Make the calls of a path again and compare every answer. What is known of the path stays as it is."""

@@ -82,6 +82,8 @@ class Plan:
     mode: str
     seed: int
     episode_timeout: float
+    irreversible: frozenset[str]
+    """Tools whose calls are never made again."""
     record_states: bool
     """Whether the key of the world's state is recorded at each step."""
     reader: CallReader
@@ -177,6 +179,9 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
                 f"those of {dataset.suite} differ by task; use a model that calls tools by itself"
             )
         system = with_tool_list(system, toolset)
+    if unknown := sorted(set(dataset.irreversible) - set(tools.toolset.by_name)):
+        known = ", ".join(tools.toolset.by_name) or "none"
+        raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; there are: {known}")
     timeout = config.timeouts.tool
 
     def make_world(task: Task) -> World:
@@ -226,6 +231,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         mode=dataset.mode,
         seed=seed,
         episode_timeout=config.timeouts.episode,
+        irreversible=frozenset(dataset.irreversible),
         record_states=dataset.record_states,
         reader=CallReader(toolset),
         offered=tools.offered,
