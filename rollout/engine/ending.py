@@ -15,6 +15,12 @@ from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head
 from rollout.trajectories.stop import StopReason, status_of
 
+UNSCORED = {
+    StopReason.ERROR: "the conversation failed",
+    StopReason.CUT: "the run did not wait for it, or could not go on with it",
+}
+"""Why what ended so has no score."""
+
 
 class Ending(msgspec.Struct, kw_only=True):
     """Everything that is known of an attempt when it has ended."""

@@ -21,55 +21,22 @@ from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode
 from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
+from rollout.engine.live_tree import DueEpisode, LiveTree, leaf_of
 from rollout.engine.needs import Needs
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
-from rollout.engine.reader import Branch, SavedEpisode, SavedLeaf
+from rollout.engine.reader import SavedEpisode
 from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
-from rollout.messages import JSON
-from rollout.models.model import Prefix
 from rollout.strategies.strategy import Expansion
-from rollout.tasks.source import attempt_number, trajectory_id
-from rollout.tasks.task import Task
+from rollout.tasks.source import trajectory_id
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
-from rollout.trajectories.tree import Leaf, Node, NodeBody, RolloutTree, path_messages
+from rollout.trajectories.tree import NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
 HIRE_AT_ONCE = 16
 HOPELESS = 20
 """So many failures and not one success: something is wrong that a person has to mend."""
-
-
-class _LiveTree(msgspec.Struct):
-    """A tree that is being grown."""
-
-    plan: Plan
-    task: Task
-    tree: RolloutTree
-    id: int = 0
-    """The tree's id in the journal; 0 until its first new episode."""
-    next_number: int = 0
-    open: int = 0
-    """Episodes of it that are due or live."""
-    saved: dict[str, SavedLeaf] = {}
-    """Attempts of earlier commands that have not been taken into the tree yet."""
-    nodes: dict[tuple[int, int], Node] = {}
-    """Nodes that were read from the journal, by their keys."""
-    numbers: dict[int, int] = {}
-    """The number of each episode."""
-
-
-class _DueEpisode(msgspec.Struct):
-    """An episode that is due."""
-
-    live_tree: _LiveTree
-    start: Node
-    number: int
-    trajectory: str
-    reason: str
-    temperature: float | None = None
-    prefix: Prefix | None = None
 
 
 class Engine:
@@ -93,7 +60,7 @@ class Engine:
         self._max_workers = max_workers
         self._grace = Grace(self.control, grace)
         self._observers: tuple[Observer, ...] = (self.progress, *observers)
-        self._due: deque[_DueEpisode] = deque()
+        self._due: deque[DueEpisode] = deque()
         self._needs = Needs(plans, journal, self.progress, dynamic)
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
         self._source = self._open_tasks(plans)
@@ -153,7 +120,7 @@ class Engine:
         """Trajectories of each dataset that were planned at most and that nobody asks for."""
         return self._needs.not_needed()
 
-    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[_LiveTree | None]:
+    def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[LiveTree | None]:
         """The trees to grow, one after the other; None where the next one has to wait."""
         for plan in plans:
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
@@ -169,13 +136,13 @@ class Engine:
                     # The file changed under the run: this task waits for the next one, the others go on.
                     log.error("%s", error)
                     continue
-                live_tree = _LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
+                live_tree = LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
                 if self._needs.leaves(plan):
                     live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
                 self._needs.opened(plan, task_id)
                 yield live_tree
 
-    def _take(self) -> _DueEpisode | None:
+    def _take(self) -> DueEpisode | None:
         """The next episode, or None where there is none now."""
         while not self._due:
             live_tree = next(self._source, None)
@@ -184,12 +151,12 @@ class Engine:
             self._begin(live_tree)
         return self._due.popleft()
 
-    def _begin(self, live_tree: _LiveTree) -> None:
+    def _begin(self, live_tree: LiveTree) -> None:
         """Make the first episodes of a tree due."""
         self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
         self._go_on(live_tree)
 
-    def _go_on(self, live_tree: _LiveTree) -> None:
+    def _go_on(self, live_tree: LiveTree) -> None:
         """Where every episode so far has ended, ask for the next round, and end the tree where there is none."""
         strategy = live_tree.plan.strategy
         while not live_tree.open:
@@ -201,13 +168,13 @@ class Engine:
                 self._end_tree(live_tree)
                 return
 
-    def _expand(self, live_tree: _LiveTree, expansions: Iterable[Expansion]) -> None:
+    def _expand(self, live_tree: LiveTree, expansions: Iterable[Expansion]) -> None:
         """Make episodes due. Those of earlier commands are taken into the tree instead."""
         for expansion in expansions:
             for _ in range(expansion.count):
                 self._launch(live_tree, expansion)
 
-    def _end_tree(self, live_tree: _LiveTree) -> None:
+    def _end_tree(self, live_tree: LiveTree) -> None:
         """Note that a task needs nothing more. What failed is tried again by a resume, and the tree goes on then."""
         plan, task, leaves = live_tree.plan, live_tree.task, live_tree.tree.leaves
         if self._stream is not None:
@@ -217,41 +184,17 @@ class Engine:
         attempts = live_tree.next_number + len(live_tree.saved)
         self._needs.ended(plan, task.id, attempts, (leaf.reward for leaf in leaves))
 
-    def _launch(self, live_tree: _LiveTree, expansion: Expansion) -> None:
+    def _launch(self, live_tree: LiveTree, expansion: Expansion) -> None:
         number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
         trajectory = trajectory_id(live_tree.task.id, number)
         saved = live_tree.saved.pop(trajectory, None)
         if saved is not None:
-            self._take_in(live_tree, saved, number)
+            live_tree.take_in(self._journal, saved, number)
         elif trajectory not in self._needs.finished[live_tree.plan.name]:
             live_tree.open += 1
-            due = _DueEpisode(live_tree, expansion.node, number, trajectory, expansion.reason)
-            due.temperature, due.prefix = expansion.temperature, expansion.prefix
-            self._due.append(due)
-
-    def _take_in(self, live_tree: _LiveTree, saved: SavedLeaf, number: int) -> None:
-        """Make an attempt of an earlier command part of the tree, where it was."""
-        branch = saved.branch
-        start, node = self._read_nodes(live_tree, saved.episode, number)
-        reason = branch.reason if branch is not None else "init"
-        live_tree.tree.add_leaf(_leaf(node, number, saved.head, start, reason))
-
-    def _read_nodes(self, live_tree: _LiveTree, episode: int, number: int) -> tuple[Node, Node]:
-        """Hang an episode's nodes into the tree; the node that it starts from, and its last."""
-        tree, branch = live_tree.tree, self._journal.branch(episode)
-        node = start = tree.trunk if branch is None else self._node_at(live_tree, branch)
-        live_tree.numbers[episode] = number
-        for place, body in enumerate(self._journal.nodes(episode)):
-            node = tree.append(node, body, episode, place)
-            live_tree.nodes[episode, place] = node
-        return start, node
-
-    def _node_at(self, live_tree: _LiveTree, branch: Branch) -> Node:
-        """The node that an episode branched from, also where its owner failed later and is no leaf."""
-        if (branch.parent, branch.place) not in live_tree.nodes:
-            owner = self._journal.trajectory_of(branch.parent)
-            self._read_nodes(live_tree, branch.parent, attempt_number(live_tree.task.id, owner))
-        return live_tree.nodes[branch.parent, branch.place]
+            self._due.append(
+                DueEpisode(live_tree, expansion.node, number, expansion.reason, expansion.temperature, expansion.prefix)
+            )
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
         """Start workers for what is due, at most so many; whether there may be more to start."""
@@ -265,7 +208,7 @@ class Engine:
             self._grace.watch(group.create_task(self._work(group, launch)))
         return True
 
-    async def _work(self, group: asyncio.TaskGroup, launch: _DueEpisode | None) -> None:
+    async def _work(self, group: asyncio.TaskGroup, launch: DueEpisode | None) -> None:
         try:
             while launch is not None:
                 await self._grow(launch)
@@ -280,7 +223,7 @@ class Engine:
         finally:
             self._workers -= 1
 
-    async def _grow(self, launch: _DueEpisode) -> None:
+    async def _grow(self, launch: DueEpisode) -> None:
         """Run one episode, and let the strategy say what follows from it."""
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         saved = self._saved[plan.name].pop(launch.trajectory, None)
@@ -303,7 +246,7 @@ class Engine:
                 attempt = (saved.attempt if saved is not None else attempt) + 1
                 if isinstance(error, BranchMismatch):
                     launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", prefix=None)
-                log.warning("%s; the path starts anew (attempt %d)", error, attempt + 1)
+                log.warning("%s: %s; the path starts anew (attempt %d)", launch.trajectory, error, attempt + 1)
                 episode = self._open_episode(launch, None, attempt)
                 head = await self._run(episode)
         except Paused:
@@ -320,7 +263,7 @@ class Engine:
                 observer.episode_ended(plan.name, launch.trajectory, head)
         self._notice_hopelessness(head)
         self._notice_tail()
-        live_tree.tree.add_leaf(_leaf(episode.leaf, launch.number, head, launch.start, launch.reason))
+        live_tree.tree.add_leaf(leaf_of(episode.leaf, launch.number, head, launch.start, launch.reason))
         live_tree.open -= 1
         self._go_on(live_tree)
 
@@ -354,20 +297,15 @@ class Engine:
             log.error("the first %d conversations all failed; the last one: %s", HOPELESS, error.get("text"))
             self.control.pause("nothing works")
 
-    def _as_recorded(self, launch: _DueEpisode, saved: SavedEpisode) -> _DueEpisode:
+    def _as_recorded(self, launch: DueEpisode, saved: SavedEpisode) -> DueEpisode:
         """An attempt that was begun starts where it started then, whatever the strategy says now."""
         live_tree, branch = launch.live_tree, self._journal.branch(saved.id)
         if branch is None:
             return msgspec.structs.replace(launch, start=live_tree.tree.trunk)
-        start = self._node_at(live_tree, branch)
+        start = live_tree.node_at(self._journal, branch)
         return msgspec.structs.replace(launch, start=start, reason=branch.reason)
 
-    def _branch(self, launch: _DueEpisode) -> Branch | None:
-        if launch.start is launch.live_tree.tree.trunk:
-            return None
-        return Branch(launch.start.episode, launch.start.place, launch.reason)
-
-    def _open_episode(self, launch: _DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
+    def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         seed = plan.episode_seed(live_tree.task.id, launch.number)
         if saved is not None:
@@ -375,8 +313,7 @@ class Engine:
         else:
             if live_tree.id == 0:
                 live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
-            branch = self._branch(launch)
-            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed, branch)
+            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed, launch.branch)
         live_tree.numbers[episode] = launch.number
         return Episode(
             plan,
@@ -385,7 +322,7 @@ class Engine:
             launch.start,
             id=episode,
             trajectory=launch.trajectory,
-            branch=_describe_branch(launch),
+            branch=launch.describe(),
             seed=seed,
             sampling=plan.sampling_at(launch.temperature),
             prefix=launch.prefix,
@@ -393,33 +330,3 @@ class Engine:
             control=self.control,
             observers=self._observers,
         )
-
-
-def _leaf(node: Node, number: int, head: Head, start: Node, reason: str) -> Leaf:
-    reward = float(head.success) if head.metadata["scored"] else None
-    return Leaf(node, number, Status(head.status), reward, start, reason, head)
-
-
-def _lineage(launch: _DueEpisode) -> list[tuple[int, int]]:
-    """Whose steps a branch begins with: the number of each attempt on the way, the first chain first, with how many
-    of the path's steps it made."""
-    made: dict[int, int] = {}
-    for node in launch.start.path()[launch.live_tree.tree.trunk.depth + 1 :]:
-        number = launch.live_tree.numbers[node.episode]
-        made[number] = made.get(number, 0) + (node.body.kind == "generation")
-    return list(made.items())
-
-
-def _describe_branch(launch: _DueEpisode) -> JSON:
-    """Where an attempt begins, for its record."""
-    told: JSON = {"number": launch.number, "reason": launch.reason}
-    trunk = launch.live_tree.tree.trunk
-    if launch.start is not trunk:
-        told["parent"] = trajectory_id(launch.live_tree.task.id, launch.live_tree.numbers[launch.start.episode])
-        told["shared_messages"] = len(path_messages(launch.start))
-        told["lineage"] = _lineage(launch)
-    if launch.temperature is not None:
-        told["temperature"] = launch.temperature
-    if launch.prefix is not None:
-        told["token_offset"] = len(launch.prefix.ids)
-    return told

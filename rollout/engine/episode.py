@@ -2,9 +2,9 @@
 
 What happens next is always read off the path's last node: after a user's or a tool's message the agent answers; after
 an answer that asks for tools they are called; after any other answer the user speaks, and before it does it may call
-tools of its own. All other state (the view, the
-dialogue, the counters, the monitor) is fed by `_absorb`, node by node, and by nothing else. So resuming is no special
-case: the saved nodes are absorbed, the world is brought back by replaying the calls, and the loop goes on.
+tools of its own. All other state (the view, the dialogue, the counters, the monitor) is fed by `_absorb`, node by
+node, and by nothing else. So resuming is no special case: the saved nodes are absorbed, the world is brought back by
+replaying the calls, and the loop goes on. A branch is none either: it absorbs what others grew.
 
 Before any model is asked again, the agent's or the user's, the episode waits until what came before is durable: see
 `rollout.engine.journal`.
@@ -28,10 +28,11 @@ from rollout.agents.users.user import User
 from rollout.engine.blobs import file_url, image_url, write_blob, write_image
 from rollout.engine.control import Control
 from rollout.engine.counts import UNJUDGED, Counts
-from rollout.engine.ending import Ending, make_head
+from rollout.engine.ending import UNSCORED, Ending, make_head
 from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
+from rollout.engine.replaying import calls_any, check_opening, replay
 from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
@@ -58,10 +59,6 @@ _ENDS: dict[End, StopReason] = {
     "judged_complete": StopReason.MONITOR_JUDGE,
     "answered": StopReason.ANSWERED,
     "world_done": StopReason.WORLD_DONE,
-}
-UNSCORED = {
-    StopReason.ERROR: "the conversation failed",
-    StopReason.CUT: "the run did not wait for it",
 }
 
 
@@ -154,7 +151,7 @@ class Episode:
             self._clock.reschedule(asyncio.get_running_loop().time())
 
     async def _live(self, saved: Sequence[NodeBody]) -> None:
-        if self._is_cut or self._is_irreversible(saved):
+        if self._is_cut or calls_any(saved, self._plan.irreversible):
             for body in saved:
                 self._grow(body)
             self._stop = StopReason.CUT
@@ -164,12 +161,15 @@ class Episode:
             async with asyncio.timeout(self._plan.episode_timeout) as clock:
                 self._clock = clock
                 opening = await self._open_worlds()
-                if self._start is self._tree.trunk:
-                    self._opening_state = None if saved else await self._states.read()
-                    self._take_opening(opening, saved)
-                else:
+                if self._start is not self._tree.trunk:
                     await self._go_to_start(opening)
+                elif saved:
+                    check_opening(opening, saved)
+                else:
+                    await self._begin(opening)
                 await self._replay(saved)
+                for body in saved:
+                    self._grow(body)
                 # Calls that were asked for are answered even when this is the end: no record ends in open calls.
                 while self._stop is None or self._pending:
                     self._control.go_on()
@@ -194,15 +194,12 @@ class Episode:
         finally:
             self._clock = None
 
-    def _take_opening(self, opening: Opening, saved: Sequence[NodeBody]) -> None:
-        """What the world shows before the agent acts: a new node, or the same as on record."""
-        shown = opening.observation
-        if not saved:
-            if shown is not None:
-                self._keep_images(opening.images)
-                self._append([NodeBody("observation", message=shown)])
-        elif shown is not None and not _is_same(saved[0].message, shown):
-            raise ReplayMismatch(f"{self.trajectory}: the world begins otherwise than recorded")
+    async def _begin(self, opening: Opening) -> None:
+        """What the world shows before the agent acts is the path's first node."""
+        self._opening_state = await self._states.read()
+        if opening.observation is not None:
+            self._keep_images(opening.images)
+            self._append([NodeBody("observation", message=opening.observation)])
 
     async def _open_worlds(self) -> Opening:
         seed = self._plan.world_seed(self._task)
@@ -225,40 +222,19 @@ class Episode:
             await self._world.restore(acted.snapshot)
             return
         bodies = [node.body for node in self._start.path()[self._tree.trunk.depth + 1 :]]
-        if self._is_irreversible(bodies):
-            raise BranchMismatch(f"{self.trajectory}: a call on the way is irreversible and is not made again")
+        if calls_any(bodies, self._plan.irreversible):
+            raise BranchMismatch("a call on the way is irreversible and is not made again")
         try:
-            if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
-                raise ReplayMismatch(f"{self.trajectory}: the world begins otherwise than recorded")
-            await self._replay_calls(bodies)
+            check_opening(opening, bodies)
+            await self._replay(bodies)
         except ReplayMismatch as error:
             raise BranchMismatch(str(error)) from error
 
-    def _is_irreversible(self, bodies: Sequence[NodeBody]) -> bool:
-        """Whether replaying these would make a call again that must not be."""
-        said = (body.said for body in bodies if body.kind == "generation")
-        names = {call.name for message in said if message is not None for call in message.tool_calls}
-        return not self._plan.irreversible.isdisjoint(names)
+    async def _replay(self, bodies: Sequence[NodeBody]) -> None:
+        await replay(bodies, self._answer_agent, self._user_side.answer)
 
-    async def _replay_calls(self, bodies: Sequence[NodeBody]) -> None:
-        """Make the calls of a path again and compare every answer. What is known of the path stays as it is."""
-        for place, body in enumerate(bodies):
-            said = body.said if body.kind == "generation" else body.message
-            if body.kind not in ("generation", "user_call") or said is None or not said.tool_calls:
-                continue
-            recorded = bodies[place + 1 : place + 1 + len(said.tool_calls)]
-            if body.kind == "user_call":
-                results = await self._user_side.answer(said.tool_calls)
-            else:
-                results = await answer_calls(said.tool_calls, self._reader, self._world)
-            self._compare(said.tool_calls, recorded, results)
-
-    def _compare(self, calls: Sequence[ToolCall], recorded: Sequence[NodeBody], results: Sequence[ToolResult]) -> None:
-        if len(recorded) < len(calls):
-            raise ReplayMismatch(f"{self.trajectory}: only {len(recorded)} of {len(calls)} answers are on record")
-        for call, answer, result in zip(calls, recorded, results, strict=True):
-            if not _is_same(answer.message, result.to_message()):
-                raise ReplayMismatch(f"{self.trajectory}: {call.name} answered otherwise than recorded")
+    async def _answer_agent(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        return await answer_calls(calls, self._reader, self._world)
 
     def _own_numbers(self, head: Head) -> tuple[bool, float, int, int, int, int, int]:
         """What this episode added, for sums over all: shared parts of paths are counted once."""
@@ -275,7 +251,7 @@ class Episode:
 
     async def _step(self) -> None:
         if self._pending:
-            results = await answer_calls(self._pending, self._reader, self._world)
+            results = await self._answer_agent(self._pending)
             self._append_results(results, state=await self._states.read())
             if self._plan.strategy.branches and not self._user_side.has_world:
                 self.leaf.snapshot = await self._world.snapshot()
@@ -456,28 +432,6 @@ class Episode:
             self._offers.append((turn, tools))
             self._view.rewritten = "tools"
 
-    async def _replay(self, saved: Sequence[NodeBody]) -> None:
-        """Take in the saved nodes and bring the world to where they left it, comparing every answer on the way."""
-        place = 0
-        while place < len(saved):
-            body = saved[place]
-            self._grow(body)
-            place += 1
-            calls = self._pending or self._user_side.pending
-            if body.kind not in ("generation", "user_call") or not calls:
-                continue
-            recorded = saved[place : place + len(calls)]
-            if not recorded:
-                return
-            if body.kind == "user_call":
-                results = await self._user_side.answer(self._user_side.pending)
-            else:
-                results = await answer_calls(calls, self._reader, self._world)
-            self._compare(calls, recorded, results)
-            for answer in recorded:
-                self._grow(answer)
-            place += len(recorded)
-
     # ---- the end ------------------------------------------------------------------------------------------------
 
     async def _score(self) -> Verdict:
@@ -533,8 +487,3 @@ class Episode:
                 seconds=time.perf_counter() - self._started,
             )
         )
-
-
-def _is_same(recorded: Message | None, shown: Message) -> bool:
-    """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
-    return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown

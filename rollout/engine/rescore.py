@@ -23,7 +23,7 @@ import msgspec
 
 from rollout.config.schema import Config, Dataset
 from rollout.engine.blobs import image_url
-from rollout.engine.episode import UNSCORED
+from rollout.engine.ending import UNSCORED
 from rollout.engine.plan import world_seed
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.reader import JournalReader, Recorded

@@ -1,0 +1,56 @@
+"""Bringing a new world to where a path left another: its calls are made again, every answer compared with the record.
+
+The same for a conversation that is resumed and for a branch of a tree. Where an answer differs, the world is not the
+one that the record tells of, and nothing may go on in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+import msgspec
+
+from rollout.errors import ReplayMismatch
+from rollout.messages import Message, ToolCall, ToolResult
+from rollout.trajectories.tree import NodeBody
+from rollout.worlds.world import Opening
+
+Answer = Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]]
+
+
+def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
+    """Raise `ReplayMismatch` where a world begins otherwise than these nodes, the first of a path, say."""
+    if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
+        raise ReplayMismatch("the world begins otherwise than recorded")
+
+
+async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
+    """Make the calls of a path again, the agent's and the user's. Those at its end that have no answer on record are
+    left to whoever goes on. Raises `ReplayMismatch`."""
+    for place, body in enumerate(bodies):
+        calls = _calls(body)
+        recorded = bodies[place + 1 : place + 1 + len(calls)]
+        if not recorded:
+            continue
+        if len(recorded) < len(calls):
+            raise ReplayMismatch(f"only {len(recorded)} of {len(calls)} answers are on record")
+        results = await (user if body.kind == "user_call" else agent)(calls)
+        for call, answer, result in zip(calls, recorded, results, strict=True):
+            if not _is_same(answer.message, result.to_message()):
+                raise ReplayMismatch(f"{call.name} answered otherwise than recorded")
+
+
+def calls_any(bodies: Sequence[NodeBody], names: Collection[str]) -> bool:
+    """Whether a path calls one of these tools."""
+    return bool(names) and any(call.name in names for body in bodies for call in _calls(body))
+
+
+def _calls(body: NodeBody) -> tuple[ToolCall, ...]:
+    """What a node asks for: the agent's answer, or the user's own call."""
+    said = body.message if body.kind == "user_call" else body.said
+    return said.tool_calls if said is not None and body.kind in ("generation", "user_call") else ()
+
+
+def _is_same(recorded: Message | None, shown: Message) -> bool:
+    """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
+    return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
