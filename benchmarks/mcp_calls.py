@@ -21,7 +21,7 @@ from typing import Any
 import uvloop
 from mcp import Client, StdioServerParameters
 
-from rollout.config.schema import McpServer
+from rollout.config.servers import McpServer
 from rollout.tasks.task import Task
 from rollout.worlds.mcp.servers import load_servers
 from rollout.worlds.mcp.world import McpWorld

@@ -53,7 +53,8 @@ async def _serve(
         from rollout.worlds.mcp.serve import ServedWorlds, make_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise ConfigError("serve-domain needs the extra: pip install 'rollout[mcp]'") from error
-    from rollout.config.schema import Config, Dataset, MockServers
+    from rollout.config.schema import Config, Dataset
+    from rollout.config.servers import MockServers
     from rollout.engine.pools import open_pools
     from rollout.engine.tools import load_tools
 

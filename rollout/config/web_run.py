@@ -12,7 +12,8 @@ from pydantic import SecretStr
 
 from rollout import seeds
 from rollout.config.load import load_registry
-from rollout.config.schema import Agent, Config, Dataset, ModelEntry, Retries, Scoring, Tail, Timeouts
+from rollout.config.models import Agent, ModelEntry
+from rollout.config.schema import Config, Dataset, Retries, Scoring, Tail, Timeouts
 from rollout.config.web import WebConfig
 from rollout.errors import ConfigError
 

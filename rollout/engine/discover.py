@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rollout.config.schema import Agent, AutoDiscover, Config, Dataset, User
+from rollout.config.models import Agent, User
+from rollout.config.schema import AutoDiscover, Config, Dataset
 from rollout.errors import ConfigError
 from rollout.tasks.discovery import Combination, find_combinations
 from rollout.tasks.naming import fold

@@ -18,17 +18,13 @@ import msgspec
 from rollout import seeds
 from rollout.agents.monitor import MonitorRules
 from rollout.agents.prompts import with_tool_list
-from rollout.agents.users.model import ModelUser
-from rollout.agents.users.person import PersonUser
-from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
-from rollout.agents.users.user import User
 from rollout.agents.viewing import Viewing
 from rollout.agents.web_prompts import web_prompt
-from rollout.config.schema import Config, Dataset, SamplingKeys, Scoring
-from rollout.config.schema import User as UserConfig
+from rollout.config.schema import Config, Dataset, Scoring
 from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
+from rollout.engine.speakers import MakeUser, make_sampling, secret_text, user_maker
 from rollout.engine.token_measure import TokenMeasure
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
 from rollout.engine.viewing import make_viewing
@@ -48,8 +44,6 @@ from rollout.worlds.tools.empty import EmptyWorld
 from rollout.worlds.world import World
 
 log = logging.getLogger(__name__)
-MakeUser = Callable[[Task, int, World], User]
-"""A user for a task, a seed and the agent's world, with which the user's own may share its state."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -166,7 +160,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
     agent = registry.model(
         agent_config.model,
         api_base=agent_config.api_base,
-        api_key=_secret(agent_config.api_key),
+        api_key=secret_text(agent_config.api_key),
         params=agent_config.params,
     )
     entry = registry.resolve(agent_config.model).entry
@@ -196,7 +190,7 @@ def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, p
         judge = registry.model(config.monitor_judge_model)
     make_user, user_name = (None, None)
     if dataset.max_turns > 1 and dataset.user is not None:
-        make_user, user_name = _user_maker(dataset.user, registry, suite)
+        make_user, user_name = user_maker(dataset.user, registry, suite)
     count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
     if Capability.LOGPROBS in strategy.needs and "logprobs" not in agent_config.model_fields_set:
@@ -323,65 +317,6 @@ def world_seed(seed: int, dataset: str, task_id: str) -> int:
     return seeds.derive(seed, dataset, task_id, "world")
 
 
-def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:
-    """The sampling parameters of a request, from a config section and the registry's defaults."""
-    extra = {**extra_body, **keys.extra_body}
-    if keys.enable_thinking:
-        extra["enable_thinking"] = True
-    if keys.thinking is not None:
-        extra["thinking"] = keys.thinking
-    return Sampling(
-        temperature=keys.temperature,
-        top_p=keys.top_p,
-        top_k=keys.top_k,
-        min_p=keys.min_p,
-        max_tokens=keys.max_tokens or max_tokens,
-        presence_penalty=keys.presence_penalty,
-        frequency_penalty=keys.frequency_penalty,
-        repetition_penalty=keys.repetition_penalty,
-        stop=tuple(keys.stop),
-        logprobs=getattr(keys, "logprobs", False),
-        top_logprobs=getattr(keys, "top_logprobs", None),
-        tool_choice=getattr(keys, "tool_choice", None),
-        parallel_tool_calls=getattr(keys, "parallel_tool_calls", None),
-        extra=extra,
-    )
-
-
-def _user_maker(config: UserConfig, registry: Registry, suite: Suite | None) -> tuple[MakeUser, str]:
-    make, name = _bare_user_maker(config, registry, suite.user_guidelines if suite is not None else None)
-
-    def make_user(task: Task, seed: int, world: World) -> User:
-        user = make(task, seed)
-        if suite is not None:
-            user.world = suite.user_world(task, world)
-        return user
-
-    return make_user, name
-
-
-def _bare_user_maker(
-    config: UserConfig, registry: Registry, guidelines: str | None
-) -> tuple[Callable[[Task, int], User], str]:
-    """A maker of users that have no tools of their own yet, and what to call them."""
-    if config.kind == "builtin":
-        return BuiltinUser, "builtin/user"
-    if config.kind == "person":
-        return lambda task, seed: PersonUser(brief=task.user_system_prompt), "person"
-    if config.kind == "scripted":
-        lines = config.messages
-
-        def make_scripted(task: Task, seed: int) -> User:
-            return ScriptedUser(lines or task.user_turns, task.opening_users)
-
-        return make_scripted, "scripted"
-    model = registry.model(config.model, api_base=config.api_base, api_key=_secret(config.api_key))
-    entry = registry.resolve(config.model).entry
-    sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
-    guidelines = config.custom_guidelines or guidelines
-    return lambda task, seed: ModelUser(model, sampling, task, seed, guidelines), config.model
-
-
 def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | None:
     path = dataset.agent.system_prompt_file
     source = tools.suite or tools.domain
@@ -399,7 +334,3 @@ def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | No
     if dataset.agent.preamble is None:
         return text
     return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"
-
-
-def _secret(value: Any) -> str | None:
-    return None if value is None else str(value.get_secret_value())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from rollout.agents.dialects import TemplateDialect, make_dialect
 from rollout.agents.view import ReasoningRule
 from rollout.agents.viewing import Viewing
-from rollout.config.schema import Dataset, ModelEntry
+from rollout.config.models import ModelEntry
+from rollout.config.schema import Dataset
 from rollout.errors import ConfigError
 from rollout.suites.suite import NeedsBrowsers, Suite
 

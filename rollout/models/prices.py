@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.config.schema import ModelEntry
+from rollout.config.models import ModelEntry
 from rollout.models.guard import Price
 
 TABLE = "model_prices_and_context_window_backup.json"

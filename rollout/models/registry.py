@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rollout.config.load import is_placeholder
-from rollout.config.schema import LocalModel, ModelEntry, Retries, Timeouts
+from rollout.config.models import LocalModel, ModelEntry
+from rollout.config.schema import Retries, Timeouts
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from rollout.config.schema import User
+from rollout.config.models import User
 from rollout.messages import JSON, Toolset
 from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import Tasks

@@ -108,6 +108,6 @@ def test_broken_arguments_are_sent_as_an_object_that_holds_them(arguments: str) 
 
 @pytest.mark.parametrize("rule", ReasoningRule)
 def test_every_rule_has_a_name_in_the_config(rule: ReasoningRule) -> None:
-    from rollout.config.schema import ModelEntry
+    from rollout.config.models import ModelEntry
 
     assert ModelEntry.model_validate({"reasoning": str(rule)}).reasoning == str(rule)

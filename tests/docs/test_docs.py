@@ -15,7 +15,8 @@ import yaml
 from rollout.agents.users import faults
 from rollout.config.docs import SECTIONS, describe, describe_web
 from rollout.config.load import load_config
-from rollout.config.schema import Agent, Config
+from rollout.config.models import Agent
+from rollout.config.schema import Config
 from rollout.engine.tools import task_paths
 from rollout.models.builtin import ERRORS
 from rollout.models.stub import FAULT_KINDS, load_script

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from rollout.config.compose import compose_web
-from rollout.config.schema import Agent, Config, Scoring
+from rollout.config.models import Agent
+from rollout.config.schema import Config, Scoring
 from rollout.config.web import WebConfig
 from rollout.config.web_run import translate
 from rollout.engine.iterations import (

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollout.agents.view import ContextView, ReasoningRule
-from rollout.config.schema import ModelEntry
+from rollout.config.models import ModelEntry
 from rollout.engine.reader import open_reader
 from rollout.messages import NO_TOOLS, Message, encode_message
 from rollout.models.model import Request, Sampling

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollout.config.schema import ModelEntry
+from rollout.config.models import ModelEntry
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel
@@ -117,7 +117,7 @@ def test_price_is_the_registrys_or_litellms() -> None:
 
 
 def test_local_model_without_its_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
-    from rollout.config.schema import LocalModel
+    from rollout.config.models import LocalModel
 
     problems = Registry({}, local=LocalModel(model_path=tmp_path / "none.gguf")).check("local/smollm2")
     assert len(problems) == 1

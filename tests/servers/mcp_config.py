@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from rollout.config.schema import McpServer
+from rollout.config.servers import McpServer
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.mcp.servers import McpServers, load_servers

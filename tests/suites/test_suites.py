@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rollout.agents.users.user import UserReply
-from rollout.config.schema import Config, Dataset, User
+from rollout.config.models import User
+from rollout.config.schema import Config, Dataset
 from rollout.engine.plan import make_plan
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, ToolCall, ToolResult, Toolset, ToolSpec

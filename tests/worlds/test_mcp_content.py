@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, ImageContent, TextContent, Tool
 from pydantic import ValidationError
 
 from rollout.config import load_config
-from rollout.config.schema import McpServer
+from rollout.config.servers import McpServer
 from rollout.errors import ConfigError
 from rollout.secrets import redact
 from rollout.worlds.mcp.content import read_result

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import msgspec
 from pydantic import Field
 
+from rollout.config.models import User
 from rollout.config.params import read_params
-from rollout.config.schema import User
 from rollout.config.section import Section
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, Toolset, ToolSpec

@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 
 from rollout.config.browsing import WebMode, WebSettings
 from rollout.config.load import describe_problem
+from rollout.config.models import User
 from rollout.config.params import read_params
-from rollout.config.schema import User
 from rollout.config.section import Section
 from rollout.errors import ConfigError, WorldError
 from rollout.messages import JSON, Message, Toolset

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rollout.config.models import User
 from rollout.config.params import read_params
-from rollout.config.schema import User
 from rollout.config.section import Section
 from rollout.messages import JSON, Toolset
 from rollout.scoring.scorer import Scorer

@@ -20,7 +20,7 @@ from pathlib import Path
 import msgspec
 from mcp_types import Tool
 
-from rollout.config.schema import McpServer
+from rollout.config.servers import McpServer
 from rollout.errors import ConfigError, RolloutError
 from rollout.messages import Toolset, ToolSpec
 from rollout.tasks.naming import MAX_TOOL_NAME, offered_name, prefixes
