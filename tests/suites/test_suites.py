@@ -240,7 +240,7 @@ class Meddler:
 
 
 async def test_call_by_a_user_without_tools_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollout.engine.plan.BuiltinUser", lambda task, seed: Meddler())
+    monkeypatch.setattr("rollout.engine.speakers.BuiltinUser", lambda task, seed: Meddler())
     await roll_out(config(suite="tests.suites.test_suites:Toolless"))
     (line,) = read_lines(Path("run/failed.jsonl"))
     assert line["metadata"]["error"]["kind"] == "user"

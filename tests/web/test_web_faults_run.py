@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +44,10 @@ class KillBrowsers:
         self._seen += body.kind == "tool"
         if body.kind == "tool" and self._seen in self._after:
             for process in psutil.Process().children(recursive=True):
-                if "headless" in process.name() and "--type=" not in " ".join(process.cmdline()):
-                    os.kill(process.pid, signal.SIGKILL)
-                    self.killed += 1
+                with suppress(psutil.NoSuchProcess):  # one that was killed before, and is not yet reaped
+                    if "headless" in process.name() and "--type=" not in " ".join(process.cmdline()):
+                        process.kill()
+                        self.killed += 1
 
 
 async def run_pages(site: Site, paths: Sequence[str], *observers: Any, **changes: Any) -> dict[str, dict[str, Any]]:
