@@ -22,7 +22,7 @@ run-web: $(VENV)/.web
 	$(BIN)/rollout run configs/web.yml --no-resume
 
 test: $(VENV)/.dev $(VENV)/.torch chromium lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 # Only what runs in real browsers.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium

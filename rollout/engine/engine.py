@@ -326,7 +326,7 @@ class Engine:
             seed=seed,
             sampling=plan.sampling_at(launch.temperature),
             prefix=launch.prefix,
-            journal=self._journal,
+            record=self._journal,
             control=self.control,
             observers=self._observers,
         )
