@@ -40,6 +40,7 @@ from rollout.models.registry import Registry
 from rollout.secrets import redact
 
 if TYPE_CHECKING:
+    from rollout.engine.cluster.link import Machines
     from rollout.engine.cluster.ranks import Ranks
 
 PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright", "ray")
@@ -76,8 +77,10 @@ async def open_run(
     datasets: Sequence[str] | None = None,
     resume: bool,
     observers: Sequence[Observer] = (),
+    machines: Machines | None = None,
 ) -> AsyncIterator[Opened]:
-    """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after."""
+    """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after. Where
+    the configuration has a cluster, `machines` stand instead of Ray's."""
     names = list(config.datasets) if datasets is None else list(datasets)
     moved: list[tuple[Path, Path]] = []
     async with (
@@ -114,7 +117,7 @@ async def open_run(
             from rollout.engine.cluster.opening import open_ranks
 
             # Ended before the journal is: what they still send has to be written down.
-            ranks = await held.enter_async_context(open_ranks(config, names, journal, control, registry))
+            ranks = await held.enter_async_context(open_ranks(config, names, journal, control, registry, machines))
         engine = Engine(
             plans,
             journal,

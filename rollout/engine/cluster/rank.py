@@ -50,6 +50,8 @@ class Rank:
         self.count = RankCounts(number)
         self.machine = ""
         """The machine that it is on, by its id."""
+        self.not_before = 0.0
+        """When it may be started again, on the loop's clock."""
         self.quota: int | None = None
         """How many episodes are its own share; None where there are no shares."""
         self.episodes: dict[int, FarEpisode] = {}

@@ -33,7 +33,8 @@ from rollout.trajectories.tree import NodeBody
 
 log = logging.getLogger(__name__)
 LOOK_EVERY = 2.0
-"""Seconds between two looks at the machines."""
+"""Seconds between two looks at the machines, and before a rank that died at once is started a second time."""
+LONGEST_WAIT = 60.0
 CLOSE_TIMEOUT = 15.0
 
 
@@ -301,13 +302,17 @@ class Ranks:
 
     def _fill(self, machines: Sequence[Machine]) -> None:
         used = Counter(rank.machine for rank in self._ranks if rank.number in self._lives)
-        most = self._cluster.max_restarts
-        dead = [rank for rank in self._ranks if rank.number not in self._lives and rank.count.restarts < most]
-        # Where each machine has one rank, those that died wait for a machine without one.
-        free = [machine for machine in machines if not used[machine.id]] if self._is_one_each else None
+        now, most = asyncio.get_running_loop().time(), self._cluster.max_restarts
+        gone = [rank for rank in self._ranks if rank.number not in self._lives]
+        dead = [rank for rank in gone if rank.count.restarts < most and rank.not_before <= now]
+        # Where each machine has one rank, those that died wait for a machine without one; where a rank was given up or
+        # is not due yet, its machine waits with it.
+        taken = {rank.machine for rank in gone if rank not in dead} | set(used)
+        free = [machine for machine in machines if machine.id not in taken] if self._is_one_each else None
         for rank in dead if free is None else dead[: len(free)]:
             machine = free.pop(0) if free else min(machines, key=lambda machine: used[machine.id])
             used[machine.id] += 1
+            rank.not_before = now + min(LOOK_EVERY * 2**rank.count.restarts, LONGEST_WAIT)
             rank.count.restarts += 1
             self._begin(rank, machine)
         for machine in free or ():
