@@ -16,6 +16,9 @@ def _weights(value: Any) -> Any:
     return value
 
 
+RankWeights = Annotated[list[Annotated[float, Field(gt=0)]] | None, BeforeValidator(_weights)]
+
+
 class Cluster(Section):
     """The same run on several machines. A bare word is short for `{address: …}`."""
 
@@ -25,7 +28,7 @@ class Cluster(Section):
     workers: int | None = Field(None, ge=1)
     """How many workers (ranks) there are. By default one on each machine, also on those that join later; with `local`
     one for each CPU."""
-    rank_weights: Annotated[list[Annotated[float, Field(gt=0)]] | None, BeforeValidator(_weights)] = None
+    rank_weights: RankWeights = None
     """One weight for each rank, as `"2,1,1"`: its share of `max_workers` and of the tasks. Without it each machine's
     CPUs are its weight, and tasks go to whoever is free."""
     cpus: float = Field(1.0, ge=0)
