@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import os
 from pathlib import Path
 
@@ -54,6 +55,9 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     found = asyncio.run(_check_all(config, names, registry))
     by_name = {report.name: report for report in found}
+    if config.cluster is not None and importlib.util.find_spec("ray") is None:
+        for report in found:
+            report.problems.append("cluster: needs the extra: pip install 'rollout[ray]'")
     files = {report.name: (Path(report.output), report.task_paths) for report in found}
     for name, problem in output_problems(files):
         by_name[name].problems.append(f"output_path: {problem}")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from secrets import token_hex
 
 from rollout import secrets
 from rollout.config.schema import Config
@@ -39,6 +41,11 @@ async def open_ranks(
             raise ConfigError(f"datasets.{name}.user: a person cannot be asked on a cluster; leave `cluster` out")
     with contextlib.ExitStack() as held:
         if machines is None:
+            if config.cluster.address == "local" and "ray" not in sys.modules:
+                # Ray listens on every interface, whatever it is told; only who has the token is let in. It reads this
+                # when it is imported.
+                os.environ.setdefault("RAY_AUTH_MODE", "token")
+                os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
             from rollout.engine.cluster.ray_nodes import connect
 
             machines = held.enter_context(connect(config.cluster))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
 from collections.abc import Awaitable, Iterator
 from typing import Any, TypeVar
 
@@ -13,9 +14,8 @@ from rollout.engine.cluster.link import LinkLost, Machine
 from rollout.engine.cluster.worker import Hello, Setup, Worker
 from rollout.errors import ConfigError
 
-# Nothing is sent home, and a dead machine is not waited for longer than need be.
+# Nothing is sent home. (Ray reads these when it is imported.)
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 try:
     import ray
@@ -25,6 +25,7 @@ except ModuleNotFoundError as missing:
     raise ConfigError("cluster: needs the extra: pip install 'rollout[ray]'") from missing
 
 CALLS_AT_ONCE = 16
+KNOCK_TIMEOUT = 10.0
 T = TypeVar("T")
 
 
@@ -103,8 +104,9 @@ def connect(cluster: Cluster) -> Iterator[RayMachines]:
     is_ours = not ray.is_initialized()
     if is_ours:
         try:
+            _knock(cluster.address)
             ray.init(**options)
-        except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+        except (OSError, RuntimeError, ValueError, RayError) as error:
             raise ConfigError(
                 f"cluster.address: {cluster.address}: {error}; is Ray running there? `ray start --head` starts it, and "
                 "--cluster local needs none"
@@ -114,6 +116,13 @@ def connect(cluster: Cluster) -> Iterator[RayMachines]:
     finally:
         if is_ours:
             ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise OSError where nobody listens: Ray itself tries for long, and then ends the process."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK_TIMEOUT).close()
 
 
 async def _answer(call: Awaitable[T]) -> T:

@@ -1,0 +1,73 @@
+"""A Ray of the run's own: started, closed to others, and gone with the run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ray")
+
+COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run"]
+PROGRAM = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from rollout.config.schema import Config
+from rollout.engine.run import open_run
+
+DATASET = {"mcp_domain": "StudentAcademicPortal", "output_path": "out.jsonl", "agent": "builtin/oracle", "limit": 4,
+           "user": "builtin/user", "max_turns": 20, "max_steps_per_turn": 15}
+STRANGER = "import sys, ray; ray.init(address=sys.argv[1])"
+
+async def main():
+    config = Config.model_validate({"cluster": {"address": "local", "workers": 2}, "datasets": {"portal": DATASET}})
+    async with open_run(config, Path("run"), resume=False) as opened:
+        await opened.engine.run()
+        import ray
+        "..."
+    print("ended", not ray.is_initialized())
+
+asyncio.run(main())
+"""
+KNOCKING = """
+        address = ray.get_runtime_context().gcs_address
+        without = {key: value for key, value in os.environ.items() if not key.startswith("RAY_AUTH")}
+        stranger = subprocess.run([sys.executable, "-c", STRANGER, address], env=without, capture_output=True)
+        print("stranger", stranger.returncode)
+"""
+
+
+def test_a_local_ray_ends_with_the_run() -> None:
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stderr
+    assert "ended True" in done.stdout
+    assert len(Path("out.jsonl").read_text().splitlines()) == 4
+    assert len(json.loads(Path("run/metrics.json").read_text())["ranks"]) == 2
+
+
+@pytest.mark.slow
+def test_a_local_ray_lets_nobody_in_who_has_not_its_token() -> None:
+    program = PROGRAM.replace('        "..."\n', KNOCKING)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180)
+    assert "stranger 1" in done.stdout, "a process without the token is refused, after half a minute of trying"
+
+
+def test_without_a_cluster_nothing_of_ray_is_imported() -> None:
+    program = PROGRAM.replace('"cluster": {"address": "local", "workers": 2}, ', "").split("        import ray")[0]
+    program += "    print('ray' in sys.modules)\nasyncio.run(main())\n"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_a_cluster_that_is_not_there_is_told_in_words() -> None:
+    Path("config.yml").write_text(
+        "datasets: {portal: {mcp_domain: StudentAcademicPortal, agent: builtin/oracle, max_turns: 1}}\n"
+    )
+    command = [*COMMAND, "config.yml", "--cluster", "127.0.0.1:1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "cluster.address: 127.0.0.1:1" in done.stderr
+    assert "--cluster local" in done.stderr
