@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rollout.agents.dialects import make_dialect
-from rollout.engine.reader import JournalReader, open_reader
-from rollout.messages import Message, Toolset, ToolSpec
-from rollout.models.chat_template import ChatTemplate, TemplateLabels
+from rollout.engine.reader import open_reader
+from rollout.messages import Message
+from rollout.models.chat_template import ChatTemplate
 from rollout.models.token_forms import VllmForm
 from rollout.trajectories.line import comparable
-from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
+from rollout.trajectories.token_view import Segment, TokenKind
 from tests.conftest import read_lines, roll_out, write_tasks
+from tests.token_views import requests_in, views
 
 if TYPE_CHECKING:
     from tests.servers.tiny_lm import TinyServer
@@ -82,33 +82,6 @@ def config(url: str, tokenizer: Path | None = None, *, provider: str = "vllm", *
             }
         },
     }
-
-
-def labels_of(reader: JournalReader, line: dict[str, Any], template: ChatTemplate) -> tuple[TemplateLabels, str]:
-    prompt = json.loads((reader.path.parent / "blobs" / f"{line['metadata']['prompt']}.json").read_text())
-    tools = Toolset(tuple(ToolSpec.from_json(tool) for tool in prompt["tools"]))
-    dialect = make_dialect(line["metadata"]["view"]["tool_format"])
-    return TemplateLabels(template, tools, dialect.show), prompt["system"]
-
-
-def views(tokenizer: Path | None = None) -> dict[str, TokenView]:
-    """The tokens of every trajectory; with a tokenizer, of known kinds."""
-    template = None if tokenizer is None else ChatTemplate.load(tokenizer)
-    found = {}
-    with open_reader(Path("run")) as reader:
-        for line in read_lines(OUT):
-            labels, system = (None, None) if template is None else labels_of(reader, line, template)
-            found[line["id"]] = view_tokens(reader.whole_path("data", line["id"]), labels, system)
-    return found
-
-
-def requests_in(view: TokenView) -> list[tuple[list[int], list[int]]]:
-    """Every prompt and completion that a view holds."""
-    return [
-        (segment.ids[: span.start].tolist(), segment.ids[span.start : span.end].tolist())
-        for segment in view.segments
-        for span in segment.spans
-    ]
 
 
 def text_of(server: TinyServer, segment: Segment, kind: TokenKind) -> str:
