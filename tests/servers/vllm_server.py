@@ -102,8 +102,8 @@ class Vllm:
 
 
 class Listener:
-    """Passes requests on while its `async with` block runs. `heard` has path, question and answer of each, `refused` the
-    status and the text of those that were not answered."""
+    """Passes requests on while its `async with` block runs. `heard` has path, question and answer of each, `refused`
+    status and text where the server gave no answer."""
 
     def __init__(self, address: str) -> None:
         self._address = address
