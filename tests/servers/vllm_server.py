@@ -34,6 +34,8 @@ ENVIRONMENT = {
 FLAGS = (
     "--dtype", "float32", "--max-model-len", "2048", "--max-num-seqs", "64",
     "--enable-auto-tool-choice", "--tool-call-parser", "hermes", "--generation-config", "vllm",
+    # Compiling the model takes minutes and a compiler, for answers of a few tokens.
+    "--enforce-eager",
     # A model with random weights would write white space without end where a schema lets it.
     "--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}',
 )  # fmt: skip

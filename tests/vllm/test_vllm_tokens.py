@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -129,14 +130,15 @@ def first_difference(one: Ids, other: Ids) -> int:
 
 @pytest.mark.parametrize("agent", [{}, FREE], ids=["calls and words", "whatever it says"])
 async def test_chat_records_are_the_servers_own_ids_and_drift_is_counted(
-    served: Served, listener: Listener, agent: dict[str, Any]
+    served: Served, listener: Listener, agent: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await roll_out(config(listener, served, agent=agent))
+    await roll_out(config(listener, served, agent=agent, samples=4))
     found = views(served.folder)
     assert_records_are_the_servers(listener, found)
     assert {path for path, _, _ in listener.heard} == {"/v1/chat/completions"}
     template = ChatTemplate.load(served.folder)
     causes: Counter[str] = Counter()
+    later_prompts = 0
     for line in read_lines(OUT):
         exchanges = exchanges_of(found[line["id"]], listener)
         for _, ids, (_, answer) in exchanges:
@@ -146,6 +148,7 @@ async def test_chat_records_are_the_servers_own_ids_and_drift_is_counted(
                 assert template.decode(ids).rstrip("\ufffd") == said["content"].rstrip("\ufffd")
             else:
                 assert template.decode(ids).startswith('<tool_call>{"name": "echo"')
+        later_prompts += len(exchanges) - 1
         breaks = []
         for number, ((prompt, ids, _), (later, _, _)) in enumerate(pairwise(exchanges), start=1):
             before = prompt + ids
@@ -159,8 +162,12 @@ async def test_chat_records_are_the_servers_own_ids_and_drift_is_counted(
         kinds = {kind for segment in found[line["id"]].segments for kind in segment.kinds}
         assert {TokenKind.SAMPLED, TokenKind.SYSTEM, TokenKind.USER, TokenKind.GLUE} <= kinds
     counted = json.loads(Path("run/metrics.json").read_text())["tokens"]["data"]
-    assert (counted["exact"], counted["inexact"]) == (2, 0)
+    assert (counted["exact"], counted["inexact"]) == (8, 0)
     assert counted["drift"] == causes
+    with capsys.disabled():
+        what = "whatever it says" if agent else "calls and words"
+        drifted = ", ".join(f"{cause} {count}" for cause, count in sorted(causes.items())) or "none"
+        sys.stdout.write(f"\nvLLM, {served.name}, chat, {what}: {later_prompts} later prompts, drifted: {drifted}\n")
     assert set(causes) <= {"calls", "text"}
     if served.name == "tiny":
         assert causes["text" if agent else "calls"], "random weights spell otherwise than the tokenizer"
