@@ -23,7 +23,7 @@ run-web: $(VENV)/.web
 	$(BIN)/rollout run configs/web.yml --no-resume
 
 test: $(VENV)/.dev $(VENV)/.torch chromium lint
-	$(BIN)/python -m pytest -n auto --maxprocesses 4 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile
 
 # Only what runs in real browsers.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium
@@ -70,7 +70,7 @@ $(VENV)/.web: $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob,ray]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip

@@ -17,7 +17,7 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -25,13 +25,13 @@ from rollout import seeds
 from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
-from rollout.engine.blobs import file_url, image_url, write_blob, write_image
+from rollout.engine.blobs import file_url, image_url
 from rollout.engine.control import Control
 from rollout.engine.counts import UNJUDGED, Counts
 from rollout.engine.ending import UNSCORED, Ending, make_head
-from rollout.engine.journal import Batch, Finished, Journal
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
+from rollout.engine.record import Finished, Record
 from rollout.engine.replaying import calls_any, check_opening, replay
 from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
@@ -62,8 +62,23 @@ _ENDS: dict[End, StopReason] = {
 }
 
 
+class Growing(Protocol):
+    """What grows one path. `run` once, then read `leaf`."""
+
+    leaf: Node
+
+    async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
+        """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
+        `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
+        ...
+
+    def cut(self) -> None:
+        """End it where it stands, or before it begins: the run does not wait for it any more."""
+        ...
+
+
 class Episode:
-    """Grows one path. `run` once, then read `leaf`."""
+    """Grows one path in this process. `run` once, then read `leaf`."""
 
     def __init__(
         self,
@@ -78,7 +93,7 @@ class Episode:
         seed: int,
         sampling: Sampling,
         prefix: Prefix | None = None,
-        journal: Journal,
+        record: Record,
         control: Control,
         observers: Sequence[Observer],
     ) -> None:
@@ -93,7 +108,7 @@ class Episode:
         self._seed = seed
         self._sampling = sampling
         self._prefix = prefix
-        self._journal = journal
+        self._record = record
         self._control = control
         self._observers = observers
         self._world: World = plan.make_world(task)
@@ -105,10 +120,10 @@ class Episode:
         self._dialect = plan.viewing.dialect
         url_of = file_url if plan.viewing.images == "file" else image_url
         self._system = self._dialect.system(plan.system, self._tools)
-        self._view = plan.viewing.open(self._system, len(task.messages), functools.partial(url_of, journal.path.parent))
+        self._view = plan.viewing.open(self._system, len(task.messages), functools.partial(url_of, record.folder))
         self._dialogue: list[Message] = []
         self._place = 0
-        self._batch: Batch | None = None
+        self._batch: Any | None = None
         self._last: Message | None = None
         self._is_judged = False
         self._is_cut = False
@@ -139,7 +154,7 @@ class Episode:
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
             done = Finished(self._plan.name, self.id, head, line, is_failed, self._own_numbers(head))
-            await self._journal.settle(self._journal.finish(done))
+            await self._record.settle(self._record.finish(done))
             return head
         finally:
             await self._close_worlds()
@@ -255,6 +270,7 @@ class Episode:
             self._append_results(results, state=await self._states.read())
             if self._plan.strategy.branches and not self._user_side.has_world:
                 self.leaf.snapshot = await self._world.snapshot()
+                self._record.keep_snapshot(self.id, self.leaf.place, self.leaf.snapshot)
         elif self._user_side.pending:
             results = await self._user_side.answer(self._user_side.pending)
             self._append_results(results, "user_tool", await self._states.read())
@@ -301,7 +317,7 @@ class Episode:
     async def _be_durable(self) -> None:
         """Wait for what was paid for to be safe, before anything more is asked of any model."""
         if self._batch is not None:
-            await self._journal.settle(self._batch)
+            await self._record.settle(self._batch)
             self._control.go_on()
 
     def _append_results(
@@ -320,7 +336,7 @@ class Episode:
 
     def _keep_images(self, images: Sequence[Image]) -> None:
         for image in images:
-            write_image(self._journal.path.parent, image)
+            self._record.keep_image(image)
 
     async def _ask_user(self) -> None:
         if self._user is None:
@@ -366,7 +382,7 @@ class Episode:
         if self._opening_state is not None:
             bodies[0] = msgspec.structs.replace(bodies[0], state_key=self._opening_state)
             self._opening_state = None
-        self._batch = self._journal.put(self.id, self._place, bodies)
+        self._batch = self._record.put(self.id, self._place, bodies)
         for body in bodies:
             self._grow(body)
             for observer in self._observers:
@@ -450,7 +466,7 @@ class Episode:
             self._count.tool_results > 0,
             frozenset(place for place, body in enumerate(said) if body.error_kind is not None),
             self._seed,
-            functools.partial(image_url, self._journal.path.parent),
+            functools.partial(image_url, self._record.folder),
         )
         verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:
@@ -462,7 +478,7 @@ class Episode:
         """The blob of system prompt and tools: the dataset's, or this task's own where it brings its own tools."""
         if tools is self._plan.toolset:
             return str(self._plan.identity["system prompt and tools"])
-        return write_blob(self._journal.path.parent, self._plan.prompt(tools))
+        return self._record.keep_blob(self._plan.prompt(tools))
 
     def _head(self, verdict: Verdict) -> Head:
         assert self._stop is not None

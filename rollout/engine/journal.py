@@ -29,14 +29,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from rollout.engine.blobs import write_blob, write_image
 from rollout.engine.output import Output
 from rollout.engine.reader import Branch, JournalReader
+from rollout.engine.record import Finished
 from rollout.engine.store import connect, lock_run
 from rollout.engine.token_pieces import take_apart
 from rollout.errors import JournalError
-from rollout.messages import Message
-from rollout.trajectories.line import Head
+from rollout.messages import Image, Message
 from rollout.trajectories.tree import NodeBody
+from rollout.worlds.world import Snapshot
 
 COMMIT_INTERVAL = 0.004
 """Seconds that a row may wait for company. Shorter commits more often, longer delays every step."""
@@ -44,21 +46,18 @@ ROWS_PER_STATEMENT = 64
 WAKE_AT_ONCE = 32
 """How many waiting episodes go on in one round of the event loop after a commit."""
 
-_COLUMNS = {"trees": 4, "episodes": 6, "branches": 4, "token_pieces": 2, "nodes": 3, "grown": 1, "trajectories": 18}
-_ADDED = ("trees", "episodes", "branches", "token_pieces", "nodes", "grown")
+_COLUMNS = {
+    "trees": 4,
+    "episodes": 6,
+    "branches": 4,
+    "placed": 2,
+    "token_pieces": 2,
+    "nodes": 3,
+    "grown": 1,
+    "trajectories": 18,
+}
+_ADDED = ("trees", "episodes", "branches", "placed", "token_pieces", "nodes", "grown")
 _body_encoder = msgspec.msgpack.Encoder()
-
-
-class Finished(msgspec.Struct, frozen=True):
-    """A trajectory that is about to be written down."""
-
-    dataset: str
-    episode: int
-    head: Head
-    line: bytes
-    is_failed: bool
-    numbers: tuple[bool, float, int, int, int, int, int]
-    """scored, cost, prompt tokens, completion tokens, generations, tool calls, turns"""
 
 
 class Batch:
@@ -83,6 +82,7 @@ class Journal(JournalReader):
 
     def __init__(self, path: Path, connection: sqlite3.Connection, lock: int, keep_nodes: bool) -> None:
         super().__init__(path, connection)
+        self.folder = path.parent
         self._lock = lock
         self._keep_nodes = keep_nodes
         self._outputs: dict[str, Output] = {}
@@ -139,6 +139,21 @@ class Journal(JournalReader):
         batch.rows["token_pieces"].extend(pieces)
         self._put_pieces.update(name for name, _ in pieces)
         return batch
+
+    def place_episode(self, episode: int, rank: int) -> None:
+        """Note which rank of a cluster has an episode."""
+        self._pending().rows["placed"].append((episode, rank))
+
+    def keep_snapshot(self, episode: int, place: int, snapshot: Snapshot | None) -> None:
+        """Nothing to do: a node has its own, in memory."""
+
+    def keep_image(self, image: Image) -> None:
+        """Keep an image under its name, once."""
+        write_image(self.folder, image)
+
+    def keep_blob(self, data: bytes) -> str:
+        """Keep a large text under its hash, once; returns the name."""
+        return write_blob(self.folder, data)
 
     def finish(self, finished: Finished) -> Batch:
         """Write a finished trajectory down: its row, then its line."""

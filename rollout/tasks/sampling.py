@@ -12,7 +12,6 @@ import itertools
 import random
 from array import array
 from collections.abc import Collection, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import msgspec
@@ -20,6 +19,7 @@ import msgspec
 from rollout import seeds
 from rollout.errors import ConfigError
 from rollout.messages import JSON
+from rollout.shares import share_out
 from rollout.tasks.blocklist import domain_of
 from rollout.tasks.jsonl import TaskFile, parse_task
 from rollout.tasks.web import WebLine, full_url, task_id_of, web_entry
@@ -160,30 +160,6 @@ def draw_test(tasks: WebTaskFile, size: int) -> Drawn:
 def hardest_first(tasks: WebTaskFile, places: Sequence[int]) -> list[int]:
     """The places by falling difficulty; those of equal difficulty stay in the order they are in."""
     return sorted(places, key=lambda place: -tasks.difficulties[place])
-
-
-def share_out(size: int, weights: Sequence[float], capacities: Sequence[int]) -> list[int]:
-    """Divide `size` in the proportion of weights, by largest remainders, none getting more than it can hold.
-
-    What one cannot hold is divided among the others in the same way. The sum is `size`, or all that those with a
-    weight can hold where that is less.
-    """
-    exact = [Fraction(str(weight)) for weight in weights]
-    given = [0] * len(weights)
-    left = min(size, sum(room for room, weight in zip(capacities, exact, strict=True) if weight > 0))
-    while left:
-        able = [index for index, weight in enumerate(exact) if weight > 0 and given[index] < capacities[index]]
-        total = sum(exact[index] for index in able)
-        quotas = {index: left * exact[index] / total for index in able}
-        parts = {index: int(quota) for index, quota in quotas.items()}
-        rest = left - sum(parts.values())
-        for index in sorted(able, key=lambda index: parts[index] - quotas[index])[:rest]:
-            parts[index] += 1
-        for index, part in parts.items():
-            taken = min(part, capacities[index] - given[index])
-            given[index] += taken
-            left -= taken
-    return given
 
 
 def check_ranges(ranges: Sequence[Range]) -> None:

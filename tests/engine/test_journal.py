@@ -10,8 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollout.engine.journal import Finished, Journal, open_journal
+from rollout.engine.journal import Journal, open_journal
 from rollout.engine.output import move_aside, open_output
+from rollout.engine.record import Finished
 from rollout.errors import JournalError
 from rollout.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation, Tokens, Usage
