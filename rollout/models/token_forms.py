@@ -32,6 +32,8 @@ class Sampled(msgspec.Struct, frozen=True):
     logprobs: list[float]
     finish_reason: FinishReason
     usage: Usage
+    alternatives: list[list[float]] = []
+    """For each id the logprobs of the likeliest at its place, where they were asked for."""
     prompt_ids: list[int] | None = None
     """As the server read them, where it says."""
     weight_version: str | None = None
@@ -55,14 +57,20 @@ class VllmForm:
 
     def body(self, model: str, ids: Sequence[int], sampling: Sampling, seed: int | None, end: int | None) -> JSON:
         body = {"model": model, "prompt": list(ids), **_params(sampling, "max_tokens", seed, "seed", end)}
-        return body | {"logprobs": 1, "return_token_ids": True, "skip_special_tokens": False} | _extra(sampling)
+        body |= {"logprobs": sampling.top_logprobs or 1, "return_token_ids": True, "skip_special_tokens": False}
+        if sampling.top_logprobs:
+            # By their texts, alternatives that are no whole character would all be one.
+            body["return_tokens_as_token_ids"] = True
+        return body | _extra(sampling)
 
     def read(self, answer: JSON) -> Sampled:
         choice = answer["choices"][0]
-        logprobs = [float(value) for value in (choice.get("logprobs") or {}).get("token_logprobs") or ()]
+        told = choice.get("logprobs") or {}
+        logprobs = [float(value) for value in told.get("token_logprobs") or ()]
+        alternatives = [[float(value) for value in (entry or {}).values()] for entry in told.get("top_logprobs") or ()]
         prompt = choice.get("prompt_token_ids") or answer.get("prompt_token_ids")
         finish = _FINISH.get(choice.get("finish_reason"), "unknown")
-        return Sampled(choice["token_ids"], logprobs, finish, read_usage(answer.get("usage")), prompt)
+        return Sampled(choice["token_ids"], logprobs, finish, read_usage(answer.get("usage")), alternatives, prompt)
 
 
 class SglangForm:
@@ -73,11 +81,16 @@ class SglangForm:
     def body(self, model: str, ids: Sequence[int], sampling: Sampling, seed: int | None, end: int | None) -> JSON:
         params = _params(sampling, "max_new_tokens", seed, "sampling_seed", end)
         params["skip_special_tokens"] = False
-        return {"input_ids": list(ids), "sampling_params": params, "return_logprob": True, **_extra(sampling)}
+        body = {"input_ids": list(ids), "sampling_params": params, "return_logprob": True}
+        if sampling.top_logprobs:
+            body["top_logprobs_num"] = sampling.top_logprobs
+        return body | _extra(sampling)
 
     def read(self, answer: JSON) -> Sampled:
         told = answer["meta_info"]
         logprobs = [float(entry[0]) for entry in told.get("output_token_logprobs") or ()]
+        likeliest = told.get("output_top_logprobs") or ()
+        alternatives = [[float(entry[0]) for entry in place or ()] for place in likeliest]
         finish = (told.get("finish_reason") or {}).get("type")
         usage = read_usage({**told, "prompt_tokens_details": {"cached_tokens": told.get("cached_tokens")}})
         version = told.get("weight_version")
@@ -86,6 +99,7 @@ class SglangForm:
             logprobs,
             _FINISH.get(finish, "unknown"),
             usage,
+            alternatives,
             weight_version=None if version is None else str(version),
         )
 
@@ -99,17 +113,26 @@ class LlamaCppForm:
         params = _params(sampling, "n_predict", seed, "seed", None)
         if "repetition_penalty" in params:
             params["repeat_penalty"] = params.pop("repetition_penalty")
-        return {"prompt": list(ids), **params, "return_tokens": True, "n_probs": 1, **_extra(sampling)}
+        return {
+            "prompt": list(ids),
+            **params,
+            "return_tokens": True,
+            "n_probs": sampling.top_logprobs or 1,
+            **_extra(sampling),
+        }
 
     def read(self, answer: JSON) -> Sampled:
-        logprobs = [float(entry["logprob"]) for entry in answer.get("completion_probabilities") or ()]
+        told = answer.get("completion_probabilities") or ()
+        logprobs = [float(entry["logprob"]) for entry in told]
+        alternatives = [[float(other["logprob"]) for other in entry.get("top_logprobs") or ()] for entry in told]
         cached = (answer.get("timings") or {}).get("cache_n")
         usage = {
             "prompt_tokens": answer.get("tokens_evaluated"),
             "completion_tokens": answer.get("tokens_predicted"),
             "prompt_tokens_details": {"cached_tokens": cached},
         }
-        return Sampled(answer["tokens"], logprobs, _FINISH.get(answer.get("stop_type"), "unknown"), read_usage(usage))
+        finish = _FINISH.get(answer.get("stop_type"), "unknown")
+        return Sampled(answer["tokens"], logprobs, finish, read_usage(usage), alternatives)
 
 
 FORMS: dict[FormName, Form] = {"vllm": VllmForm(), "sglang": SglangForm(), "llamacpp": LlamaCppForm()}

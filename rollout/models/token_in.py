@@ -26,8 +26,8 @@ from rollout.models.chat_template import ChatTemplate
 from rollout.models.completion import read_tokens
 from rollout.models.model import Capability, Request
 from rollout.models.openai import Body, OpenAIModel
-from rollout.models.token_forms import FORMS, FormName
-from rollout.trajectories.generation import Generation
+from rollout.models.token_forms import DEFAULT_MAX_TOKENS, FORMS, FormName
+from rollout.trajectories.generation import FIRST_TOKENS, Generation, entropy_of
 
 
 class TokenInModel(OpenAIModel):
@@ -56,7 +56,11 @@ class TokenInModel(OpenAIModel):
         # Where an answer's beginning is given, the server is shown it as part of the prompt; on record it is sampled.
         begun, begun_logprobs = ([*request.prefix.ids], [*request.prefix.logprobs]) if request.prefix else ([], [])
         sent = prompt + array("I", begun)
-        body = self._form.body(self._api_model, sent, request.sampling, seed, template.end)
+        sampling = request.sampling
+        if begun:
+            room = max(1, (sampling.max_tokens or DEFAULT_MAX_TOKENS) - len(begun))
+            sampling = msgspec.structs.replace(sampling, max_tokens=room)
+        body = self._form.body(self._api_model, sent, sampling, seed, template.end)
         started = time.perf_counter()
         raw = await self._post(Body(b"", msgspec.json.encode(body)))
         latency = time.perf_counter() - started
@@ -72,7 +76,11 @@ class TokenInModel(OpenAIModel):
                 f"{self.name}: the server read other ids than it was sent; does it add a token of its own?"
             )
         ids = begun + sampled.ids
-        tokens = read_tokens(self.name, prompt, ids, [*begun_logprobs, *sampled.logprobs] if sampled.logprobs else ())
+        logprobs = [*begun_logprobs, *sampled.logprobs] if sampled.logprobs else ()
+        # What the alternatives were in a beginning that was given is not known, and entropies are those of a beginning.
+        is_told = sampling.top_logprobs and not begun
+        entropies = [entropy_of(known) for known in sampled.alternatives[:FIRST_TOKENS]] if is_told else ()
+        tokens = read_tokens(self.name, prompt, ids, logprobs, entropies)
         text = await loop.run_in_executor(self._thread, template.decode, ids)
         return Generation(
             message=Message(role="assistant", content=text or None),

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rollout.agents.dialects import make_dialect
-from rollout.engine.reader import JournalReader, open_reader
-from rollout.messages import Message, Toolset, ToolSpec
-from rollout.models.chat_template import ChatTemplate, TemplateLabels
+from rollout.engine.reader import open_reader
+from rollout.messages import Message
+from rollout.models.chat_template import ChatTemplate
 from rollout.models.token_forms import VllmForm
+from rollout.trajectories.generation import FIRST_TOKENS
 from rollout.trajectories.line import comparable
-from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
+from rollout.trajectories.token_view import Segment, TokenKind
 from tests.conftest import read_lines, roll_out, write_tasks
+from tests.token_views import requests_in, views
 
 if TYPE_CHECKING:
     from tests.servers.tiny_lm import TinyServer
@@ -82,33 +83,6 @@ def config(url: str, tokenizer: Path | None = None, *, provider: str = "vllm", *
             }
         },
     }
-
-
-def labels_of(reader: JournalReader, line: dict[str, Any], template: ChatTemplate) -> tuple[TemplateLabels, str]:
-    prompt = json.loads((reader.path.parent / "blobs" / f"{line['metadata']['prompt']}.json").read_text())
-    tools = Toolset(tuple(ToolSpec.from_json(tool) for tool in prompt["tools"]))
-    dialect = make_dialect(line["metadata"]["view"]["tool_format"])
-    return TemplateLabels(template, tools, dialect.show), prompt["system"]
-
-
-def views(tokenizer: Path | None = None) -> dict[str, TokenView]:
-    """The tokens of every trajectory; with a tokenizer, of known kinds."""
-    template = None if tokenizer is None else ChatTemplate.load(tokenizer)
-    found = {}
-    with open_reader(Path("run")) as reader:
-        for line in read_lines(OUT):
-            labels, system = (None, None) if template is None else labels_of(reader, line, template)
-            found[line["id"]] = view_tokens(reader.whole_path("data", line["id"]), labels, system)
-    return found
-
-
-def requests_in(view: TokenView) -> list[tuple[list[int], list[int]]]:
-    """Every prompt and completion that a view holds."""
-    return [
-        (segment.ids[: span.start].tolist(), segment.ids[span.start : span.end].tolist())
-        for segment in view.segments
-        for span in segment.spans
-    ]
 
 
 def text_of(server: TinyServer, segment: Segment, kind: TokenKind) -> str:
@@ -326,6 +300,7 @@ async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Pat
         assert said[0].startswith("One moment."), "its words are whole"
         assert line["metadata"]["tokens"]["exact"]
         for segment in shown[line["id"]].segments:
+            assert all(span.end - span.start <= 200 for span in segment.spans), "max_tokens is of the whole answer"
             sampled = [place for place, kind in enumerate(segment.kinds) if kind == TokenKind.SAMPLED]
             assert sampled
             assert all(not math.isnan(segment.logprobs[place]) for place in sampled), "each has its logprob"
@@ -333,3 +308,61 @@ async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Pat
         [message["content"] for message in line["messages"]] for line in lines.values() if line["task_id"] == "task0"
     ]
     assert all(text == texts[0] for text in texts), "going on from a token leads to the words that it began"
+
+
+async def test_an_answer_that_is_gone_on_with_keeps_to_its_length(tokenizer: Path) -> None:
+    """Random weights hardly ever end an answer by themselves: each is as long as it may be, and no longer."""
+    from tests.servers.tiny_lm import TinyServer
+
+    strategy = {"name": "treerl", "params": {"trees": 1, "tokens": 2, "continuations": 2}}
+    async with TinyServer(tokenizer) as server:
+        chosen = config(server.url, tokenizer, strategy=strategy)
+        chosen["datasets"]["data"]["agent"]["max_tokens"] = 12
+        await roll_out(chosen)
+    spans = [span for view in views().values() for segment in view.segments for span in segment.spans]
+    assert max(span.end - span.start for span in spans) == 12
+    assert {span.finish_reason for span in spans if span.end - span.start == 12} == {"length"}
+
+
+@pytest.mark.parametrize("provider", ["vllm", "sglang"])
+@pytest.mark.parametrize("token_in", [False, True], ids=["chat", "ids given"])
+async def test_entropies_are_the_models_own(tiny: TinyServer, tokenizer: Path, provider: str, token_in: bool) -> None:
+    chosen = config(tiny.url, tokenizer if token_in else None, provider=provider)
+    chosen["datasets"]["data"]["agent"]["top_logprobs"] = len(tiny.tokenizer)
+    await roll_out(chosen)
+    import torch
+
+    with open_reader(Path("run")) as reader:
+        path = reader.whole_path("data", "task0")
+    generations = [body.generation for body in path if body.generation is not None]
+    for generation, (prompt, ids) in zip(generations, requests_in(views()["task0"]), strict=True):
+        with torch.no_grad():
+            scores = torch.log_softmax(tiny.model(torch.tensor([prompt + ids])).logits[0], -1)
+        own = -(scores.exp() * scores).sum(-1)[len(prompt) - 1 : -1][:FIRST_TOKENS]
+        assert generation.tokens is not None
+        assert list(generation.tokens.entropies) == pytest.approx(own.tolist(), abs=1e-3)
+
+
+async def test_without_alternatives_no_entropy_is_made_up(tiny: TinyServer, tokenizer: Path) -> None:
+    """The one alternative that comes with each logprob of `/v1/completions` tells nothing of the others."""
+    await roll_out(config(tiny.url, tokenizer))
+    with open_reader(Path("run")) as reader:
+        path = reader.whole_path("data", "task0")
+    assert {body.generation.tokens.entropies for body in path if body.generation and body.generation.tokens} == {()}
+
+
+@pytest.mark.parametrize("token_in", [False, True], ids=["chat", "ids given"])
+@pytest.mark.parametrize("room", [-1, 0], ids=["too long", "full to the last token"])
+async def test_a_full_context_ends_the_conversation_and_keeps_it(tokenizer: Path, token_in: bool, room: int) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
+    async with TinyServer(tokenizer, lambda prompt: FOUND) as whole:
+        await roll_out(config(whole.url, tokenizer if token_in else None), Path("whole"))
+        longest = max(len(prompt) for prompt, _ in whole.asked)
+    OUT.unlink()
+    async with TinyServer(tokenizer, lambda prompt: FOUND, context=longest + room) as server:
+        await roll_out(config(server.url, tokenizer if token_in else None))
+    reasons = {line["metadata"]["stop_reason"] for line in read_lines(OUT)}
+    assert "context_length" in reasons
+    assert not Path("run/failed.jsonl").exists() or not read_lines(Path("run/failed.jsonl"))
+    assert all(line["metadata"]["tokens"]["exact"] for line in read_lines(OUT))

@@ -76,6 +76,27 @@ async def test_branches_follow_the_logprobs_that_a_server_gives_also_after_a_sto
     assert lines() == whole
 
 
+async def test_alternatives_are_asked_for_together_with_logprobs(stub: StubServer) -> None:
+    """A server refuses the one without the other."""
+    path = write_tasks(Path("tasks.jsonl"), "one", "two")
+    agent = {"model": "agent", "top_logprobs": 5}
+    await roll_out(stub_config(stub.url, path, agent=agent, user={"kind": "scripted", "messages": ["more"]}))
+    assert len(read_lines(OUT)) == 2
+    assert all(request["logprobs"] and request["top_logprobs"] == 5 for request in stub.requests)
+
+
+async def test_arpo_branches_by_the_entropies_of_the_alternatives(stub: StubServer) -> None:
+    strategy = {"name": "arpo", "params": {"n": 6, "initial": 2, "branch_probability": 0.9}}
+    path = write_tasks(Path("tasks.jsonl"), "one", "two")
+    agent = {"model": "agent", "top_logprobs": 5}
+    await roll_out(stub_config(stub.url, path, agent=agent, strategy=strategy))
+    assert {line["metadata"]["branch"]["reason"] for line in read_lines(OUT)} == {"init", "entropy"}
+    with open_reader(Path("run")) as reader:
+        path_nodes = reader.whole_path("data", "task0")
+    tokens = [body.generation.tokens for body in path_nodes if body.generation is not None]
+    assert all(entry is not None and len(entry.entropies) == min(20, len(entry.logprobs)) for entry in tokens)
+
+
 async def test_a_budget_holds_for_each_task_and_what_was_not_asked_for_is_not_needed() -> None:
     strategy = {"name": "random_tree", "params": {"rounds": 50}, "budget": {"generations": 20}}
     opened = await roll_out(config(strategy))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,19 @@ async def test_with_ids_given_a_real_model_never_drifts(template: ChatTemplate) 
     usage = line["metadata"]["usage"]["agent"]
     assert usage["prompt_tokens"] == sum(span.start for span in segment.spans), "the server read what is on record"
     assert usage["completion_tokens"] == sum(segment.loss_mask)
+
+
+async def test_entropies_come_of_the_alternatives_that_a_server_tells(template: ChatTemplate) -> None:
+    agent = {"model": "local/smollm2", "preamble": "Be brief.", "max_tokens": 12, "top_logprobs": 4}
+    entry = {"token_in": True, "tokenizer": fetch_weights(), "chat_template": CHAT_TEMPLATE}
+    await roll_out(config(entry, agent=agent, max_turns=1))
+    with open_reader(Path("run")) as reader:
+        path = reader.whole_path("data", "task0")
+    (tokens,) = [body.generation.tokens for body in path if body.generation is not None]
+    assert tokens is not None
+    assert len(tokens.entropies) == len(tokens.logprobs)
+    assert all(0 <= entropy <= math.log(4) + 1 / math.e for entropy in tokens.entropies)
+    assert len(set(tokens.entropies)) > 1
 
 
 async def test_calls_that_a_server_writes_anew_are_found_as_drift(template: ChatTemplate) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 from rollout.agents.view import ContextView
 from rollout.errors import ContextLengthError, DeadlineError, ModelError, RolloutError
 from rollout.messages import NO_TOOLS, Message, Toolset, ToolSpec
+from rollout.models.completion import is_about_length
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Limiter
 from rollout.models.model import Request, Sampling
@@ -91,6 +95,55 @@ async def test_token_ids_and_logprobs_are_kept_where_the_server_gives_them(pool:
     assert exact.tokens is not None
     assert len(exact.tokens.completion_ids) == len(exact.tokens.logprobs) == exact.usage.completion_tokens
     assert not plain.is_exact
+
+
+async def test_entropies_are_read_off_the_alternatives(pool: HttpPool) -> None:
+    async with StubServer(keep_requests=True) as stub:
+        told = await model(pool, stub.url, token_ids="openai").generate(request(logprobs=True, top_logprobs=4))
+        plain = await model(pool, stub.url, token_ids="openai").generate(request())
+    assert told.tokens is not None
+    assert plain.tokens is not None
+    assert told.first_entropy != told.surprisal
+    assert plain.first_entropy == pytest.approx(-sum(plain.tokens.logprobs[:20]) / len(plain.tokens.logprobs[:20]))
+    assert plain.tokens.entropies == ()
+    for entropy, logprob in zip(told.tokens.entropies, told.tokens.logprobs, strict=False):
+        left = 1 - math.exp(logprob)
+        chances = [math.exp(logprob), left / 2, left / 4, left / 8]
+        assert entropy == pytest.approx(-sum(chance * math.log(chance) for chance in chances), abs=1e-5)
+
+
+async def test_alternatives_of_vllm_begin_with_the_sampled_token(pool: HttpPool) -> None:
+    """An answer as vLLM 0.32 gives it: the sampled token comes first, likely or not."""
+    entry = {"token": " amount", "logprob": math.log(0.1), "bytes": [32]}
+    others = [{"token": "ell", "logprob": math.log(0.5), "bytes": []}, {"token": "po", "logprob": math.log(0.25)}]
+    content = [{**entry, "top_logprobs": [entry, *others]}, {**entry, "top_logprobs": [{**entry, "logprob": -9999.0}]}]
+    answer = {
+        "choices": [{
+            "index": 0, "message": {"role": "assistant", "content": " amount amount", "refusal": None},
+            "logprobs": {"content": content}, "finish_reason": "length", "stop_reason": None, "token_ids": [667, 667],
+            "routed_experts": None,
+        }],
+        "prompt_token_ids": [1, 2, 3], "prompt_text": None, "usage": {"prompt_tokens": 3, "completion_tokens": 2},
+    }  # fmt: skip
+
+    async def say(_: web.Request) -> web.Response:
+        return web.json_response(answer)
+
+    app = web.Application()
+    app.router.add_post("/v1/chat/completions", say)
+    async with TestServer(app) as server:
+        generation = await model(pool, str(server.make_url("/v1")), token_ids="openai").generate(request())
+    assert generation.tokens is not None
+    assert generation.tokens.entropies == pytest.approx(
+        [0.1 * math.log(10) + 0.5 * math.log(2) + 0.25 * math.log(4), 0]
+    )
+    assert generation.tokens.prompt_length == 3
+
+
+def test_a_prompt_that_leaves_no_room_is_about_length() -> None:
+    """In vLLM's words, of a prompt that fills the context to the last token."""
+    assert is_about_length("max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)")
+    assert not is_about_length("max_tokens=3000 cannot be greater than max_model_len=2048.")
 
 
 async def test_duplicate_call_ids_are_told_apart(pool: HttpPool) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import math
 import os
 import select
 import signal
@@ -626,6 +627,18 @@ async def test_logprobs_are_given_when_asked_for_and_spell_the_answer() -> None:
     assert all(entry["logprob"] < 0 and entry["top_logprobs"] == [] for entry in entries)
     assert plain["choices"][0]["logprobs"] is None
     assert "prompt_token_ids" not in plain
+
+
+async def test_alternatives_begin_with_the_sampled_token_and_need_logprobs() -> None:
+    async with open_stub({"rules": [{"reply": {"content": "fünf"}}]}) as (_, client):
+        answer = await client.ask(make_request(logprobs=True, top_logprobs=3))
+        status, refused, _ = await client.post(make_request(top_logprobs=3))
+    for entry in answer["choices"][0]["logprobs"]["content"]:
+        assert entry["top_logprobs"][0]["logprob"] == entry["logprob"]
+        assert len({other["logprob"] for other in entry["top_logprobs"]}) == 3
+        assert sum(math.exp(other["logprob"]) for other in entry["top_logprobs"]) < 1
+    assert status == 400
+    assert b"`logprobs` must be true" in refused
 
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)

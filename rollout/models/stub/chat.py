@@ -59,6 +59,7 @@ class Chat(msgspec.Struct, frozen=True):
     tools: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     tool_choice: Any = None
     logprobs: bool | None = None
+    top_logprobs: int | None = None
     return_token_ids: bool | None = None
     stream: bool | None = None
     n: int | None = None
@@ -139,6 +140,8 @@ def read_situation(body: bytes) -> Situation:
         raise BadChat("Invalid request: `messages` is empty - at `$.messages`")
     if chat.stream:
         raise BadChat("The stub does not stream - at `$.stream`")
+    if chat.top_logprobs and not chat.logprobs:
+        raise BadChat("When using `top_logprobs`, `logprobs` must be true - at `$.top_logprobs`")
     if chat.n is not None and chat.n != 1:
         raise BadChat("The stub gives one choice - at `$.n`")
     return Situation(chat, hashlib.sha256(body).digest()[:16], offered)

@@ -146,7 +146,7 @@ def build_payload(answer: Answer, situation: Situation) -> JSON:
     if answer.with_details and (chat.logprobs or chat.return_token_ids):
         tokens = encode_pieces(completion)
         if chat.logprobs:
-            choice["logprobs"] = {"content": logprob_entries(tokens)}
+            choice["logprobs"] = {"content": logprob_entries(tokens, chat.top_logprobs or 0)}
         if chat.return_token_ids:
             choice["token_ids"] = tokens
             payload["prompt_token_ids"] = encode_pieces(prompt_pieces(chat))

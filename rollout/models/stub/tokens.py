@@ -14,6 +14,7 @@ The count of tokens, which every answer's `usage` needs, comes from lengths alon
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
@@ -105,20 +106,27 @@ def completion_pieces(
     return pieces
 
 
-def logprob_entries(tokens: Sequence[int]) -> list[dict[str, Any]]:
-    """`choices[0].logprobs.content` for these tokens; the values are made up, always the same and below 0."""
+def logprob_entries(tokens: Sequence[int], alternatives: int = 0) -> list[dict[str, Any]]:
+    """`choices[0].logprobs.content` for these tokens; the values are made up, always the same and below 0.
+
+    Of so many `top_logprobs` the first is the sampled token, as vLLM has it; each of the others has half of what is
+    left.
+    """
     entries: list[dict[str, Any]] = []
     for position, token in enumerate(tokens):
-        data = token_bytes(token)
-        entries.append(
-            {
-                "token": data.decode(errors="replace"),
-                "logprob": -(1 + (token * 31 + position * 17) % 999) / 1000,
-                "bytes": list(data),
-                "top_logprobs": [],
-            }
-        )
+        logprob = -(1 + (token * 31 + position * 17) % 999) / 1000
+        others = [
+            _logprob_entry((token + number) % VOCABULARY, math.log((1 - math.exp(logprob)) / 2**number))
+            for number in range(1, alternatives)
+        ]
+        sampled = _logprob_entry(token, logprob)
+        entries.append({**sampled, "top_logprobs": [sampled, *others] if alternatives else []})
     return entries
+
+
+def _logprob_entry(token: int, logprob: float) -> dict[str, Any]:
+    data = token_bytes(token)
+    return {"token": data.decode(errors="replace"), "logprob": logprob, "bytes": list(data)}
 
 
 def _tools_pieces(chat: Chat) -> list[Piece]:
