@@ -225,6 +225,9 @@ async def _roll_out_watched(
         observers.append(
             VerbosePrinter(make_console(no_colors or not config.verbose_colors), config.verbose_max_length)
         )
+    if config.cluster is not None:
+        where = "a Ray of its own" if config.cluster.address == "local" else f"the cluster ({config.cluster.address})"
+        console.print(f"starting workers on {where} …", highlight=False)
     async with open_run(config, run_dir, datasets=names, resume=resume, observers=observers) as opened:
         for plan in opened.plans:
             for problem in plan.tasks.problems:
@@ -237,6 +240,10 @@ async def _roll_out_watched(
             console.print(
                 f"resuming: {engine.progress.finished_before} of {engine.progress.total} trajectories are finished"
             )
+        if opened.ranks is not None:
+            told = opened.ranks.counts()
+            hosts = ", ".join(dict.fromkeys(rank.host for rank in told))
+            console.print(f"{sum(rank.is_live for rank in told)} workers are ready: {hosts}", highlight=False)
         signals.watch(engine)
         live = not config.verbose and not is_person
         ranks = opened.ranks.counts if opened.ranks is not None else None
@@ -263,13 +270,18 @@ class _Signals:
         self.seen: list[int] = []
         self._engine: Engine | None = None
         self._task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._take, number)
+        self._listen()
 
     def watch(self, engine: Engine) -> None:
         """From now on a signal is the engine's business."""
         self._engine = engine
+        # Whoever was started meanwhile (Ray) may have put a handler of its own in the place of ours.
+        self._listen()
+
+    def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._take, number)
 
     def _take(self, number: int) -> None:
         self.seen.append(number)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import sys
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from secrets import token_hex
 
 from rollout import secrets
+from rollout.config.cluster import Cluster
 from rollout.config.schema import Config
 from rollout.engine.cluster.link import Machines
 from rollout.engine.cluster.ranks import Ranks
@@ -39,16 +42,17 @@ async def open_ranks(
         user = config.datasets[name].user
         if user is not None and user.kind == "person":
             raise ConfigError(f"datasets.{name}.user: a person cannot be asked on a cluster; leave `cluster` out")
-    with contextlib.ExitStack() as held:
+    async with contextlib.AsyncExitStack() as held:
         if machines is None:
             if config.cluster.address == "local" and "ray" not in sys.modules:
                 # Ray listens on every interface, whatever it is told; only who has the token is let in. It reads this
                 # when it is imported.
                 os.environ.setdefault("RAY_AUTH_MODE", "token")
                 os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
-            from rollout.engine.cluster.ray_nodes import connect
-
-            machines = held.enter_context(connect(config.cluster))
+            # Ray takes seconds to start, and a person may change his mind meanwhile.
+            connection = await asyncio.to_thread(_connection, config.cluster)
+            machines = await asyncio.to_thread(connection.__enter__)
+            held.callback(connection.__exit__, None, None, None)
         run_dir = journal.folder.resolve()
         # Whoever sees this file shares the run directory with us.
         token = run_dir / f".shared.{os.urandom(8).hex()}"
@@ -70,3 +74,9 @@ async def open_ranks(
             yield ranks
         finally:
             await ranks.close()
+
+
+def _connection(cluster: Cluster) -> AbstractContextManager[Machines]:
+    from rollout.engine.cluster.ray_nodes import connect
+
+    return connect(cluster)
