@@ -112,6 +112,8 @@ class Episode:
         self._last: Message | None = None
         self._is_judged = False
         self._is_cut = False
+        self._is_in_step = False
+        """Whether the world is where the path is."""
         self._clock: asyncio.Timeout | None = None
         self._max_steps = task.max_steps or plan.max_steps
         self._said_something = False
@@ -151,9 +153,10 @@ class Episode:
             self._clock.reschedule(asyncio.get_running_loop().time())
 
     async def _live(self, saved: Sequence[NodeBody]) -> None:
+        # Before anything can go wrong: what is on record is part of the path, however far its world comes back.
+        for body in saved:
+            self._grow(body)
         if self._is_cut or calls_any(saved, self._plan.irreversible):
-            for body in saved:
-                self._grow(body)
             self._stop = StopReason.CUT
             self._answer_late()
             return
@@ -168,8 +171,7 @@ class Episode:
                 else:
                     await self._begin(opening)
                 await self._replay(saved)
-                for body in saved:
-                    self._grow(body)
+                self._is_in_step = True
                 # Calls that were asked for are answered even when this is the end: no record ends in open calls.
                 while self._stop is None or self._pending:
                     self._control.go_on()
@@ -440,6 +442,8 @@ class Episode:
         assert self._stop is not None
         if self._stop in UNSCORED:
             return Verdict(unscored=UNSCORED[self._stop])
+        if not self._is_in_step:
+            return Verdict(unscored="its world was not ready within timeouts.episode")
         if self._plan.panel.asks_models:
             await self._be_durable()
         said = [node.body for node in self.leaf.path() if node.body.said is not None]
