@@ -249,9 +249,9 @@ def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: Model) 
     """Raise ConfigError where the agent's model cannot do what the strategy is made of."""
     if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
         raise ConfigError(
-            f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and {dataset.agent.model} "
-            "cannot go on from the first tokens of an answer; use a model with token_in: true, or a strategy that "
-            "branches between generations (entropy_tree)"
+            f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and "
+            f"{dataset.agent.model} cannot go on from the first tokens of an answer; use a model with token_in: true, "
+            "or a strategy that branches between generations (entropy_tree)"
         )
 
 

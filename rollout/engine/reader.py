@@ -309,6 +309,10 @@ class JournalReader:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def seconds(self) -> float:
+        """How long all commands took that added to this run, each up to the last of what it wrote."""
+        return float(self.meta("seconds") or 0)
+
     def outputs(self) -> dict[str, Path]:
         """The output file of each dataset, where it was when the run wrote it."""
         rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid")
