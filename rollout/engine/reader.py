@@ -345,6 +345,11 @@ class JournalReader:
         """The tasks that were opened."""
         return {row[0] for row in self._db.execute("SELECT task FROM trees WHERE dataset = ?", (dataset,))}
 
+    def begun_anew(self, dataset: str) -> int:
+        """How often a path could not be brought back, or not to where it was to branch, and began anew."""
+        sql = "SELECT count(*) FROM episodes e JOIN trees t ON t.id = e.tree WHERE t.dataset = ? AND e.attempt > 0"
+        return int(self._db.execute(sql, (dataset,)).fetchone()[0])
+
     def groups(self, dataset: str) -> list[tuple[int, int]]:
         """For each task that was attempted: scored attempts, and solved ones."""
         return self._db.execute(
