@@ -14,9 +14,11 @@ import msgspec
 
 from rollout.config.exploring import Budget, StrategyChoice
 from rollout.config.schema import Config
+from rollout.engine.plan import refuse_model
 from rollout.engine.reader import CountedAttempt, JournalReader
 from rollout.messages import encode_message
-from rollout.strategies.find import SHIPPED
+from rollout.models.registry import Registry
+from rollout.strategies.find import SHIPPED, make_strategy
 from rollout.strategies.limits import Spent
 from rollout.trajectories.group import is_mixed
 from rollout.trajectories.stop import Status
@@ -44,6 +46,8 @@ class Figures(msgspec.Struct):
     cost: float = 0.0
     over: int = 0
     """Attempts that are not counted because they went over the budget."""
+    seconds: float = 0.0
+    """What all commands took that added to the run, those that were killed among them."""
 
     @property
     def solved_rate(self) -> float | None:
@@ -70,9 +74,22 @@ def with_strategies(config: Config, names: Sequence[str], choice: StrategyChoice
     return config.model_copy(update={"datasets": datasets, "dynamic": None})
 
 
+def refuse_models(config: Config, names: Sequence[str], choices: Iterable[StrategyChoice]) -> None:
+    """Raise ConfigError where one of the strategies cannot be made, or asks of an agent's model what it cannot do:
+    before the first of them has cost anything."""
+    registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
+    for choice in choices:
+        strategy = make_strategy(choice)
+        for name in names:
+            dataset = config.datasets[name].model_copy(update={"strategy": choice})
+            agent = dataset.agent
+            key = agent.api_key.get_secret_value() if agent.api_key is not None else None
+            refuse_model(name, dataset, strategy, registry.model(agent.model, api_base=agent.api_base, api_key=key))
+
+
 def read_figures(reader: JournalReader, datasets: Iterable[str], budget: Budget) -> Figures:
     """The figures of a run, within the budget."""
-    figures = Figures()
+    figures = Figures(seconds=reader.seconds())
     for dataset in datasets:
         for attempts in reader.counted_attempts(dataset).values():
             within = _within(attempts, budget)

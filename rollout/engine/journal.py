@@ -93,6 +93,8 @@ class Journal(JournalReader):
         self._error: Exception | None = None
         self._released: deque[asyncio.Future[None]] = deque()
         self._put_pieces: set[bytes] = set()
+        self._seconds_before = self.seconds()
+        self._opened = time.monotonic()
         self._next_tree = self._next_id("trees")
         self._next_episode = self._next_id("episodes")
         self.commits = 0
@@ -238,6 +240,8 @@ class Journal(JournalReader):
             for table in _ADDED:
                 self._insert(table, batch.rows[table])
             self._insert("trajectories", rows)
+            # With each commit, so that a command which is killed is not forgotten.
+            self.set_meta("seconds", f"{self._seconds_before + time.monotonic() - self._opened:.3f}")
             db.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):

@@ -309,6 +309,10 @@ class JournalReader:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def seconds(self) -> float:
+        """How long all commands took that added to this run, each up to the last of what it wrote."""
+        return float(self.meta("seconds") or 0)
+
     def outputs(self) -> dict[str, Path]:
         """The output file of each dataset, where it was when the run wrote it."""
         rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid")
@@ -340,6 +344,11 @@ class JournalReader:
     def begun_tasks(self, dataset: str) -> set[str]:
         """The tasks that were opened."""
         return {row[0] for row in self._db.execute("SELECT task FROM trees WHERE dataset = ?", (dataset,))}
+
+    def begun_anew(self, dataset: str) -> int:
+        """How often a path could not be brought back, or not to where it was to branch, and began anew."""
+        sql = "SELECT count(*) FROM episodes e JOIN trees t ON t.id = e.tree WHERE t.dataset = ? AND e.attempt > 0"
+        return int(self._db.execute(sql, (dataset,)).fetchone()[0])
 
     def groups(self, dataset: str) -> list[tuple[int, int]]:
         """For each task that was attempted: scored attempts, and solved ones."""

@@ -31,9 +31,9 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
 from rollout.trajectories.line import Head
 from rollout.trajectories.merging import Splits
-from rollout.trajectories.pt import PtFile
 from rollout.trajectories.rewards import UNREWARDED
 from rollout.trajectories.rows.exchange import Attempted, ids_of_path
+from rollout.trajectories.rows.pt import RowsPt
 from rollout.trajectories.rows.records import Maker
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
 from rollout.trajectories.selection import Selection
@@ -304,17 +304,10 @@ def _read(surveyed: _Surveyed, prompts: Prompts, readers: _Readers) -> Attempted
     )
 
 
-class _RowsPt(PtFile):
-    """Rows in a `.pt` file, under `rows`."""
-
-    def __init__(self, path: Path, columns: Columns) -> None:
-        super().__init__(path, {"columns": list(columns)}, "rows")
-
-
 def _open(kind: str, path: Path, columns: Columns) -> Writer:
     if kind == "parquet":
         return ParquetFile(path, columns, needed_by="--format parquet")
-    return _RowsPt(path, columns) if kind == "pt" else JsonLines(path)
+    return RowsPt(path, columns) if kind == "pt" else JsonLines(path)
 
 
 def _about(wish: DataWish, maker: Maker, tally: Tally) -> JSON:
