@@ -275,8 +275,6 @@ class Episode:
         seed = seeds.derive(self._seed, self._place)
         turn = self._task.turn_after(self._count.turns)
         sent = self._dialect.sent(self._tools)
-        # What a branch begins with belongs to its first generation alone.
-        prefix = self._prefix if self._place == 0 else None
         request = Request(
             view.messages,
             view.wire,
@@ -287,7 +285,7 @@ class Episode:
             turn,
             view.path,
             self._tools,
-            prefix=prefix,
+            prefix=self._prefix,
         )
         if self._plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = self._count.tokens.known, self._covered
@@ -378,6 +376,9 @@ class Episode:
     def _grow(self, body: NodeBody) -> None:
         self.leaf = self._tree.append(self.leaf, body, self.id, self._place)
         self._place += 1
+        if body.kind == "generation":
+            # What a branch begins with belongs to its first generation alone.
+            self._prefix = None
         self._absorb(body)
 
     def _absorb(self, body: NodeBody) -> None:

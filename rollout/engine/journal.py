@@ -50,13 +50,14 @@ _COLUMNS = {
     "trees": 4,
     "episodes": 6,
     "branches": 4,
+    "beginnings": 4,
     "placed": 2,
     "token_pieces": 2,
     "nodes": 3,
     "grown": 1,
     "trajectories": 18,
 }
-_ADDED = ("trees", "episodes", "branches", "placed", "token_pieces", "nodes", "grown")
+_ADDED = ("trees", "episodes", "branches", "beginnings", "placed", "token_pieces", "nodes", "grown")
 _body_encoder = msgspec.msgpack.Encoder()
 
 
@@ -117,6 +118,8 @@ class Journal(JournalReader):
         rows["episodes"].append((episode, tree, trajectory, attempt, seed, time.time()))
         if branch is not None:
             rows["branches"].append((episode, branch.parent, branch.place, branch.reason))
+            if branch.beginning is not None:
+                rows["beginnings"].append((episode, *msgspec.structs.astuple(branch.beginning)))
         return episode
 
     def finish_tree(self, tree: int) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from rollout.agents.dialects import make_dialect
@@ -16,8 +18,17 @@ from rollout.engine.reader import JournalReader, open_reader
 from rollout.messages import Message, Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
 from rollout.models.token_forms import VllmForm
+from rollout.strategies.points import own_generations
+from rollout.strategies.strategy import Beginning
+from rollout.strategies.treerl import TreeRl
+from rollout.tasks.task import Task
+from rollout.trajectories.advantages.attempts import attempts_of_lines
 from rollout.trajectories.line import comparable
+from rollout.trajectories.saved import read_saved
 from rollout.trajectories.token_view import Segment, TokenKind, TokenView, view_tokens
+from rollout.trajectories.tree import Leaf
+from rollout.worlds.tools.functions import FunctionWorld
+from rollout.worlds.world import Opening
 from tests.conftest import read_lines, roll_out, write_tasks
 
 if TYPE_CHECKING:
@@ -28,6 +39,7 @@ pytestmark = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("torch", "transformers"))), reason="needs torch and transformers"
 )
 OUT = Path("out.jsonl")
+OPEN = FunctionWorld.open
 SYSTEM = "You look things up for guests of the hotel and say what you found."
 WORDS = ["the late reservation", "two rooms for Friday", "the bill of folio 17"]
 FOUND = "Here is what I found, and it is all there is."
@@ -310,12 +322,52 @@ def continuing(prompt: str) -> str:
     return whole.removeprefix(begun)
 
 
+TREERL = {"name": "treerl", "params": {"trees": 2, "tokens": 1, "continuations": 2}}
+
+
+async def _open_and_show(self: FunctionWorld, task: Task, seed: int) -> Opening:
+    opening = await OPEN(self, task, seed)
+    return msgspec.structs.replace(opening, observation=Message("user", WORDS[0]))
+
+
+def _in_the_first(self: TreeRl, leaves: Sequence[Leaf]) -> list[Beginning]:
+    """Near the end of the first generation."""
+    node = own_generations(leaves[0])[0]
+    assert node.body.generation is not None
+    assert node.body.generation.tokens is not None
+    return [Beginning(node, len(node.body.generation.tokens.completion_ids) - 2)]
+
+
+@pytest.mark.parametrize("shows_first", [False, True])
+async def test_branches_inside_the_first_generation_go_on_from_its_tokens_also_where_the_world_shows_something_first(
+    tokenizer: Path, shows_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
+    monkeypatch.setattr(TreeRl, "_beginnings", _in_the_first)
+    if shows_first:
+        monkeypatch.setattr(FunctionWorld, "open", _open_and_show)
+    async with TinyServer(tokenizer, continuing) as server:
+        await roll_out(config(server.url, tokenizer, strategy=TREERL, limit=1))
+    lines = {line["id"]: line for line in read_lines(OUT)}
+    assert lines["task0"]["metadata"]["branch"] == {"number": 0, "reason": "init"}
+    branches = {id: line["metadata"]["branch"] for id, line in lines.items() if id not in ("task0", "task0~1")}
+    assert [(branch["parent"], branch["lineage"]) for branch in branches.values()] == (
+        [("task0", [[0, 0]])] * 2 + [("task0~1", [[1, 0]])] * 2
+    )
+    with open_reader(Path("run")) as reader:
+        for id, branch in branches.items():
+            own, parent = (_sampled(reader, one)[0] for one in (id, branch["parent"]))
+            assert own[: branch["token_offset"]] == parent[: branch["token_offset"]]
+    attempts = attempts_of_lines(read_saved(text) for text in OUT.read_bytes().splitlines())
+    assert sorted(attempt.chain for attempt in attempts) == [0, 0, 0, 1, 1, 1]
+
+
 async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Path) -> None:
     from tests.servers.tiny_lm import TinyServer
 
-    strategy = {"name": "treerl", "params": {"trees": 2, "tokens": 1, "continuations": 2}}
     async with TinyServer(tokenizer, continuing) as server:
-        await roll_out(config(server.url, tokenizer, strategy=strategy))
+        await roll_out(config(server.url, tokenizer, strategy=TREERL))
     lines = {line["id"]: line for line in read_lines(OUT)}
     assert len(lines) == 2 * 6
     branched = [line for line in lines.values() if line["metadata"]["branch"]["reason"] == "surprisal"]
@@ -333,3 +385,44 @@ async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Pat
         [message["content"] for message in line["messages"]] for line in lines.values() if line["task_id"] == "task0"
     ]
     assert all(text == texts[0] for text in texts), "going on from a token leads to the words that it began"
+    with open_reader(Path("run")) as reader:
+        for line in branched:
+            branch = line["metadata"]["branch"]
+            place = sum(count for _, count in branch["lineage"])
+            own, parent = (_sampled(reader, id)[place] for id in (line["id"], branch["parent"]))
+            assert own[: branch["token_offset"]] == parent[: branch["token_offset"]]
+    attempts = attempts_of_lines(read_saved(text) for text in OUT.read_bytes().splitlines())
+    assert {attempt.chain for attempt in attempts} == {0, 1}, "each belongs to the chain that it goes on from"
+
+
+def _sampled(reader: JournalReader, trajectory: str) -> list[list[int]]:
+    """What each generation of a trajectory sampled."""
+    generations = [body.generation for body in reader.whole_path("data", trajectory) if body.kind == "generation"]
+    return [one.tokens.completion_ids.tolist() for one in generations if one is not None and one.tokens is not None]
+
+
+async def test_a_continuation_that_was_begun_goes_on_from_the_same_tokens_whatever_the_strategy_says_now(
+    tokenizer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
+    def others(self: TreeRl, leaves: Sequence[Leaf]) -> list[Beginning]:
+        return [Beginning(own_generations(leaf)[-1], 1) for leaf in leaves[:1]]
+
+    async with TinyServer(tokenizer, continuing) as server:
+        given = {**config(server.url, tokenizer, strategy=TREERL, limit=1), "max_workers": 4}
+        await roll_out(given, Path("whole"))
+        whole = {line["id"]: comparable(line) for line in read_lines(OUT)}
+        OUT.unlink()
+        await roll_out(given, pause_when=lambda progress: progress.finished == 2)
+        with open_reader(Path("run")) as reader:
+            begun = [saved.id for saved in reader.unfinished("data").values()]
+        assert len(begun) == 4
+        # As if it had been killed before any of them was answered.
+        database = sqlite3.connect("run/journal.db")
+        database.execute("DELETE FROM nodes WHERE episode > 2")
+        database.commit()
+        database.close()
+        monkeypatch.setattr(TreeRl, "_beginnings", others)
+        await roll_out(given)
+    assert {line["id"]: comparable(line) for line in read_lines(OUT)} == whole

@@ -115,6 +115,22 @@ async def test_a_branch_of_an_attempt_that_failed_later_stays_where_it_is() -> N
     assert again.keys() == whole.keys()
 
 
+async def test_a_tree_of_a_journal_from_before_it_had_beginnings_is_read_and_grows_on() -> None:
+    await roll_out(tree_config())
+    whole = OUT.read_bytes()
+    database = sqlite3.connect("run/journal.db")
+    database.execute("DROP TABLE beginnings")
+    # Only what did not start at the trunk had a row then.
+    database.execute("DELETE FROM branches WHERE parent = -1")
+    database.execute("DELETE FROM grown")
+    database.commit()
+    database.close()
+    with open_reader(Path("run")) as reader:
+        assert b"".join(record.line for record in reader.on_record("portal")) == whole
+    await roll_out(tree_config())
+    assert OUT.read_bytes() == whole
+
+
 async def test_sums_of_a_run_are_those_of_its_trajectories() -> None:
     config = tree_config()
     config["datasets"]["portal"] |= {"strategy": "chain", "samples": 2}
