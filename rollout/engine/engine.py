@@ -137,10 +137,28 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if self._needs.leaves(plan):
-                    live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
+                if self._needs.leaves(plan) and not self._take_up(live_tree):
+                    continue
                 self._needs.opened(plan, task_id)
                 yield live_tree
+
+    def _take_up(self, live_tree: LiveTree) -> bool:
+        """Take what earlier commands made of a task into its tree. False where that began with other words: attempts at
+        two tasks are no group. Where none of them has ended, nothing is lost and the tree starts anew."""
+        plan, task = live_tree.plan, live_tree.task
+        tree, saved = self._journal.saved_leaves(plan.name, task.id)
+        if tree and self._journal.opening(tree) != task.messages:
+            if saved:
+                log.error(
+                    "%s: the task's opening changed since it was begun, and %d of its attempts have ended; it is left "
+                    "out: put the old words back, give the new ones an id of their own, or start anew (--no-resume)",
+                    task.id,
+                    len(saved),
+                )
+                return False
+            tree = 0
+        live_tree.id, live_tree.saved = tree, saved
+        return True
 
     def _take(self) -> DueEpisode | None:
         """The next episode, or None where there is none now."""
