@@ -122,7 +122,7 @@ def _write(
     writers: dict[tuple[str, str], Writer],
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for members in survey.groups.values():
+    for name, members in survey.groups.items():
         group = []
         for surveyed in members:
             try:
@@ -131,6 +131,9 @@ def _write(
                 tally.blame(surveyed.source, surveyed.where, error)
         if not group:
             continue
+        for surveyed in survey.counted.get(name, ()) if maker.compares else ():
+            with contextlib.suppress(NoPrompt, BadLine):
+                group.append(msgspec.structs.replace(_read(surveyed, prompts, readers), is_learnt=False))
         split = "" if wish.splits is None else wish.splits.of(group[0].head.task_id)
         for record in maker.records(group, tally):
             counts[split] += 1
@@ -171,6 +174,8 @@ class _Survey:
         self._groups: set[str] = set()
         self.groups: dict[str, list[_Surveyed]] = {}
         """What is to be read whole, by group, in the order in which groups came."""
+        self.counted: dict[str, list[_Surveyed]] = {}
+        """What is left out and counts in its group all the same."""
         self.has_ids = False
 
     def add(self, source: Source) -> None:
@@ -217,6 +222,8 @@ class _Survey:
                 self.groups.setdefault(member.group, []).append(member)
             else:
                 self._tally.drop(member.refusal)
+                if member.attempt.reward is not None:
+                    self.counted.setdefault(member.group, []).append(member)
 
     def _estimate(self, members: Sequence[_Surveyed]) -> None:
         attempts = [member.attempt for member in members]

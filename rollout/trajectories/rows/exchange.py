@@ -71,6 +71,8 @@ class Attempted(msgspec.Struct, frozen=True):
     """One for each exchange."""
     values: list[float] | None = None
     """V(s) of each exchange: the mean reward of the attempts that share it."""
+    is_learnt: bool = True
+    """False where nothing of it is written, and it only counts among the attempts at its task."""
 
 
 def ids_of_path(generations: Iterable[Generation]) -> list[Ids | None]:

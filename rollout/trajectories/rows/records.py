@@ -58,6 +58,11 @@ class Maker(Protocol):
         """What its records have."""
         ...
 
+    @property
+    def compares(self) -> bool:
+        """Whether its records tell of attempts that are left out, too: then it is given them (`is_learnt`)."""
+        ...
+
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         """The records of the attempts at one task."""
         ...
@@ -66,6 +71,7 @@ class Maker(Protocol):
 class RowMaker(msgspec.Struct, frozen=True):
     """Rows, one after the other: `prefix_merge`, `per_step` and `memory`."""
 
+    compares: ClassVar[bool] = False
     form: str = "prefix_merge"
     has_ids: bool = True
     """Whether rows hold token ids; else they hold messages."""
@@ -166,6 +172,7 @@ class RowMaker(msgspec.Struct, frozen=True):
 class BestMaker(msgspec.Struct, frozen=True):
     """Rows of the best attempts alone: supervised data."""
 
+    compares: ClassVar[bool] = False
     rows: RowMaker
     how_many: Best = "one"
 
@@ -186,6 +193,7 @@ class TreeMaker(msgspec.Struct, frozen=True):
     """One record for each task: its tree of tokens."""
 
     rows: RowMaker
+    compares: ClassVar[bool] = False
     columns: ClassVar[Columns] = TREE_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
@@ -232,6 +240,7 @@ class PairMaker(msgspec.Struct, frozen=True):
 
     which: Pairs = "extremes"
     margin: float = 0.0
+    compares: ClassVar[bool] = True
     columns: ClassVar[Columns] = PAIR_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
@@ -245,7 +254,7 @@ class PairMaker(msgspec.Struct, frozen=True):
             paired |= {*pair.chosen.rewards, *pair.rejected.rewards}
             yield {"task_id": group[0].head.task_id, "group_id": group[0].group, **record}
         for attempted in group:
-            if attempted.id not in paired:
+            if attempted.is_learnt and attempted.id not in paired:
                 account.drop("no reward" if attempted.reward is None else "no sibling with another value")
 
 
@@ -253,6 +262,7 @@ class ProcessMaker(msgspec.Struct, frozen=True):
     """The worth of each step."""
 
     above: float = 0.0
+    compares: ClassVar[bool] = False
     columns: ClassVar[Columns] = PROCESS_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
@@ -274,6 +284,7 @@ class ProcessMaker(msgspec.Struct, frozen=True):
 class VerlMaker:
     """One record for each task, as verl's datasets are: what to ask, not what was answered."""
 
+    compares = True
     columns = VERL_COLUMNS
 
     def __init__(self) -> None:
@@ -283,7 +294,7 @@ class VerlMaker:
         first = group[0]
         opening = first.messages[: first.opening]
         if any(message.role not in ("system", "user") or message.images for message in opening):
-            for _ in group:
+            for _ in filter(lambda attempted: attempted.is_learnt, group):
                 account.drop("its opening is more than a system prompt and a user's words")
             return
         rewards = [attempted.reward for attempted in group if attempted.reward is not None]
