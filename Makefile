@@ -65,7 +65,7 @@ $(VENV)/.web: $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob]'
+	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob,ray]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip

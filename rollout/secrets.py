@@ -25,6 +25,11 @@ def register(value: str) -> None:
         _known.add(value)
 
 
+def known() -> list[str]:
+    """What was registered, for another process of the same run to register."""
+    return sorted(_known)
+
+
 def redact(text: str) -> str:
     """The text without any secret we know or that shows itself."""
     for value in _known:

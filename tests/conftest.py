@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from rollout.config.schema import Config
+from rollout.engine.cluster.link import Machines
 from rollout.engine.engine import Engine
-from rollout.engine.observer import Progress
+from rollout.engine.observer import Observer, Progress
 from rollout.engine.run import Opened, open_run
 from rollout.messages import Message
 from rollout.models.stub import StubServer
@@ -87,11 +88,13 @@ async def roll_out(
     *,
     resume: bool = True,
     pause_when: Callable[[Progress], bool] | None = None,
+    observers: Sequence[Observer] = (),
+    machines: Machines | None = None,
 ) -> Opened:
     """Run a configuration to its end, or until its numbers fit `pause_when`."""
     checked = config if isinstance(config, Config) else Config.model_validate(config)
     pausing = PauseWhen(pause_when or (lambda progress: False))
-    async with open_run(checked, run_dir, resume=resume, observers=[pausing]) as opened:
+    async with open_run(checked, run_dir, resume=resume, observers=[pausing, *observers], machines=machines) as opened:
         pausing.engine = opened.engine
         await opened.engine.run()
     return opened

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Callable, Sequence
 
+from rich.box import HEAVY_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -14,18 +16,30 @@ from rich.text import Text
 
 from rollout.engine.control import Control
 from rollout.engine.observer import Progress
+from rollout.engine.rank_counts import RankCounts
 
 REFRESH_SECONDS = 0.5
 LOG_SECONDS = 30.0
+MOST_RANKS = 16
+"""So many ranks are shown as they go; at the end all are."""
 
 
 class Display:
     """Shows the progress while its `async with` block lasts."""
 
-    def __init__(self, console: Console, progress: Progress, control: Control, *, is_live: bool) -> None:
+    def __init__(
+        self,
+        console: Console,
+        progress: Progress,
+        control: Control,
+        *,
+        is_live: bool,
+        ranks: Callable[[], Sequence[RankCounts]] | None = None,
+    ) -> None:
         self._console = console
         self._progress = progress
         self._control = control
+        self._ranks = ranks or (lambda: ())
         self._is_live = is_live and console.is_terminal and not console.no_color
         self._task: asyncio.Task[None] | None = None
 
@@ -49,6 +63,8 @@ class Display:
         while True:
             await asyncio.sleep(LOG_SECONDS)
             self._console.print(f"{time.strftime('%H:%M:%S')} {describe(self._progress)}", highlight=False)
+            for rank in self._ranks():
+                self._console.print(f"         {describe_rank(rank)}", highlight=False, markup=False)
 
     def _block(self) -> Group:
         progress = self._progress
@@ -58,12 +74,29 @@ class Display:
         bar = ProgressBar(total=max(1, progress.total), completed=finished, width=40)
         grid.add_row(state, bar, f"{finished}/{progress.total}")
         # Two short lines: a long one would wrap when the terminal echoes ^C into it, and leave its head standing.
-        return Group(grid, Text(_counts(progress), "dim"), Text(_rates(progress), "dim"))
+        lines = [Text(_counts(progress), "dim"), Text(_rates(progress), "dim")]
+        ranks = list(self._ranks())
+        return Group(grid, *lines, *([rank_table(ranks[:MOST_RANKS])] if ranks else []))
 
 
 def describe(progress: Progress) -> str:
     """The numbers in one line, for a log."""
     return f"{_counts(progress)} · {_rates(progress)}"
+
+
+def describe_rank(rank: RankCounts) -> str:
+    """A rank in one line, for a log."""
+    return ", ".join(f"{name} {value}" for name, value in rank.cells().items())
+
+
+def rank_table(ranks: Sequence[RankCounts], title: str | None = None) -> Table:
+    """What each rank has done."""
+    table = Table(title=title, title_justify="left", title_style="bold", box=None if title is None else HEAVY_HEAD)
+    for name in ranks[0].cells():
+        table.add_column(name, style="dim" if title is None else None)
+    for rank in ranks:
+        table.add_row(*rank.cells().values())
+    return table
 
 
 def _counts(progress: Progress) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout.config import Config, load_config
+from rollout.config.cluster import Cluster
 from rollout.errors import ConfigError, RolloutError
 
 if TYPE_CHECKING:
@@ -40,6 +41,14 @@ StrategyOption = Annotated[
         "--strategy", metavar="NAME", help="Explore every task by this strategy, with its default parameters."
     ),
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Spread the run over a Ray cluster: auto (the one of this machine), local (one of its own), ray://…",
+    ),
+]
 NoColorsOption = Annotated[bool, typer.Option("--no-colors", help="No colours, no live display.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Check all that can be wrong, print what would run, run nothing.")
@@ -50,6 +59,7 @@ def run(
     config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The YAML configuration.", show_default=False)],
     dataset: DatasetOption = None,
     strategy: StrategyOption = None,
+    cluster: ClusterOption = None,
     resume: ResumeOption = None,
     verbose: VerboseOption = False,
     no_colors: NoColorsOption = False,
@@ -68,20 +78,25 @@ def run(
     One dataset, from where it stopped, printed as it happens:
 
         rollout run configs/example_new.yml -d CustomerService --resume --verbose
+
+    The same on the Ray cluster that this machine belongs to:
+
+        rollout run configs/example_new.yml --cluster auto
     """
-    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, strategy))
+    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, strategy, cluster))
 
 
 def run_by_option(
     config: Annotated[Path, typer.Option("--config", "-c", help="The YAML configuration.", show_default=False)],
     dataset: DatasetOption = None,
+    cluster: ClusterOption = None,
     resume: ResumeOption = None,
     verbose: VerboseOption = False,
     no_colors: NoColorsOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
     """Roll out the datasets of a config: `rollout run CONFIG` in the seed's spelling."""
-    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run))
+    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, cluster=cluster))
 
 
 def run_config(
@@ -92,6 +107,7 @@ def run_config(
     no_colors: bool = False,
     dry_run: bool = False,
     strategy: str | None = None,
+    cluster: str | None = None,
 ) -> int:
     """Run a configuration file; returns the exit code. `run.py` calls this too."""
     from rollout.cli.terminal import make_console, show_error
@@ -105,6 +121,7 @@ def run_config(
         names = choose_datasets(config, names, path)
         if strategy is not None:
             config = _with_strategy(config, strategy)
+        config = with_cluster(config, cluster)
         if config.run_dir is None:
             config = config.model_copy(update={"run_dir": run_dir_of(config, path)})
         if verbose:
@@ -112,6 +129,7 @@ def run_config(
         wanted = config.resume if resume is None else resume
         only = "".join(f" --dataset {name}" for name in names) if len(names) < len(config.datasets) else ""
         only += f" --strategy {strategy}" if strategy is not None else ""
+        only += f" --cluster {cluster}" if cluster is not None else ""
         again = f"rollout run {path}{only} --resume"
         return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
     except RolloutError as error:
@@ -152,6 +170,14 @@ def _with_strategy(config: Config, name: str) -> Config:
         choice = dataset.strategy.model_copy(update={"name": name, "params": {}})
         datasets[key] = dataset.model_copy(update={"strategy": choice})
     return config.model_copy(update={"datasets": datasets})
+
+
+def with_cluster(config: Config, address: str | None) -> Config:
+    """The configuration on the cluster at an address; what it says of clusters otherwise stays."""
+    if address is None:
+        return config
+    cluster = (config.cluster or Cluster()).model_copy(update={"address": address})
+    return config.model_copy(update={"cluster": cluster})
 
 
 def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list[str]:
@@ -213,7 +239,8 @@ async def _roll_out_watched(
             )
         signals.watch(engine)
         live = not config.verbose and not is_person
-        async with Display(console, engine.progress, engine.control, is_live=live):
+        ranks = opened.ranks.counts if opened.ranks is not None else None
+        async with Display(console, engine.progress, engine.control, is_live=live, ranks=ranks):
             await engine.run()
     assert opened.summary is not None
     total = opened.summary.total

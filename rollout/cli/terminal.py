@@ -12,6 +12,7 @@ from rich.logging import RichHandler
 from rich.table import Table
 from rich.text import Text
 
+from rollout.cli.display import rank_table
 from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
 from rollout.errors import RolloutError
@@ -81,6 +82,8 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
         columns["all"] = _cells(summary.total, **shown)
     console.print(side_by_side(console, "paused" if paused else "done", columns))
     show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
+    if summary.ranks:
+        console.print(rank_table(summary.ranks, "ranks"))
     for measure, by_dataset in summary.measured.items():
         for name, found in by_dataset.items():
             if name in {plan.name for plan in opened.plans} and measure in MEASURES:

@@ -19,7 +19,15 @@ import typer
 import yaml
 from rich.console import Console
 
-from rollout.cli.run import EXIT_FAILED, EXIT_PROBLEMS, DryRunOption, NoColorsOption, VerboseOption, run_checked
+from rollout.cli.run import (
+    EXIT_FAILED,
+    EXIT_PROBLEMS,
+    ClusterOption,
+    DryRunOption,
+    NoColorsOption,
+    VerboseOption,
+    run_checked,
+)
 from rollout.cli.terminal import make_console, show_error, show_warning
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
 from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
@@ -52,6 +60,7 @@ def web(
     cfg: Annotated[
         str | None, typer.Option("--cfg", "-c", metavar="job", help="Print the configuration and run nothing.")
     ] = None,
+    cluster: ClusterOption = None,
     verbose: VerboseOption = False,
     no_colors: NoColorsOption = False,
     dry_run: DryRunOption = False,
@@ -70,12 +79,17 @@ def web(
 
         rollout web -m save_path=exp data_path=tasks policy_config.base_model=openai/gpt-5 seed=0,1
 
+    Over three machines of a Ray cluster, the first of which does half of it:
+
+        rollout web --cluster auto rank_weights="2,1,1" save_path=exp data_path=tasks \\
+            policy_config.base_model=Qwen/Qwen3-VL-8B-Instruct
+
     Trajectories go to `exp/train_trajectories/train_trajectories.iteration0.jsonl`, then `iteration1` and so on. The
     same command goes on with an iteration that was stopped or killed.
     """
     sys.exit(
         run_web(
-            overrides or [],
+            [*(overrides or []), *([f"cluster.address='{cluster}'"] if cluster is not None else [])],
             config_name=config_name,
             config_dir=config_dir,
             multirun=multirun,

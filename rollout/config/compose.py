@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,7 @@ def compose_web(
 
     Raises ConfigError that says what is wrong with which key.
     """
+    overrides = [_whole_weights(override) for override in overrides]
     with _hydra_errors(overrides):
         jobs = _spread(overrides) if multirun else [list(overrides)]
         trees = [compose_tree(job, config_name, config_dir) for job in jobs]
@@ -99,6 +101,11 @@ def _known_without_plus(overrides: Sequence[str]) -> list[str]:
         f"++{parsed.input_line.lstrip('+')}" if not parsed.is_delete() and _hint(parsed.key_or_group) is None else line
         for parsed, line in zip(_parse(overrides), overrides, strict=True)
     ]
+
+
+def _whole_weights(override: str) -> str:
+    """`rank_weights=2,1,1`, from which the shell took the quotes, is one value and not a sweep."""
+    return re.sub(r"^(\+*(?:\w+\.)?(?:all_)?rank_weights)=([\d.]+(?:,[\d.]+)+)$", r"\1='\2'", override)
 
 
 def _parse(overrides: Sequence[str]) -> list[Any]:

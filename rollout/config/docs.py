@@ -15,6 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.cluster import Cluster
 from rollout.config.exploring import Budget, Comparison, Dynamic, StrategyChoice
 from rollout.config.filters import Filters
 from rollout.config.models import Agent, LocalModel, ModelEntry, SamplingKeys, User
@@ -43,6 +44,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`timeouts`", Timeouts),
     ("`retries`", Retries),
     ("`browsers`", Browsers),
+    ("`cluster`", Cluster),
     ("`tail`", Tail),
     ("`dynamic`", Dynamic),
     ("`compare`", Comparison),

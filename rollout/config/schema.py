@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from rollout.config.browsing import Browsers, WebSettings
+from rollout.config.cluster import Cluster, cluster_shorthand
 from rollout.config.exploring import Comparison, Dynamic, StrategyChoice, strategy_shorthand
 from rollout.config.filters import Filters
 from rollout.config.models import Agent, LocalModel, ModelEntry, User, model_shorthand
@@ -229,6 +230,8 @@ class Config(Section):
     """Where the Python classes of mock domains run."""
     browsers: Browsers = Browsers()
     """The browsers of datasets with `web`."""
+    cluster: Annotated[Cluster, BeforeValidator(cluster_shorthand)] | None = None
+    """Spread the run over a Ray cluster: auto, local, or an address. By default this process does everything."""
     dynamic: Dynamic | None = None
     """By default every task is opened."""
     compare: Comparison = Comparison()

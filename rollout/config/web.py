@@ -8,11 +8,12 @@ others why they have none. What the seed forgot stands beside the groups. Compos
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rollout.config.browsing import Browsers, WebMode, WebSettings
+from rollout.config.cluster import Cluster, RankWeights, cluster_shorthand
 from rollout.config.section import Section
 
 Split = Literal["train", "test"]
@@ -191,22 +192,23 @@ class EnvConfig(Section):
     save_every_percent: float
     max_steps: Any
     multinode_rank_suffix: str | None
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     multinode_rank: int
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     multinode_total_workers: int
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     total_workers: int
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     test_rank: int
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     test_total_workers: int
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     rank_load_weight: float
-    """Accepted as for one machine; anything else is refused."""
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
     total_load_weight: float
-    """Accepted as for one machine; anything else is refused."""
-    all_rank_weights: Any
+    """Accepted where it says that there is one rank: one command runs all of them (`cluster`, `rank_weights`)."""
+    all_rank_weights: RankWeights
+    """The same as `rank_weights`."""
 
     @model_validator(mode="after")
     def _one_machine(self) -> EnvConfig:
@@ -218,8 +220,9 @@ class EnvConfig(Section):
             several.append("rank_load_weight")
         if several or ranked:
             raise ValueError(
-                f"{(several or ranked)[0]}: this command works on one machine, and sharing a rollout among several is "
-                "not built yet; leave the keys multinode_*, *_rank, *total_workers and *_weight* out"
+                f"{(several or ranked)[0]}: ranks are not started one by one here; one command runs them all: leave "
+                "the keys multinode_*, *_rank, *total_workers and *load_weight out, and give cluster=auto "
+                'rank_weights="2,1,1"'
             )
         return self
 
@@ -241,7 +244,6 @@ NO_EFFECT: dict[str, str] = {
     "env_config.save_traj_progress": "every step is journalled as it happens",
     "env_config.save_every_percent": "every step is journalled as it happens",
     "env_config.max_steps": "steps follow from the difficulty, or from a task's own max_steps",
-    "env_config.all_rank_weights": "there is one machine",
 }
 """Keys that are accepted for the sake of configurations that have them, and why they do nothing."""
 
@@ -277,6 +279,13 @@ class WebConfig(Section):
     image_format, timeouts…"""
     browsers: Browsers
     """The browsers, as `browsers` of `rollout run` has them."""
+    cluster: Annotated[Cluster, BeforeValidator(cluster_shorthand)] | None
+    """Spread the rollout over a Ray cluster: auto, local, an address, or the keys of `cluster` of `rollout run`."""
+    rank_weights: RankWeights
+    """One weight for each rank, as `"2,1,1"`: its share of `server_size` and of the tasks. Without `cluster`, on the
+    cluster that this machine belongs to."""
+    keep_rank_files: bool
+    """Whether the files of single ranks stay when the file of all is there and was checked."""
 
     @field_validator("save_path", "data_path", mode="before")
     @classmethod
@@ -284,6 +293,14 @@ class WebConfig(Section):
         if value in (None, "", "???"):
             raise ValueError("it has to be given, as in save_path=/data/exp1 data_path=/data/tasks")
         return value
+
+    @property
+    def on_cluster(self) -> Cluster | None:
+        """The cluster to run on, with the weights of its ranks; None: this process does everything."""
+        weights = self.rank_weights or self.env_config.all_rank_weights
+        if weights is None:
+            return self.cluster
+        return (self.cluster or Cluster()).model_copy(update={"rank_weights": weights})
 
     @property
     def split(self) -> Split:

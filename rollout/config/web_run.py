@@ -76,6 +76,7 @@ def translate(web: WebConfig, iteration: int, paths: Paths, environment: Mapping
         datasets={web.split: dataset},
         models=models,
         max_workers=env.server_size,
+        cluster=web.on_cluster,
         browsers=web.browsers.model_copy(update={"max_contexts": env.server_size}),
         timeouts=Timeouts(episode=env.task_timeout_minutes * 60, request=env.vllm_timeout),
         retries=Retries(attempts=1 + env.max_retries),

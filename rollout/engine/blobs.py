@@ -12,7 +12,8 @@ from rollout.messages import Image
 
 def write_atomic(path: Path, data: bytes) -> None:
     """Write a file so that at any instant its name means either the old content or the new."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Two machines that share a folder may have processes of the same number.
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     temporary.write_bytes(data)
     temporary.replace(path)
 
@@ -20,13 +21,13 @@ def write_atomic(path: Path, data: bytes) -> None:
 def write_blob(run_dir: Path, data: bytes) -> str:
     """Keep a large text under its hash, once. Returns the name."""
     name = name_of(data)
-    _write_once(run_dir / "blobs" / f"{name}.json", data)
+    write_named(run_dir, f"{name}.json", data)
     return name
 
 
 def write_image(run_dir: Path, image: Image) -> None:
     """Keep an image under its name, once."""
-    _write_once(run_dir / "blobs" / image.name, image.data)
+    write_named(run_dir, image.name, image.data)
 
 
 def image_url(run_dir: Path, name: str) -> str:
@@ -40,7 +41,9 @@ def file_url(run_dir: Path, name: str) -> str:
     return (run_dir / "blobs" / name).resolve().as_uri()
 
 
-def _write_once(path: Path, data: bytes) -> None:
+def write_named(run_dir: Path, name: str, data: bytes) -> None:
+    """Keep a blob under a name that says what is in it, once."""
+    path = run_dir / "blobs" / name
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, data)

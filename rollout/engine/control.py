@@ -21,10 +21,21 @@ class Control:
         self.max_cost = max_cost
         self.cost = 0.0
         self.reason: str | None = None
-        self.weight_version: str | None = None
+        self._weight_version: str | None = None
+        self._on_pause: list[Callable[[], None]] = []
+        self._on_version: list[Callable[[], None]] = []
+
+    @property
+    def weight_version(self) -> str | None:
         """The version of the agent's weights, where a trainer says so: noted with every answer asked for from then on,
         unless the server names one itself."""
-        self._on_pause: list[Callable[[], None]] = []
+        return self._weight_version
+
+    @weight_version.setter
+    def weight_version(self, version: str | None) -> None:
+        self._weight_version = version
+        for call in self._on_version:
+            call()
 
     @property
     def is_pausing(self) -> bool:
@@ -33,6 +44,10 @@ class Control:
     def on_pause(self, call: Callable[[], None]) -> None:
         """Have `call()` made when a pause begins."""
         self._on_pause.append(call)
+
+    def on_version(self, call: Callable[[], None]) -> None:
+        """Have `call()` made when the version of the weights changes."""
+        self._on_version.append(call)
 
     def pause(self, reason: str) -> None:
         """Start nothing new. Work that is under way finishes its present step."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -18,7 +18,7 @@ from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
-from rollout.engine.episode import Episode
+from rollout.engine.episode import Episode, Growing
 from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
 from rollout.engine.live_tree import DueEpisode, LiveTree, leaf_of
@@ -40,7 +40,8 @@ HOPELESS = 20
 
 
 class Engine:
-    """Runs plans to their end. `control` pauses it, observers look on."""
+    """Runs plans to their end. `control` pauses it, observers look on. `open_episode` takes what `Episode` takes, and
+    gives what grows the path: here, or on another machine."""
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class Engine:
         tail: Tail | None = None,
         dynamic: Dynamic | None = None,
         observers: Sequence[Observer] = (),
+        open_episode: Callable[..., Growing] = Episode,
     ) -> None:
         self.control = control or Control()
         self.progress = Progress(total=sum(plan.total for plan in plans))
@@ -68,7 +70,8 @@ class Engine:
         self._tail = tail
         self._tail_timer: asyncio.TimerHandle | None = None
         self._is_tail_cut = False
-        self._live: set[Episode] = set()
+        self._live: set[Growing] = set()
+        self._make_episode = open_episode
         self._stream: GroupStream | None = None
         self.replay_mismatches = 0
         for plan in plans:
@@ -286,7 +289,7 @@ class Engine:
         live_tree.open -= 1
         self._go_on(live_tree)
 
-    async def _run(self, episode: Episode, saved: Sequence[NodeBody] = ()) -> Head:
+    async def _run(self, episode: Growing, saved: Sequence[NodeBody] = ()) -> Head:
         if self._is_tail_cut:
             episode.cut()
         self._live.add(episode)
@@ -323,7 +326,7 @@ class Engine:
         reason = "init" if branch is None else branch.reason
         return msgspec.structs.replace(launch, start=start, reason=reason, beginning=beginning)
 
-    def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Episode:
+    def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Growing:
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         seed = plan.episode_seed(live_tree.task.id, launch.number)
         if saved is not None:
@@ -333,7 +336,7 @@ class Engine:
                 live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
             episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed, launch.branch)
         live_tree.began(episode, launch.number, launch.beginning)
-        return Episode(
+        return self._make_episode(
             plan,
             live_tree.task,
             live_tree.tree,

@@ -17,7 +17,7 @@ import functools
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -62,8 +62,23 @@ _ENDS: dict[End, StopReason] = {
 }
 
 
+class Growing(Protocol):
+    """What grows one path. `run` once, then read `leaf`."""
+
+    leaf: Node
+
+    async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
+        """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
+        `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
+        ...
+
+    def cut(self) -> None:
+        """End it where it stands, or before it begins: the run does not wait for it any more."""
+        ...
+
+
 class Episode:
-    """Grows one path. `run` once, then read `leaf`."""
+    """Grows one path in this process. `run` once, then read `leaf`."""
 
     def __init__(
         self,

@@ -142,15 +142,23 @@ class Plan:
         return self.toolset if self.offer is None else self.offer(task, turn)
 
 
-def make_plan(name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools | None = None) -> Plan:
+def make_plan(
+    name: str,
+    dataset: Dataset,
+    config: Config,
+    registry: Registry,
+    pools: Pools | None = None,
+    tasks: Tasks | None = None,
+) -> Plan:
     """Wire one dataset together. Raises ConfigError with file and key where something is wrong.
 
-    Worlds take what they need from `pools`; without them, mock servers run in this process.
+    Worlds take what they need from `pools`; without them, mock servers run in this process. `tasks` stand instead of
+    those that the dataset names.
     """
     tools = load_tools(name, dataset, pools)
     suite = tools.suite
     dataset = settle_dataset(name, dataset, suite)
-    tasks = open_tasks(name, dataset, suite)
+    tasks = open_tasks(name, dataset, suite) if tasks is None else tasks
     strategy = make_dataset_strategy(name, dataset, config)
     refuse_clashes(tasks, strategy.most)
     seed = config.seed if dataset.seed is None else dataset.seed

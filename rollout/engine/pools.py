@@ -19,6 +19,8 @@ class Pools:
     workers: WorkerPool | None = None
     """None: mock servers run in this process."""
     browsers: BrowserPool = dataclasses.field(default_factory=BrowserPool)
+    are_used: bool = True
+    """Whether worlds are opened here. Otherwise nothing of what they need has to be on this machine."""
 
     async def refuse_broken(self) -> None:
         """Raise ConfigError where a domain that was loaded cannot be served."""
@@ -27,14 +29,14 @@ class Pools:
 
 
 @contextlib.asynccontextmanager
-async def open_pools(config: Config) -> AsyncIterator[Pools]:
+async def open_pools(config: Config, are_used: bool = True) -> AsyncIterator[Pools]:
     """The pools as the configuration has them; everything in them is ended on leaving."""
     servers = config.mock_servers
     isolated = servers.isolation == "process"
     workers = WorkerPool(processes=servers.processes, memory_mb=servers.memory_mb) if isolated else None
     browsers = BrowserPool(**config.browsers.model_dump())
     try:
-        yield Pools(workers, browsers)
+        yield Pools(workers, browsers, are_used)
     finally:
         await browsers.close()
         if workers is not None:

@@ -220,6 +220,16 @@ class JournalReader:
         )
         return {row[0] for row in rows}
 
+    def ranks(self, dataset: str) -> dict[str, int]:
+        """The rank of a cluster that made each trajectory on record, the last one where it had several."""
+        if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'placed'").fetchone():
+            return {}
+        rows = self._db.execute(
+            "SELECT d.id, p.rank FROM trajectories d JOIN placed p ON p.episode = d.episode WHERE d.dataset = ?",
+            (dataset,),
+        )
+        return dict(rows.fetchall())
+
     def saved_leaves(self, dataset: str, task: str) -> tuple[int, dict[str, SavedLeaf]]:
         """The tree of a task (0: none) and its attempts that did not fail, by trajectory."""
         row = self._db.execute("SELECT max(id) FROM trees WHERE dataset = ? AND task = ?", (dataset, task)).fetchone()

@@ -16,7 +16,7 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,12 +24,14 @@ from rollout.config.schema import Config
 from rollout.engine.blobs import write_atomic, write_blob
 from rollout.engine.control import Control
 from rollout.engine.engine import Engine
+from rollout.engine.episode import Episode
 from rollout.engine.journal import Journal, open_journal
 from rollout.engine.measures import measure_dataset, measured
 from rollout.engine.observer import Observer
 from rollout.engine.output import move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
 from rollout.engine.pools import open_pools
+from rollout.engine.rank_counts import RankCounts
 from rollout.engine.reader import open_reader
 from rollout.engine.store import lock_run
 from rollout.engine.summary import Summary, summarize
@@ -37,7 +39,11 @@ from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry
 from rollout.secrets import redact
 
-PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright")
+if TYPE_CHECKING:
+    from rollout.engine.cluster.link import Machines
+    from rollout.engine.cluster.ranks import Ranks
+
+PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright", "ray")
 
 
 class Opened(msgspec.Struct):
@@ -50,6 +56,8 @@ class Opened(msgspec.Struct):
     """What was moved aside: old name, new name."""
     mended: int = 0
     """Lines of output files that were completed from the journal."""
+    ranks: Ranks | None = None
+    """The workers, where the run is on a cluster."""
     summary: Summary | None = None
     """What came out; there once the run is left."""
 
@@ -69,8 +77,10 @@ async def open_run(
     datasets: Sequence[str] | None = None,
     resume: bool,
     observers: Sequence[Observer] = (),
+    machines: Machines | None = None,
 ) -> AsyncIterator[Opened]:
-    """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after."""
+    """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after. Where
+    the configuration has a cluster, `machines` stand instead of Ray's."""
     names = list(config.datasets) if datasets is None else list(datasets)
     moved: list[tuple[Path, Path]] = []
     async with (
@@ -81,7 +91,7 @@ async def open_run(
             local=config.local,
             log_dir=run_dir / "logs",
         ) as registry,
-        open_pools(config) as pools,
+        open_pools(config, are_used=config.cluster is None) as pools,
         contextlib.AsyncExitStack() as held,
     ):
         plans = []
@@ -95,31 +105,41 @@ async def open_run(
         if not resume:
             moved = _start_anew(run_dir, plans)
         journal = open_journal(run_dir, sync=config.journal_sync, keep_nodes=config.use_checkpoints)
-        try:
-            _check_identity(journal, plans, run_dir)
-            mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
-            for plan in plans:
-                write_blob(run_dir, plan.prompt(plan.toolset))
-            _write_run_file(run_dir, config, plans)
-            engine = Engine(
-                plans,
-                journal,
-                max_workers=config.max_workers,
-                control=Control(config.max_cost),
-                grace=config.timeouts.grace,
-                tail=config.tail,
-                dynamic=config.dynamic,
-                observers=observers,
-            )
-            engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
-            if config.max_cost is not None and engine.control.cost >= config.max_cost:
-                engine.control.pause("max_cost")
-            opened = Opened(engine, plans, run_dir, moved, mended)
-            yield opened
-            await journal.flush()
-            opened.summary = finish_files(journal, plans, run_dir, engine.not_needed())
-        finally:
-            await journal.close()
+        held.push_async_callback(journal.close)
+        ranks: Ranks | None = None
+        _check_identity(journal, plans, run_dir)
+        mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
+        for plan in plans:
+            write_blob(run_dir, plan.prompt(plan.toolset))
+        _write_run_file(run_dir, config, plans)
+        control = Control(config.max_cost)
+        if config.cluster is not None:
+            from rollout.engine.cluster.opening import open_ranks
+
+            # Ended before the journal is: what they still send has to be written down.
+            ranks = await held.enter_async_context(open_ranks(config, names, journal, control, registry, machines))
+        engine = Engine(
+            plans,
+            journal,
+            max_workers=config.max_workers,
+            control=control,
+            grace=config.timeouts.grace,
+            tail=config.tail,
+            dynamic=config.dynamic,
+            observers=observers,
+            open_episode=Episode if ranks is None else ranks.open_episode,
+        )
+        if ranks is not None:
+            ranks.divide(engine.progress.total - engine.progress.finished_before)
+        engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
+        if config.max_cost is not None and engine.control.cost >= config.max_cost:
+            engine.control.pause("max_cost")
+        opened = Opened(engine, plans, run_dir, moved, mended, ranks)
+        yield opened
+        await journal.flush()
+        opened.summary = finish_files(
+            journal, plans, run_dir, engine.not_needed(), () if ranks is None else ranks.counts()
+        )
 
 
 def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:
@@ -156,10 +176,14 @@ def _datasets_in(run_dir: Path) -> list[str]:
 
 
 def finish_files(
-    journal: Journal, plans: Sequence[Plan], run_dir: Path, not_needed: Mapping[str, int] | None = None
+    journal: Journal,
+    plans: Sequence[Plan],
+    run_dir: Path,
+    not_needed: Mapping[str, int] | None = None,
+    ranks: Sequence[RankCounts] = (),
 ) -> Summary:
     """Write what is a view of the whole journal: the failed trajectories and the summary. `not_needed`: trajectories
-    of each dataset that nobody asks for any more."""
+    of each dataset that nobody asks for any more. `ranks`: what each rank of a cluster did in this command."""
     for plan in plans:
         journal.set_meta(f"not_needed:{plan.name}", str((not_needed or {}).get(plan.name, 0)))
         # Trajectories of tasks that were removed since are finished or failed all the same.
@@ -173,6 +197,7 @@ def finish_files(
     anew = {name: journal.begun_anew(name) for name in planned}
     summary = summarize(journal.counts(), planned, groups, spared, anew)
     summary.measured = measured(journal, names)
+    summary.ranks = list(ranks)
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2))
     return summary
 

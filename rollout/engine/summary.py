@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.rank_counts import RankCounts
 from rollout.messages import JSON
 from rollout.trajectories.passk import PassK, pass_table
 
@@ -80,10 +81,13 @@ class Summary(msgspec.Struct):
     datasets: dict[str, DatasetSummary]
     measured: dict[str, dict[str, JSON]] = {}
     """What `rollout.engine.measures` found, by measure and dataset."""
+    ranks: list[RankCounts] = []
+    """Where the last command ran on a cluster: what each rank did."""
 
     def to_json(self) -> JSON:
         """What metrics.json holds: each measure is a section of its own."""
-        return {**self.measured, "total": self.total, "datasets": self.datasets}
+        ranks = {"ranks": [rank.to_json() for rank in self.ranks]} if self.ranks else {}
+        return {**self.measured, **ranks, "total": self.total, "datasets": self.datasets}
 
 
 def summarize(

@@ -32,7 +32,6 @@ from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_
 from rollout.worlds.tools.mock import MockServers, MockWorld
 from rollout.worlds.tools.workers import WorkerWorld
 from rollout.worlds.web.actions import toolset_of
-from rollout.worlds.web.browsers import BrowserPool
 from rollout.worlds.web.sites import load_sites
 from rollout.worlds.web.world import BrowserWorld
 from rollout.worlds.world import World
@@ -70,7 +69,7 @@ def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> Datas
             return dataclasses.replace(tools, close=close, measures=(WebRates,))
         return tools
     if dataset.web is not None:
-        return _load_web(name, dataset, dataset.web, pools.browsers)
+        return _load_web(name, dataset, dataset.web, pools)
     if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
         raise ConfigError(
             f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
@@ -103,18 +102,19 @@ def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> Datas
     return DatasetTools(toolset, None, lambda timeout: FunctionWorld(functions, toolset, timeout))
 
 
-def _load_web(name: str, dataset: Dataset, web: WebSettings, browsers: BrowserPool) -> DatasetTools:
+def _load_web(name: str, dataset: Dataset, web: WebSettings, pools: Pools) -> DatasetTools:
     if dataset.mcp_domain is not None or dataset.tools or dataset.mcpServers:
         raise ConfigError(f"datasets.{name}.web: stands instead of mcp_domain, tools and mcpServers, not beside them")
     try:
-        browsers.check()
+        if pools.are_used:
+            pools.browsers.check()
         sites = load_sites(web.sites)
     except ConfigError as error:
         raise ConfigError(f"datasets.{name}.web: {error}") from error
     return DatasetTools(
         toolset_of(web),
         None,
-        lambda timeout: BrowserWorld(browsers, web, sites),
+        lambda timeout: BrowserWorld(pools.browsers, web, sites),
         close=sites.close,
         measures=(WebRates,),
     )

@@ -7,7 +7,7 @@ import logging
 import msgspec
 
 from rollout.errors import ModelError, RolloutError
-from rollout.models.limits import Limiter
+from rollout.models.limits import Gate
 from rollout.models.model import Capability, Model, Request
 from rollout.retry import RetryPolicy, retry
 from rollout.trajectories.generation import Failure, Generation, Usage
@@ -34,7 +34,7 @@ class Price(msgspec.Struct, frozen=True):
 class GuardedModel:
     """A model with a gate in front of it. Itself a `Model`."""
 
-    def __init__(self, backend: Model, limiter: Limiter, policy: RetryPolicy, price: Price | None) -> None:
+    def __init__(self, backend: Model, limiter: Gate, policy: RetryPolicy, price: Price | None) -> None:
         self.name = backend.name
         self.capabilities: frozenset[Capability] = backend.capabilities
         self.limiter = limiter

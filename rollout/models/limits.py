@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from typing import Protocol
 
 CUT = 0.7
 WINDOW_SECONDS = 60.0
@@ -47,8 +48,29 @@ class Window:
             self.used -= self._spent.popleft()[1]
 
 
+class Gate(Protocol):
+    """What stands in front of one model's server. `enter` before a request, exactly one `leave…` after it."""
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether an estimate of the request's tokens is of any use."""
+        ...
+
+    async def enter(self, tokens: float = 0.0) -> None:
+        """Wait for a place. Cancelling the wait takes nothing."""
+        ...
+
+    def leave(self, *, correction: float = 0.0) -> None:
+        """Give the place back after an answer. `correction`: real tokens minus the estimate."""
+        ...
+
+    def leave_failed(self, *, is_overload: bool, retry_after: float | None = None) -> None:
+        """Give the place back after an error; an overload also lowers the limit."""
+        ...
+
+
 class Limiter:
-    """The gate in front of one model's server. `enter` before a request, exactly one `leave` after it."""
+    """The gate of a process that has the server for itself."""
 
     def __init__(self, max_concurrency: int | None = None, rpm: float | None = None, tpm: float | None = None) -> None:
         self.ceiling = float(max_concurrency) if max_concurrency is not None else float("inf")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +22,7 @@ from rollout.config.schema import Retries, Timeouts
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel
-from rollout.models.limits import Limiter
+from rollout.models.limits import Gate, Limiter
 from rollout.models.model import Capability, Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
@@ -69,6 +69,7 @@ class Registry:
         retries: Retries | None = None,
         local: LocalModel | None = None,
         log_dir: Path | None = None,
+        make_gate: Callable[[str, ModelEntry], Gate] | None = None,
     ) -> None:
         self._entries = entries
         self._timeouts = timeouts or Timeouts()
@@ -78,7 +79,8 @@ class Registry:
         self._log_dir = log_dir
         self._pool = HttpPool(self._timeouts.connect)
         self._models: dict[tuple[str, ...], Model] = {}
-        self._limiters: dict[str, Limiter] = {}
+        self._gates: dict[str, Gate] = {}
+        self._make_gate = make_gate or _limiter
 
     async def __aenter__(self) -> Registry:
         return self
@@ -87,6 +89,10 @@ class Registry:
         for model in self._models.values():
             await model.close()
         await self._pool.close()
+
+    def gate(self, name: str) -> Gate:
+        """What stands in front of a model that was asked for."""
+        return self._gates[name]
 
     def resolve(self, name: str, api_base: str | None = None, api_key: str | None = None) -> Resolved:
         """What a name means; raises ConfigError where it means nothing. Asks nobody."""
@@ -164,9 +170,10 @@ class Registry:
             made: Model = find_plugin("rollout.models", found.api_model)()  # type: ignore[misc]
             return made
         entry = found.entry
-        limiter = self._limiters.setdefault(found.name, Limiter(entry.max_concurrency, entry.rpm, entry.tpm))
+        if found.name not in self._gates:
+            self._gates[found.name] = self._make_gate(found.name, entry)
         price = find_price(entry, found.name, f"{entry.provider}/{found.api_model}", found.api_model)
-        return GuardedModel(self._backend(found), limiter, self._policy, price)
+        return GuardedModel(self._backend(found), self._gates[found.name], self._policy, price)
 
     def _backend(self, found: Resolved) -> Model:
         """What really answers, without limits and retries."""
@@ -233,6 +240,10 @@ class Registry:
             context=config.context,
             log_file=self._log_dir / "local-server.log" if self._log_dir is not None else None,
         )
+
+
+def _limiter(name: str, entry: ModelEntry) -> Gate:
+    return Limiter(entry.max_concurrency, entry.rpm, entry.tpm)
 
 
 def _check_litellm(found: Resolved) -> list[str]:

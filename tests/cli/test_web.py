@@ -49,7 +49,7 @@ def test_what_looks_like_a_key_is_shown_to_nobody() -> None:
         ([*GIVEN, "env_config.server_sice=3"], "did you mean 'env_config.server_size'?"),
         ([*GIVEN, "--config-name", "nothing"], "--config-name: there is no 'nothing'; there are: default, rollout"),
         ([*GIVEN], "data/train.jsonl: cannot read the tasks"),
-        ([*GIVEN, "+env_config.multinode_total_workers=2"], "works on one machine"),
+        ([*GIVEN, "+env_config.multinode_total_workers=2"], "one by one"),
     ],
 )
 def test_mistake_ends_with_code_2_and_says_what_to_do(arguments: list[str], words: str) -> None:

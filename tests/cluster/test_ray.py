@@ -1,0 +1,191 @@
+"""The same run on a real Ray cluster of three nodes, which are killed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from rollout.models.stub import StubProcess
+from rollout.trajectories.line import comparable
+from tests.conftest import read_lines, write_tasks, write_yaml
+
+pytest.importorskip("ray")
+
+from ray.cluster_utils import Cluster
+
+COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "config.yml", "--no-colors"]
+TASKS = 16
+DEADLINE = 120
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """Three nodes, which notice each other's death within seconds."""
+    quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 300, "health_check_failure_threshold": 3}
+    made = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "include_dashboard": False, "_system_config": quick},
+    )
+    for _ in range(2):
+        made.add_node(num_cpus=1)
+    made.wait_for_nodes()
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def stub() -> Iterator[StubProcess]:
+    with StubProcess({"latency": 0.05}) as server:
+        yield server
+
+
+def write_config(url: str, address: str | None, **changes: Any) -> None:
+    tasks = [f"Conversation number {number}: look it up, please." for number in range(TASKS)]
+    write_tasks(Path("tasks.jsonl"), *tasks)
+    config = {
+        "max_workers": 8,
+        "seed": 5,
+        "enable_monitor": False,
+        "run_dir": "run",
+        "models": {"agent": {"api_base": url}, "user-model": {"api_base": url}},
+        "datasets": {
+            "data": {
+                "path": "tasks.jsonl",
+                "output_path": "out.jsonl",
+                "mcp_domain": "StudentAcademicPortal",
+                "agent": {"model": "agent"},
+                "user": {"model": "user-model"},
+                "max_turns": 4,
+            }
+        },
+        **changes,
+    }
+    if address is not None:
+        config["cluster"] = {"address": address, **config.get("cluster", {})}
+    write_yaml(Path("config.yml"), config)
+
+
+@contextlib.contextmanager
+def driver() -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        yield child
+    finally:
+        child.kill()
+        child.wait()
+
+
+def finish(child: subprocess.Popen[bytes]) -> None:
+    said, _ = child.communicate(timeout=DEADLINE)
+    assert child.returncode == 0, said.decode()
+
+
+def lines() -> dict[str, Any]:
+    found = read_lines(Path("out.jsonl"))
+    assert len(found) == len({line["id"] for line in found}) == TASKS, "nothing is lost, nothing is doubled"
+    return {line["id"]: comparable(line) for line in found}
+
+
+def ranks() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(Path("run/metrics.json").read_text())["ranks"]
+    return found
+
+
+def alone(stub: StubProcess) -> tuple[dict[str, Any], int]:
+    """What the same run gives on one machine, and the requests that it takes."""
+    write_config(stub.url, None)
+    with driver() as child:
+        finish(child)
+    expected, needed = lines(), stub.stats().requests
+    Path("run").rename("alone")
+    Path("out.jsonl").rename("alone.jsonl")
+    stub.reset()
+    return expected, needed
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Nothing tells another process's progress but its server and its processes."""
+    end = time.monotonic() + DEADLINE
+    while not is_so():
+        assert time.monotonic() < end, "nothing came of it"
+        time.sleep(0.01)
+
+
+def actors() -> list[psutil.Process]:
+    """The processes of our workers."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.name().startswith("ray::_Actor"):
+                found.append(process)
+    return found
+
+
+def test_shares_are_exact_and_ids_those_of_one_machine(cluster: Cluster, stub: StubProcess) -> None:
+    expected, needed = alone(stub)
+    write_config(stub.url, cluster.address, max_workers=16, cluster={"rank_weights": "2,1,1"})
+    with driver() as child:
+        finish(child)
+    assert lines() == expected
+    assert stub.stats().requests == needed
+    assert [(rank["slots"], rank["done"], rank["stolen"]) for rank in ranks()] == [(8, 8, 0), (4, 4, 0), (4, 4, 0)]
+
+
+def test_a_killed_worker_is_started_again_and_its_episodes_go_on(cluster: Cluster, stub: StubProcess) -> None:
+    expected, needed = alone(stub)
+    write_config(stub.url, cluster.address)
+    with driver() as child:
+        wait_until(lambda: stub.stats().requests > needed // 4)
+        killed = actors()[0]
+        killed.send_signal(signal.SIGKILL)
+        finish(child)
+    assert lines() == expected
+    assert stub.stats().requests - needed <= 8, "at most what was in flight is paid for again"
+    assert sum(rank["restarts"] for rank in ranks()) <= 1
+    assert sum(rank["done"] for rank in ranks()) == TASKS
+
+
+def test_a_killed_driver_leaves_nothing_behind_and_is_resumed(cluster: Cluster, stub: StubProcess) -> None:
+    expected, needed = alone(stub)
+    write_config(stub.url, cluster.address)
+    with driver() as child:
+        wait_until(lambda: stub.stats().requests > needed // 2)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    wait_until(lambda: not actors())
+    with driver() as child:
+        finish(child)
+    assert lines() == expected
+    assert stub.stats().requests - needed <= 8
+
+
+def test_a_killed_node_is_missed_by_nobody_and_one_may_join(cluster: Cluster, stub: StubProcess) -> None:
+    expected, needed = alone(stub)
+    write_config(stub.url, cluster.address, max_workers=3)
+    node = cluster.add_node(num_cpus=1)
+    cluster.wait_for_nodes()
+    with driver() as child:
+        wait_until(lambda: stub.stats().requests > needed // 4)
+        raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+        victims = [raylet, *raylet.children(recursive=True)]
+        for process in victims:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                os.kill(process.pid, signal.SIGKILL)
+        joined = cluster.add_node(num_cpus=1)
+        finish(child)
+    cluster.remove_node(joined)
+    assert lines() == expected
+    assert stub.stats().requests - needed <= 3
+    assert len(ranks()) >= 4
+    assert sum(rank["done"] for rank in ranks()) == TASKS
