@@ -244,6 +244,8 @@ async def test_marks_of_filters_are_kept_to_when_asked_for() -> None:
     assert masked == [whole[0], *whole[2:]]
     assert short == whole[:2]
     assert by_id["task0~2"]["last_step"] == 1
+    train_data("--filters", "--form", "memory", "--text")
+    assert [row["first_step"] for row in rows("memory") if row["trajectory_id"] == "task0~2"] == [0, 1]
     train_data("--filters", "--text")
     assert [row["begins"] for row in rows() if row["trajectory_id"] == "task0~1"] == ["start", "masked"]
     change_marks(task0={"counts_in_group": False}, task0_2={"counts_in_group": False})
