@@ -38,7 +38,6 @@ from rollout.trajectories.rows.records import Maker
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
 from rollout.trajectories.selection import Selection
 
-FORMATS = ("parquet", "pt", "jsonl")
 ABOUT = "about.json"
 """How the name of what is told about a form's files ends."""
 
@@ -251,12 +250,9 @@ class _Survey:
         generations = self._readers.generations(line, source)
         if len(generations) != len(attempt.steps):
             return attempt
-        steps = []
-        for step, ids in zip(attempt.steps, ids_of_path(generations), strict=True):
-            if ids is not None and ids.logprobs:
-                step = msgspec.structs.replace(step, surprisal=-sum(ids.logprobs) / len(ids.logprobs))
-            steps.append(step)
-        return msgspec.structs.replace(attempt, steps=tuple(steps))
+        pairs = zip(attempt.steps, generations, strict=True)
+        steps = tuple(msgspec.structs.replace(step, surprisal=made.surprisal) for step, made in pairs)
+        return msgspec.structs.replace(attempt, steps=steps)
 
 
 def _apart(name: str, run: str, taken: set[str]) -> str:

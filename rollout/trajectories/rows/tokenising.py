@@ -7,7 +7,6 @@ assistant speak, up to the end of its turn. Where a template cannot show an answ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -49,16 +48,8 @@ class ChatTokenizer:
         except (OSError, ValueError, KeyError) as error:
             raise ConfigError(f"{path}: cannot be read as a tokenizer: {error}") from error
 
-    def encode_all(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """The exchanges, each with ids. Raises Unfit."""
-        for exchange in exchanges:
-            yield exchange if exchange.ids is not None else self.encode(exchange)
-
     def encode(self, exchange: Exchange) -> Exchange:
-        """An exchange with the ids of its text. Raises Unfit.
-
-        An answer that was cut off is not learnt: the template would close it as if the model had ended it.
-        """
+        """An exchange with the ids of its text, which the template ends as if the model had ended it. Raises Unfit."""
         asked = read_request(exchange.request)
         written = entries([*asked, exchange.answer])
         prompt = self.render(written[:-1], exchange.tools, opens=True)
@@ -71,11 +62,7 @@ class ChatTokenizer:
         ids = encoded["input_ids"]
         ends = [place for place in range(cut, len(ids)) if ids[place] == self._tokenizer.eos_token_id]
         completion = ids[cut : ends[-1] + 1] if ends else ids[cut:]
-        return msgspec.structs.replace(
-            exchange,
-            ids=Ids(pack(ids[:cut]), pack(completion), is_exact=False),
-            is_learnt=exchange.is_learnt and exchange.finish_reason != "length",
-        )
+        return msgspec.structs.replace(exchange, ids=Ids(pack(ids[:cut]), pack(completion), is_exact=False))
 
     def render(self, messages: list[JSON], tools: list[JSON], *, opens: bool = False) -> str:
         """The text that the template makes of messages. `opens`: up to where the assistant speaks."""
