@@ -14,6 +14,7 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import JSON
+from rollout.tokenizers import load_tokenizer
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Exchange, Ids, pack
@@ -23,7 +24,7 @@ REWRITTEN = "the chat template writes a request otherwise once it is answered"
 
 
 class ChatTokenizer:
-    """A tokenizer with its chat template, read from a folder as `transformers` saves it."""
+    """A tokenizer with its chat template."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -36,17 +37,8 @@ class ChatTokenizer:
 
     @classmethod
     def read(cls, path: Path) -> ChatTokenizer:
-        """Read a tokenizer from a folder. Asks no network."""
-        try:
-            from transformers import AutoTokenizer
-        except ImportError as error:
-            raise ConfigError("--tokenizer needs transformers: pip install 'rollout[tokens]'") from error
-        if not path.is_dir():
-            raise ConfigError(f"{path}: expected a folder with a tokenizer and its chat template")
-        try:
-            return cls(AutoTokenizer.from_pretrained(str(path), local_files_only=True))
-        except (OSError, ValueError, KeyError) as error:
-            raise ConfigError(f"{path}: cannot be read as a tokenizer: {error}") from error
+        """Read a tokenizer from a folder, or out of a GGUF file. Asks no network."""
+        return cls(load_tokenizer(path, "--tokenizer"))
 
     def encode(self, exchange: Exchange) -> Exchange:
         """An exchange with the ids of its text, which the template ends as if the model had ended it. Raises Unfit."""
