@@ -31,7 +31,7 @@ import msgspec
 
 from rollout.engine.blobs import write_blob, write_image
 from rollout.engine.output import Output
-from rollout.engine.reader import Branch, JournalReader
+from rollout.engine.reader import PIECES_AT_HAND, Branch, JournalReader
 from rollout.engine.record import Finished
 from rollout.engine.store import connect, lock_run
 from rollout.engine.token_pieces import take_apart
@@ -142,6 +142,9 @@ class Journal(JournalReader):
         batch = self._pending()
         batch.rows["nodes"].extend(rows)
         batch.rows["token_pieces"].extend(pieces)
+        if len(self._put_pieces) > PIECES_AT_HAND:
+            # What is put again takes its own place.
+            self._put_pieces.clear()
         self._put_pieces.update(name for name, _ in pieces)
         return batch
 
