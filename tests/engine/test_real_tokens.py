@@ -299,6 +299,24 @@ async def test_a_template_that_writes_answers_otherwise_gets_the_whole_conversat
     assert sorted(request for view in views().values() for request in requests_in(view)) == sorted(tiny.asked)
 
 
+@pytest.mark.parametrize(
+    "asked", [{"enable_thinking": True}, {"extra_body": {"chat_template_kwargs": {"enable_thinking": True}}}]
+)
+async def test_the_template_is_told_to_think(tiny: TinyServer, tokenizer: Path, asked: dict[str, Any]) -> None:
+    template = Path("thinking.jinja")
+    template.write_text(
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n{% if enable_thinking %}Think first.\n{% endif %}"
+    )
+    chosen = config(tiny.url, tokenizer, mode="no_tool")
+    chosen["models"]["agent"]["chat_template"] = template
+    chosen["datasets"]["data"]["agent"] |= asked
+    await roll_out(chosen)
+    prompts = [tiny.tokenizer.decode(prompt) for prompt, _ in tiny.asked]
+    assert len(prompts) > 2
+    assert all(prompt.endswith("assistant\nThink first.\n") for prompt in prompts)
+
+
 def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
     template = ChatTemplate.load(tokenizer)
     said = [Message("user", "one"), Message("assistant", "two")]
