@@ -69,7 +69,7 @@ def _compare(
     resume: bool | None,
     no_colors: bool,
 ) -> int:
-    from rollout.engine.comparison import read_figures, refuse_models, with_strategies
+    from rollout.engine.comparison import read_figures, refuse_strategies, with_strategies
     from rollout.engine.discover import with_discovered
     from rollout.engine.reader import open_reader
 
@@ -79,7 +79,7 @@ def _compare(
         config = _with_limit(config, chosen, limit)
     allowed = _budget(config, budget)
     choices = _choices(config, strategies)
-    refuse_models(config, chosen, choices.values())
+    refuse_strategies(config, chosen, choices.values(), allowed)
     folder = output or Path("runs") / f"{path.stem}-compare"
     given = {"--strategies": strategies, "--budget": budget, "--limit": limit, "--output": output}
     options = [f"{option} {value}" for option, value in given.items() if value is not None]

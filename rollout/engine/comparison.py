@@ -16,6 +16,7 @@ from rollout.config.exploring import Budget, StrategyChoice
 from rollout.config.schema import Config
 from rollout.engine.plan import refuse_model
 from rollout.engine.reader import CountedAttempt, JournalReader
+from rollout.errors import ConfigError
 from rollout.messages import encode_message
 from rollout.models.registry import Registry
 from rollout.strategies.find import SHIPPED, make_strategy
@@ -74,12 +75,20 @@ def with_strategies(config: Config, names: Sequence[str], choice: StrategyChoice
     return config.model_copy(update={"datasets": datasets, "dynamic": None})
 
 
-def refuse_models(config: Config, names: Sequence[str], choices: Iterable[StrategyChoice]) -> None:
-    """Raise ConfigError where one of the strategies cannot be made, or asks of an agent's model what it cannot do:
-    before the first of them has cost anything."""
+def refuse_strategies(config: Config, names: Sequence[str], choices: Iterable[StrategyChoice], budget: Budget) -> None:
+    """Raise ConfigError where one of the strategies cannot be made, with so small a budget or with any, or asks of an
+    agent's model what it cannot do: before the first of them has cost anything."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     for choice in choices:
         strategy = make_strategy(choice)
+        try:
+            make_strategy(with_strategy(choice, budget))
+        except ConfigError as error:
+            grows_by = SHIPPED[choice.name].grows_by
+            raise ConfigError(
+                f"a budget of {budget.generations} generations is too small for {choice.name}: {error}; its {grows_by} "
+                "is as large as the budget allows: allow more, or give it smaller parameters under compare.strategies"
+            ) from error
         for name in names:
             dataset = config.datasets[name].model_copy(update={"strategy": choice})
             agent = dataset.agent

@@ -104,6 +104,14 @@ def test_a_strategy_that_a_model_cannot_follow_is_refused_before_any_runs() -> N
     assert not Path("runs").exists()
 
 
+def test_a_budget_that_is_too_small_for_a_strategy_is_told_before_any_runs() -> None:
+    write_yaml(Path("c.yml"), DOCUMENT)
+    told = " ".join(compare("c.yml", "--strategies", "chain,arpo", "--budget", "generations=5", code=2).split())
+    assert "a budget of 5 generations is too small for arpo" in told
+    assert "initial is 8" in told
+    assert not Path("runs").exists()
+
+
 def test_what_is_missing_or_wrong_is_said() -> None:
     write_yaml(Path("c.yml"), {key: value for key, value in DOCUMENT.items() if key != "compare"})
     assert "--budget generations=40" in compare("c.yml", "--strategies", "chain", code=2)
