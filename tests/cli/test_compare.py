@@ -108,7 +108,7 @@ def test_a_budget_that_is_too_small_for_a_strategy_is_told_before_any_runs() -> 
     write_yaml(Path("c.yml"), DOCUMENT)
     told = " ".join(compare("c.yml", "--strategies", "chain,arpo", "--budget", "generations=5", code=2).split())
     assert "a budget of 5 generations is too small for arpo" in told
-    assert "initial is 8" in told
+    assert "strategy arpo: params: initial is 8" in told
     assert not Path("runs").exists()
 
 
