@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from rollout.models.stub import StubProcess
 
@@ -65,27 +66,30 @@ def tasks_file(folder: Path, count: int) -> Path:
     return path
 
 
+def stub_config(url: str, folder: Path, live: int, rollouts: int) -> dict[str, Any]:
+    """So many rollouts against a stub server, so many at once."""
+    return {
+        "max_workers": live,
+        "enable_monitor": False,
+        "models": {"stub": {"api_base": url}},
+        "datasets": {
+            "bench": {
+                "path": tasks_file(folder, rollouts),
+                "output_path": folder / "out.jsonl",
+                "tools": ["benchmarks.engine:lookup"],
+                "agent": {"model": "stub"},
+            }
+        },
+    }
+
+
 async def run_engine(url: str, live: int, rollouts: int, meter: Meter) -> None:
     from rollout.config.schema import Config
     from rollout.engine.run import open_run
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        config = Config.model_validate(
-            {
-                "max_workers": live,
-                "enable_monitor": False,
-                "models": {"stub": {"api_base": url}},
-                "datasets": {
-                    "bench": {
-                        "path": tasks_file(folder, rollouts),
-                        "output_path": folder / "out.jsonl",
-                        "tools": ["benchmarks.engine:lookup"],
-                        "agent": {"model": "stub"},
-                    }
-                },
-            }
-        )
+        config = Config.model_validate(stub_config(url, folder, live, rollouts))
         async with open_run(config, folder / "run", resume=False) as opened:
             meter.start()
             await opened.engine.run()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -84,7 +85,6 @@ def _compare(
     given = {"--strategies": strategies, "--budget": budget, "--limit": limit, "--output": output}
     options = [f"{option} {value}" for option, value in given.items() if value is not None]
     again = " ".join(["rollout compare", str(path), *options, *(f"-d {name}" for name in names or ()), "--resume"])
-    figures: dict[str, Figures] = {}
     code = 0
     for label, choice in choices.items():
         run_dir = folder / label
@@ -92,12 +92,14 @@ def _compare(
         one = _placed(with_strategies(config, chosen, choice, allowed), run_dir)
         is_resumed = config.resume if resume is None else resume
         ended = run_checked(one, chosen, resume=is_resumed, again=again, no_colors=no_colors, is_brief=True)
-        with open_reader(run_dir) as reader:
-            figures[label] = read_figures(reader, chosen, allowed)
-        _write_results(run_dir, figures[label])
         if ended >= EXIT_PROBLEMS:
             return ended
         code = code or ended
+    with contextlib.ExitStack() as stack:
+        readers = {label: stack.enter_context(open_reader(folder / label)) for label in choices}
+        figures = read_figures(readers, chosen, allowed)
+    for label, found in figures.items():
+        _write_results(folder / label, found)
     show_figures(console, figures, allowed)
     return code
 
@@ -138,6 +140,8 @@ def _choices(config: Config, names: str | None) -> dict[str, StrategyChoice]:
             raise ConfigError("compare: say what to compare: --strategies chain,random_tree, or compare.strategies")
         return dict(known)
     labels = [name.strip() for name in names.split(",") if name.strip()]
+    if not labels:
+        raise ConfigError("--strategies: there is no name in it; expected one or several, such as chain,random_tree")
     return {label: known.get(label) or StrategyChoice(name=label) for label in labels}
 
 

@@ -34,6 +34,7 @@ from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
 from rollout.config.web_run import Paths, translate
 from rollout.engine import iterations
 from rollout.engine.iterations import Iteration
+from rollout.engine.rank_files import ranks_of_run, save_rank_files
 from rollout.engine.web_saving import save_iteration
 from rollout.errors import JournalError, RolloutError
 from rollout.secrets import redact
@@ -196,7 +197,7 @@ def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Conso
 def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Console, *, is_over: bool) -> None:
     """Save what came out, learn which sites are blocked; what is over is marked so, last of all."""
     judge = config.openai_config.evaluation.model or config.openai_config.model
-    metadata = {
+    metadata: dict[str, Any] = {
         "solution_model": model,
         "judge_model": judge,
         "dataset_file": config.tasks_path.name,
@@ -204,11 +205,16 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
         "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
     }
     paths = iteration.paths
+    ranks = ranks_of_run(paths.run_dir)
+    if ranks:
+        metadata["num_ranks_aggregated"] = len(set(ranks.values()))
     saved = save_iteration(paths.run_dir, iteration.folder, config.split, iteration.number, metadata)
     for path in saved.files:
         _say(console, f"saved: {path}")
     for note in saved.notes:
         _say(console, note)
+    if ranks:
+        _save_ranks(config, paths.run_dir, saved.files[0], ranks, metadata, console)
     now = datetime.now(UTC)
     blocked = iterations.learn(config, now)
     if blocked:
@@ -218,6 +224,27 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
         _say(console, f"sites whose start page could not be shown: {', '.join(failed)}")
     if is_over:
         iteration.finish()
+
+
+def _save_ranks(
+    config: WebConfig,
+    run_dir: Path,
+    whole: Path,
+    ranks: dict[tuple[str, str], int],
+    metadata: dict[str, Any],
+    console: Console,
+) -> None:
+    """Write the files of single ranks; where they are not wanted they go, now that the file of all was checked."""
+    cluster = config.on_cluster
+    expected = len(cluster.rank_weights or ()) if cluster is not None else 0
+    saved = save_rank_files(run_dir, whole, ranks, metadata, max(expected, max(ranks.values()) + 1))
+    for note in saved.notes:
+        _say(console, note)
+    for path in saved.files:
+        if config.keep_rank_files:
+            _say(console, f"saved: {path}")
+        else:
+            path.unlink()
 
 
 def _append_hyperparameters(save_path: Path, iteration: Iteration, tree: dict[str, Any]) -> None:

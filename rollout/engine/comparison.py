@@ -8,7 +8,7 @@ their order while what they added is within the budget; the first that goes over
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -96,11 +96,26 @@ def refuse_strategies(config: Config, names: Sequence[str], choices: Iterable[St
             refuse_model(name, dataset, strategy, registry.model(agent.model, api_base=agent.api_base, api_key=key))
 
 
-def read_figures(reader: JournalReader, datasets: Iterable[str], budget: Budget) -> Figures:
-    """The figures of a run, within the budget."""
+def read_figures(readers: Mapping[str, JournalReader], datasets: Sequence[str], budget: Budget) -> dict[str, Figures]:
+    """The figures of each of these runs, within the budget, over the tasks that all of them have: an earlier command
+    may have rolled out more of them with one strategy than with another."""
+    attempts = {
+        label: {(name, task): made for name in datasets for task, made in reader.counted_attempts(name).items()}
+        for label, reader in readers.items()
+    }
+    shared = set.intersection(*(set(found) for found in attempts.values()))
+    return {label: _figures(reader, attempts[label], shared, budget) for label, reader in readers.items()}
+
+
+def _figures(
+    reader: JournalReader,
+    by_task: Mapping[tuple[str, str], Sequence[CountedAttempt]],
+    tasks: Collection[tuple[str, str]],
+    budget: Budget,
+) -> Figures:
     figures = Figures(seconds=reader.seconds())
-    for dataset in datasets:
-        for attempts in reader.counted_attempts(dataset).values():
+    for task, attempts in by_task.items():
+        if task in tasks:
             within = _within(attempts, budget)
             figures.over += len(attempts) - len(within)
             _count(figures, reader, within)

@@ -40,7 +40,7 @@ class RankCounts(msgspec.Struct):
             "rank": str(self.rank),
             "host": self.host if self.is_live else f"{self.host} (gone)",
             "share": f"{self.share:.0%} ({self.slots})",
-            "running": str(self.running),
+            "live": str(self.running),
             "done": str(self.done),
             "failed": str(self.failed),
             "steps/s": f"{self.steps_per_second:.1f}",

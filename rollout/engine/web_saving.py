@@ -65,7 +65,6 @@ def save_iteration(
     else:
         notes.append("no Parquet was written, because pyarrow is not installed: pip install 'rollout[export]'")
     rates = WebRates()
-    sent = _Sent(run_dir)
     count = 0
     about: JSON = {
         **metadata,
@@ -77,8 +76,7 @@ def save_iteration(
     with open_reader(run_dir) as reader, replaced_together(paths) as made, contextlib.ExitStack() as files:
         pt = files.enter_context(contextlib.closing(PtFile(made[0], about)))
         tables = [files.enter_context(contextlib.closing(WebParquet(path))) for path in made[1:]]
-        for line, info, kinds in _trajectories(reader, run_dir):
-            steps = steps_of(line, info, error_kinds=kinds, prompts=sent.before(line))
+        for _, line, steps in saved_steps(reader, run_dir):
             rates.take_steps(line, steps)
             pt.write(steps)
             for table in tables:
@@ -87,6 +85,17 @@ def save_iteration(
         about["trajectories"] = count
         about["unfinished"] = _unfinished(reader, count)
     return Saved(tuple(paths), count, rates.result(), tuple(notes))
+
+
+def saved_steps(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, SavedLine, list[JSON]]]:
+    """Every trajectory on record as the seed's files have it: its dataset, its line, its steps."""
+    sent = _Sent(run_dir)
+    for dataset in reader.datasets():
+        known = _task_info(run_dir, dataset)
+        for record in reader.on_record(dataset):
+            line = read_saved(record.line)
+            info = None if known is None else known.of(line.task_id)
+            yield dataset, line, steps_of(line, info, error_kinds=record.error_kinds, prompts=sent.before(line))
 
 
 class _Sent:
@@ -104,17 +113,6 @@ class _Sent:
         except NoPrompt:
             return []
         return [_encode(each).decode() for each in requests_of(line, prompt, lambda name: f"{IMAGES}/{name}")]
-
-
-def _trajectories(
-    reader: JournalReader, run_dir: Path
-) -> Iterator[tuple[SavedLine, JSON | None, dict[int, str] | None]]:
-    """Every trajectory on record, with its task's info and the kinds of its errors."""
-    for dataset in reader.datasets():
-        known = _task_info(run_dir, dataset)
-        for record in reader.on_record(dataset):
-            line = read_saved(record.line)
-            yield line, None if known is None else known.of(line.task_id), record.error_kinds
 
 
 def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:

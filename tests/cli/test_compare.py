@@ -71,6 +71,13 @@ def test_strategies_get_the_same_tasks_and_the_same_budget() -> None:
     assert "tasks solved" in again
 
 
+def test_only_tasks_that_all_strategies_have_are_compared() -> None:
+    write_yaml(Path("c.yml"), DOCUMENT)
+    compare("c.yml", "--limit", "4", "--strategies", "chain")
+    compare("c.yml", "--limit", "2")
+    assert [results("runs/c-compare", label)["tasks"] for label in ("chain", "search")] == [2, 2]
+
+
 def test_options_stand_for_the_section() -> None:
     write_yaml(Path("c.yml"), {key: value for key, value in DOCUMENT.items() if key != "compare"})
     compare("c.yml", "--strategies", "random_tree", "--budget", "tool_calls=9", "--limit", "2", "--output", "here")
@@ -118,4 +125,5 @@ def test_what_is_missing_or_wrong_is_said() -> None:
     assert "--strategies chain,random_tree" in compare("c.yml", "--budget", "generations=9", code=2)
     told = compare("c.yml", "--strategies", "chain", "--budget", "generation=9", code=2)
     assert "did you mean 'generations'?" in told
+    assert "there is no name in it" in compare("c.yml", "--strategies", ",", "--budget", "cost=1", code=2)
     assert "there is no 'forest'" in compare("c.yml", "--strategies", "forest", "--budget", "cost=1", code=2)

@@ -17,8 +17,8 @@ class NearLink:
     def __init__(self, worker: Worker, machine: Machine, refusal: str | None) -> None:
         self.machine = machine
         self.is_dead = False
-        self.sent = 0
-        """Bytes that came from it."""
+        self.is_mute = False
+        """Whether it has stopped to answer, without being dead."""
         self._worker = worker
         self._refusal = refusal
         self._death = asyncio.Event()
@@ -31,6 +31,9 @@ class NearLink:
 
     async def next(self, told: bytes) -> bytes:
         self._check()
+        if self.is_mute:
+            await self._death.wait()
+            raise LinkLost("it was killed")
         asked = asyncio.ensure_future(self._worker.next(told))
         died = asyncio.ensure_future(self._death.wait())
         await asyncio.wait([asked, died], return_when=asyncio.FIRST_COMPLETED)
@@ -38,7 +41,6 @@ class NearLink:
         if self.is_dead:
             asked.cancel()
             raise LinkLost("it was killed")
-        self.sent += len(asked.result())
         return asked.result()
 
     async def tell(self, told: bytes) -> None:

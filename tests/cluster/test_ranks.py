@@ -286,3 +286,52 @@ async def test_the_version_of_the_weights_reaches_the_workers() -> None:
     assert versions[0] == "0"
     assert versions == sorted(versions)
     assert versions[-1] != "0"
+
+
+async def test_stragglers_are_cut_on_their_workers() -> None:
+    path = write_tasks(Path("tasks.jsonl"), *[f"Number {number}" for number in range(9)], "slow")
+    slow = {"kind": "slow", "delay": 60, "times": "always"}
+    rules = [{"when": {"contains": "slow"}, "fault": slow}, {"reply": {"content": "ok"}}]
+    async with StubServer({"rules": rules}) as stub:
+        config = {
+            **stub_config(stub.url, path),
+            "max_workers": 10,
+            "tail": {"threshold": 0.9, "grace": 0.05},
+            "cluster": "auto",
+        }
+        await roll_out(config, machines=NearMachines(1, 1))
+    by_reason = {line["id"]: line["metadata"]["stop_reason"] for line in read_lines(OUT)}
+    assert len(by_reason) == 10
+    assert by_reason.pop("task9") == "cut"
+    assert set(by_reason.values()) == {"agent_done"}
+
+
+async def test_a_worker_that_says_nothing_is_taken_for_dead() -> None:
+    expected = await alone(portal())
+    machines = NearMachines(1, 1)
+
+    def silence() -> None:
+        machines.links[0].is_mute = True
+
+    config = {**portal(), "cluster": {"silence": 0.3}}
+    await roll_out(config, observers=[When(10, silence)], machines=machines)
+    assert comparable_lines() == expected
+    assert machines.links[0].is_dead
+
+
+async def test_a_run_pauses_where_no_worker_is_left() -> None:
+    machines = NearMachines(1)
+    config = {**portal(), "cluster": {"start_timeout": 3}}
+    opened = await roll_out(config, observers=[When(10, lambda: machines.lose(0))], machines=machines)
+    assert opened.engine.control.reason == "no worker is left"
+    assert opened.summary is not None
+    assert opened.summary.total.unfinished > 0
+    await roll_out({**portal(), "cluster": "auto"}, machines=NearMachines(1))
+    assert len(comparable_lines()) == 16
+
+
+async def test_a_person_cannot_be_asked_on_a_cluster() -> None:
+    config = {**portal(), "cluster": "auto"}
+    config["datasets"]["portal"]["user"] = {"model": "person", "kind": "person"}
+    with pytest.raises(ConfigError, match=r"datasets\.portal\.user: a person cannot be asked on a cluster"):
+        await roll_out(config, machines=NearMachines(1))

@@ -16,8 +16,12 @@ from typing import Any
 import psutil
 import pytest
 
+import rollout
+from rollout.errors import ConfigError
 from rollout.models.stub import StubProcess
 from rollout.trajectories.line import comparable
+from rollout.trajectories.pt import read_pt
+from rollout.worlds.web.chromium import find_chromium
 from tests.conftest import read_lines, write_tasks, write_yaml
 
 pytest.importorskip("ray")
@@ -25,6 +29,7 @@ pytest.importorskip("ray")
 from ray.cluster_utils import Cluster
 
 COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "config.yml", "--no-colors"]
+SHIPPED = Path(rollout.__file__).parent / "examples/web"
 TASKS = 16
 DEADLINE = 120
 
@@ -189,3 +194,28 @@ def test_a_killed_node_is_missed_by_nobody_and_one_may_join(cluster: Cluster, st
     assert stub.stats().requests - needed <= 3
     assert len(ranks()) >= 4
     assert sum(rank["done"] for rank in ranks()) == TASKS
+
+
+@pytest.mark.web
+def test_an_iteration_of_web_tasks_has_the_files_of_its_ranks(cluster: Cluster) -> None:
+    pytest.importorskip("hydra")
+    try:
+        find_chromium()
+    except ConfigError as error:
+        pytest.skip(str(error))
+    command = [*COMMAND[:3], "web", "--cluster", cluster.address, "rank_weights=2,1,1", "save_path=exp", "--no-colors"]
+    command += [f"data_path={SHIPPED / 'tasks'}", "env_config.train_tasks=shop.jsonl", "sites=[shop]"]
+    command += ["policy_config.base_model=builtin/oracle", "context_config.interaction_mode=set_of_marks"]
+    command += ["env_config.train_tasks_rollout_size=4", "env_config.server_size=4"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    whole = Path("exp/train_trajectories/train_trajectories.pt.iteration0")
+    parts = [whole.with_name(f"{whole.name}_rank_{rank}") for rank in range(3)]
+    counts = [len(list(read_pt(part))) for part in parts]
+    assert counts == [2, 1, 1]
+    everything = [steps for part in parts for steps in read_pt(part)]
+    assert sorted(map(str, read_pt(whole))) == sorted(map(str, everything))
+    before = [path.read_bytes() for path in (whole, *parts)]
+    again = subprocess.run([*command, "env_config.resume_checkpoint_path=iteration0"], timeout=DEADLINE)
+    assert again.returncode == 0
+    assert [path.read_bytes() for path in (whole, *parts)] == before, "the same run makes the same files"

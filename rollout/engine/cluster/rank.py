@@ -55,6 +55,8 @@ class Rank:
         self.quota: int | None = None
         """How many episodes are its own share; None where there are no shares."""
         self.episodes: dict[int, FarEpisode] = {}
+        self.is_leaving = False
+        """Whether its next parcel is its last."""
         self.is_shared = False
         """Whether it sees the run directory."""
         self.known: set[str] = set()
@@ -96,7 +98,7 @@ class Rank:
         link = self._link
         assert link is not None
         try:
-            while True:
+            while not self.is_leaving:
                 parcel = await self._next(link)
                 batch = None
                 for told in read_by_driver(parcel):

@@ -199,9 +199,13 @@ class Ranks:
         self._is_closing = True
         if self._watching is not None:
             self._watching.cancel()
-        links = list(self._links.values())
-        closing = [asyncio.wait_for(link.close(), CLOSE_TIMEOUT) for link in links]
-        await asyncio.gather(*closing, return_exceptions=True)
+        for rank in self._ranks:
+            rank.is_leaving = True
+        links = [self._links[number] for number in self._lives]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_TIMEOUT):
+                closing = (link.close() for link in links)
+                await asyncio.gather(*closing, *self._lives.values(), return_exceptions=True)
         for task in self._lives.values():
             task.cancel()
         await asyncio.gather(*self._lives.values(), return_exceptions=True)

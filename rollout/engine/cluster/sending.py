@@ -22,6 +22,9 @@ from rollout.worlds.world import Snapshot
 
 PARCEL_BYTES = 1 << 20
 """A parcel is closed when it would grow beyond this; a single record may be larger."""
+GATHER_SECONDS = 0.005
+"""How long the first record of a parcel waits for company. A driver that is busy asks later, and so gets more at once.
+"""
 MOST_KNOWN = 100_000
 """So many names of blobs are remembered; one that was forgotten may travel a second time."""
 
@@ -45,6 +48,7 @@ class Sending:
         self._parcels: deque[Parcel] = deque()
         self._taken: Parcel | None = None
         self._has_some = asyncio.Event()
+        self._is_over = False
 
     def add(self, told: ToDriver) -> Parcel:
         """Send a record with the others; the parcel that it is in."""
@@ -62,15 +66,23 @@ class Sending:
         if self._taken is not None:
             self._taken.arrived.set()
             self._taken = None
-        if not self._parcels:
+        if not self._parcels and not self._is_over:
             self._has_some.clear()
             try:
                 async with asyncio.timeout(patience):
                     await self._has_some.wait()
             except TimeoutError:
                 return join([])
+            await asyncio.sleep(GATHER_SECONDS)
+        if not self._parcels:
+            return join([])
         self._taken = self._parcels.popleft()
         return join(self._taken.records)
+
+    def end(self) -> None:
+        """Nothing more comes: whoever waits for a parcel gets what there is."""
+        self._is_over = True
+        self._has_some.set()
 
 
 class SendingRecord:

@@ -86,6 +86,8 @@ class Worker:
         self._episodes: dict[int, tuple[Episode, asyncio.Task[None]]] = {}
         self._plans: dict[str, Plan] = {}
         self._held = contextlib.AsyncExitStack()
+        self._sending = Sending()
+        self._gates = Gates(self._sending)
 
     async def open(self) -> Hello:
         """Make everything ready. Raises ConfigError where this machine lacks something."""
@@ -102,8 +104,6 @@ class Worker:
             ) from error
         if setup.folder not in sys.path:
             sys.path.insert(0, setup.folder)
-        self._sending = Sending()
-        self._gates = Gates(self._sending)
         is_shared = (Path(setup.run_dir) / setup.token).exists()
         folder = Path(setup.run_dir) if is_shared else Path(tempfile.mkdtemp(prefix="rollout-"))
         if not is_shared:
@@ -152,6 +152,7 @@ class Worker:
         for _, task in self._episodes.values():
             task.cancel()
         await asyncio.gather(*(task for _, task in self._episodes.values()), return_exceptions=True)
+        self._sending.end()
         await self._held.aclose()
 
     def _hear(self, data: bytes) -> None:

@@ -29,7 +29,7 @@ from rollout.trajectories.rows.forms import Stretch, per_step, prefix_merge
 from rollout.trajectories.rows.memory import LAST_STEPS, MemoryBuilder, last_steps, remember
 from rollout.trajectories.rows.preferences import Pairs, pairs_of
 from rollout.trajectories.rows.process import process_row
-from rollout.trajectories.rows.text_rows import text_row
+from rollout.trajectories.rows.text_rows import refuse_images, text_row
 from rollout.trajectories.rows.token_rows import TokenRow, token_row
 from rollout.trajectories.rows.token_tree import build_tree
 from rollout.trajectories.rows.tokenising import ChatTokenizer
@@ -86,36 +86,37 @@ class RowMaker(msgspec.Struct, frozen=True):
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         for attempted in group:
             try:
-                yield from self._of_attempt(attempted, account)
+                stretches = self.stretches(attempted, account)
+                if not self.has_ids:
+                    # Before the first is written: an attempt is left out as a whole.
+                    for stretch in stretches:
+                        refuse_images(stretch)
             except Unfit as error:
                 account.drop(str(error))
+                continue
+            for number, stretch in enumerate(stretches):
+                if stretch.begins not in (START, STEP):
+                    account.note(f"rows begun by a break: {stretch.begins}")
+                yield self._row(attempted, stretch, number, len(stretches))
 
-    def _of_attempt(self, attempted: Attempted, account: Account) -> list[JSON]:
-        stretches = self.stretches(attempted, account)
-        made = [
-            {
-                "id": f"{attempted.id}#{number}",
-                "trajectory_id": attempted.id,
-                "task_id": attempted.head.task_id,
-                "group_id": attempted.group,
-                "row": number,
-                "rows": len(stretches),
-                "first_step": stretch.first,
-                "last_step": stretch.last,
-                "begins": stretch.begins,
-                "reward": attempted.reward,
-                "success": attempted.head.success,
-                "status": attempted.head.status,
-                "finish_reasons": [exchange.finish_reason for exchange in stretch.exchanges],
-                "weight_versions": [exchange.weight_version for exchange in stretch.exchanges],
-                **(self._tokens(attempted, stretch) if self.has_ids else self._text(attempted, stretch)),
-            }
-            for number, stretch in enumerate(stretches)
-        ]
-        for stretch in stretches:
-            if stretch.begins not in (START, STEP):
-                account.note(f"rows begun by a break: {stretch.begins}")
-        return made
+    def _row(self, attempted: Attempted, stretch: Stretch, number: int, count: int) -> JSON:
+        return {
+            "id": f"{attempted.id}#{number}",
+            "trajectory_id": attempted.id,
+            "task_id": attempted.head.task_id,
+            "group_id": attempted.group,
+            "row": number,
+            "rows": count,
+            "first_step": stretch.first,
+            "last_step": stretch.last,
+            "begins": stretch.begins,
+            "reward": attempted.reward,
+            "success": attempted.head.success,
+            "status": attempted.head.status,
+            "finish_reasons": [exchange.finish_reason for exchange in stretch.exchanges],
+            "weight_versions": [exchange.weight_version for exchange in stretch.exchanges],
+            **(self._tokens(attempted, stretch) if self.has_ids else self._text(attempted, stretch)),
+        }
 
     def stretches(self, attempted: Attempted, account: Account) -> list[Stretch]:
         """The stretches of an attempt that hold something to learn. Raises Unfit where there is none."""
