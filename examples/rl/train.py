@@ -114,13 +114,14 @@ async def train(folder: Path, updates: int, groups_per_update: int = 6, samples:
         )
         rewards: list[float] = []
         batch: list[Group] = []
-        async with open_run(config, folder / "run", resume=True) as opened:
+        # What another model said is no part of this training; it is moved aside.
+        async with open_run(config, folder / "run", resume=False) as opened:
             async for group in opened.engine.stream(ahead=2):
                 batch.append(group)
                 if len(batch) < groups_per_update:
                     continue
                 known = [reward for one in batch for reward in one.rewards if reward is not None]
-                rewards.append(sum(known) / len(known))
+                rewards.append(sum(known) / max(len(known), 1))
                 print(f"update {len(rewards):3}  reward {rewards[-1]:.2f}  {'#' * round(40 * rewards[-1])}")
                 update(model, optimizer, batch)
                 server.version += 1

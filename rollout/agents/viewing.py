@@ -89,12 +89,17 @@ def requests_of(line: SavedLine, prompt: Prompt, image_url: Callable[[str], str]
 def read_requests(
     messages: Sequence[Message], system: str | None, metadata: JSON, image_url: Callable[[str], str] | None = None
 ) -> Iterator[tuple[int, list[JSON]]]:
-    """The same of messages, each with the place of its answer among them. `system` as it was sent, not among them."""
+    """The same of messages, each with the place of its answer among them. `system` as it was sent, not among them.
+
+    What two requests have in common is the same objects, read once: they are not to be changed.
+    """
     opening = opening_of(metadata)
     view = viewing_of(metadata).open(system, opening, image_url)
+    known: dict[bytes, list[JSON]] = {}
     for place, message in enumerate(messages):
         if message.role == "assistant" and place >= opening:
-            yield place, _decode(b"[" + b",".join(view.wire) + b"]")
+            known = {piece: known[piece] if piece in known else _decode(b"[" + piece + b"]") for piece in view.wire}
+            yield place, [entry for piece in view.wire for entry in known[piece]]
         view.add(message)
 
 

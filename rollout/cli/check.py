@@ -14,7 +14,7 @@ from rich.text import Text
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.output import output_problems
-from rollout.engine.plan import make_dataset_strategy
+from rollout.engine.plan import make_dataset_strategy, refuse_model
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_tools, open_tasks
@@ -140,6 +140,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     if suite is not None or dataset.suite is None:
         has_actions = _check_tasks(report, name, dataset, config, suite)
     _check_models(report, dataset, config, registry)
+    _check_strategy(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:
             OracleModel(dataset.agent.params)
@@ -214,6 +215,20 @@ def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, regist
         report.problems += registry.check(dataset.scoring.judge)
     if config.enable_monitor and config.monitor_use_llm_judge:
         report.problems += registry.check(config.monitor_judge_model)
+
+
+def _check_strategy(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:
+    """Whether the agent's model can do what the strategy needs. What is wrong with either alone is told elsewhere."""
+    agent = dataset.agent
+    try:
+        strategy = make_dataset_strategy(report.name, dataset, config)
+        model = registry.model(agent.model, api_base=agent.api_base, api_key=_reveal(agent.api_key))
+    except ConfigError:
+        return
+    try:
+        refuse_model(report.name, dataset, strategy, model)
+    except ConfigError as error:
+        report.problems.append(str(error))
 
 
 def _reveal(secret: object) -> str | None:

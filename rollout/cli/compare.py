@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -70,10 +70,9 @@ def _compare(
     resume: bool | None,
     no_colors: bool,
 ) -> int:
-    from rollout.engine.comparison import read_figures, with_strategies
+    from rollout.engine.comparison import read_figures, refuse_strategies, with_strategies
     from rollout.engine.discover import with_discovered
     from rollout.engine.reader import open_reader
-    from rollout.strategies.find import make_strategy
 
     config = with_discovered(load_config(path))
     chosen = choose_datasets(config, names, path)
@@ -81,29 +80,27 @@ def _compare(
         config = _with_limit(config, chosen, limit)
     allowed = _budget(config, budget)
     choices = _choices(config, strategies)
-    for choice in choices.values():
-        make_strategy(choice)
+    refuse_strategies(config, chosen, choices.values(), allowed)
     folder = output or Path("runs") / f"{path.stem}-compare"
     given = {"--strategies": strategies, "--budget": budget, "--limit": limit, "--output": output}
     options = [f"{option} {value}" for option, value in given.items() if value is not None]
     again = " ".join(["rollout compare", str(path), *options, *(f"-d {name}" for name in names or ()), "--resume"])
-    figures: dict[str, Figures] = {}
     code = 0
     for label, choice in choices.items():
         run_dir = folder / label
         console.print(f"{label}: {run_dir}", highlight=False, markup=False, soft_wrap=True)
         one = _placed(with_strategies(config, chosen, choice, allowed), run_dir)
-        started = time.monotonic()
         is_resumed = config.resume if resume is None else resume
-        seconds = _seconds_before(run_dir) if is_resumed else 0.0
         ended = run_checked(one, chosen, resume=is_resumed, again=again, no_colors=no_colors, is_brief=True)
-        with open_reader(run_dir) as reader:
-            figures[label] = read_figures(reader, chosen, allowed)
-        _write_results(run_dir, figures[label], seconds, time.monotonic() - started)
         if ended >= EXIT_PROBLEMS:
             return ended
         code = code or ended
-    show_figures(console, figures, {label: _seconds_before(folder / label) for label in figures}, allowed)
+    with contextlib.ExitStack() as stack:
+        readers = {label: stack.enter_context(open_reader(folder / label)) for label in choices}
+        figures = read_figures(readers, chosen, allowed)
+    for label, found in figures.items():
+        _write_results(folder / label, found)
+    show_figures(console, figures, allowed)
     return code
 
 
@@ -143,38 +140,20 @@ def _choices(config: Config, names: str | None) -> dict[str, StrategyChoice]:
             raise ConfigError("compare: say what to compare: --strategies chain,random_tree, or compare.strategies")
         return dict(known)
     labels = [name.strip() for name in names.split(",") if name.strip()]
+    if not labels:
+        raise ConfigError("--strategies: there is no name in it; expected one or several, such as chain,random_tree")
     return {label: known.get(label) or StrategyChoice(name=label) for label in labels}
 
 
-def _write_results(run_dir: Path, figures: Figures, before: float, seconds: float) -> None:
-    """Write the figures down, with the time that all commands took which added to them."""
+def _write_results(run_dir: Path, figures: Figures) -> None:
     import msgspec
 
     from rollout.engine.blobs import write_atomic
 
-    found: dict[str, Any] = msgspec.to_builtins(figures)
-    recorded = _results(run_dir) if before else {}
-    if any(recorded.get(name) != value for name, value in found.items()):
-        before += seconds
-    found["seconds"] = round(before, 3)
-    write_atomic(run_dir / RESULTS, msgspec.json.format(msgspec.json.encode(found), indent=2))
+    write_atomic(run_dir / RESULTS, msgspec.json.format(msgspec.json.encode(figures), indent=2))
 
 
-def _seconds_before(run_dir: Path) -> float:
-    """What earlier commands took, as far as it was written down."""
-    return float(_results(run_dir).get("seconds", 0.0))
-
-
-def _results(run_dir: Path) -> dict[str, Any]:
-    import msgspec
-
-    try:
-        return msgspec.json.decode((run_dir / RESULTS).read_bytes(), type=dict[str, Any])
-    except (OSError, msgspec.MsgspecError):
-        return {}
-
-
-def show_figures(console: Console, figures: dict[str, Figures], seconds: dict[str, float], budget: Budget) -> None:
+def show_figures(console: Console, figures: dict[str, Figures], budget: Budget) -> None:
     """The table: a column for each strategy."""
     from rich.table import Table
 
@@ -183,7 +162,7 @@ def show_figures(console: Console, figures: dict[str, Figures], seconds: dict[st
     table.add_column("")
     for label in figures:
         table.add_column(label, justify="right", overflow="fold")
-    columns = [_cells(found, seconds[label]) for label, found in figures.items()]
+    columns = [_cells(found) for found in figures.values()]
     for row in columns[0]:
         table.add_row(row, *(cells[row] for cells in columns))
     console.print(table)
@@ -192,7 +171,7 @@ def show_figures(console: Console, figures: dict[str, Figures], seconds: dict[st
         console.print(f"not counted, because they went over the budget: {over}", highlight=False, soft_wrap=True)
 
 
-def _cells(found: Figures, seconds: float) -> dict[str, str]:
+def _cells(found: Figures) -> dict[str, str]:
     return {
         "tasks": str(found.tasks),
         "tasks solved": f"{found.solved} ({_per_cent(found.solved_rate)})",
@@ -203,7 +182,7 @@ def _cells(found: Figures, seconds: float) -> dict[str, str]:
         "generations": str(found.generations),
         "tokens": f"{found.tokens:,}" if found.tokens else "–",
         "tool calls": str(found.tool_calls),
-        "seconds": f"{seconds:.1f}",
+        "seconds": f"{found.seconds:.1f}",
     }
 
 

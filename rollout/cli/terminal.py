@@ -72,7 +72,11 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     summary = opened.summary
     assert summary is not None
     console.print()
-    shown = {"shows_unscored": summary.total.unscored > 0, "shows_spared": summary.total.not_needed > 0}
+    shown = {
+        "shows_unscored": summary.total.unscored > 0,
+        "shows_spared": summary.total.not_needed > 0,
+        "shows_cut": "cut" in summary.total.statuses,
+    }
     columns = {name: _cells(sums, **shown) for name, sums in summary.datasets.items()}
     if len(columns) > 1:
         columns["all"] = _cells(summary.total, **shown)
@@ -87,6 +91,9 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
+    if summary.total.replay_mismatches:
+        text = f"replay mismatches: {summary.total.replay_mismatches}; each of these paths began anew"
+        console.print(text, highlight=False, soft_wrap=True)
     for plan in opened.plans:
         console.print(f"trajectories: {plan.output_path}", highlight=False, markup=False, soft_wrap=True)
     text = f"run: {opened.run_dir}  (journal.db, metrics.json, run.json)"
@@ -164,11 +171,12 @@ def _unscored(found: DatasetSummary) -> str:
     return f"{found.unscored} ({proper} ended properly)" if proper else str(found.unscored)
 
 
-def _cells(found: DatasetSummary, *, shows_unscored: bool, shows_spared: bool) -> dict[str, str]:
+def _cells(found: DatasetSummary, *, shows_unscored: bool, shows_spared: bool, shows_cut: bool) -> dict[str, str]:
     return {
         "planned": str(found.planned),
         "completed": str(found.statuses.get("completed", 0)),
         "truncated": str(found.statuses.get("truncated", 0)),
+        **({"cut": str(found.statuses.get("cut", 0))} if shows_cut else {}),
         "failed": str(found.failed),
         **({"not needed": str(found.not_needed)} if shows_spared else {}),
         "unfinished": str(found.unfinished),

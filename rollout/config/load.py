@@ -132,14 +132,12 @@ def validate(raw: Mapping[str, Any], model: type[M], where: str) -> M:
         raise ConfigError(f"{where}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
 
 
-def describe_problem(problem: ErrorDetails, model: type[BaseModel]) -> str:
-    """What pydantic found wrong, as the key and what was expected of it."""
+def describe_problem(problem: ErrorDetails, model: type[BaseModel], under: str | None = None) -> str:
+    """What pydantic found wrong, as the key, which lies `under` another, and what was expected of it."""
     is_unknown = problem["type"] == "extra_forbidden"
-    *above, last = problem["loc"] or ("the file",)
-    location = [part for part in above if not _is_machinery(part)]
-    if is_unknown or not _is_machinery(last):
-        location.append(last)
-    key = ".".join(map(str, location)) or "the file"
+    location = [part for part in problem["loc"][:-1] if not _is_machinery(part)]
+    location += [part for part in problem["loc"][-1:] if is_unknown or not _is_machinery(part)]
+    key = ".".join(map(str, location if under is None else [under, *location])) or "the file"
     if is_unknown:
         known = known_keys(model, location[:-1])
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)

@@ -112,7 +112,7 @@ class SamplingKeys(Section):
     stop: list[str] = []
     """Texts at which an answer ends."""
     enable_thinking: bool = False
-    """Puts `enable_thinking: true` into the request."""
+    """Puts `enable_thinking: true` into the request; where the model is given ids, it is an option of its template."""
     thinking: dict[str, Any] | None = None
     """Puts `thinking: {…}` into the request, such as `{type: enabled}`."""
     api_key: SecretStr | None = None

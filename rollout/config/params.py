@@ -19,5 +19,5 @@ def read_params(model: type[P], params: Mapping[str, Any], key: str = "params") 
     try:
         return model.model_validate(dict(params))
     except ValidationError as error:
-        problems = [f"{key}.{describe_problem(problem, model)}" for problem in error.errors(include_url=False)]
+        problems = [describe_problem(problem, model, key) for problem in error.errors(include_url=False)]
         raise ConfigError("; ".join(problems)) from None

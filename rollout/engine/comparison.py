@@ -8,15 +8,18 @@ their order while what they added is within the budget; the first that goes over
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from rollout.config.exploring import Budget, StrategyChoice
 from rollout.config.schema import Config
+from rollout.engine.plan import refuse_model
 from rollout.engine.reader import CountedAttempt, JournalReader
+from rollout.errors import ConfigError
 from rollout.messages import encode_message
-from rollout.strategies.find import SHIPPED
+from rollout.models.registry import Registry
+from rollout.strategies.find import SHIPPED, make_strategy
 from rollout.strategies.limits import Spent
 from rollout.trajectories.group import is_mixed
 from rollout.trajectories.stop import Status
@@ -44,6 +47,8 @@ class Figures(msgspec.Struct):
     cost: float = 0.0
     over: int = 0
     """Attempts that are not counted because they went over the budget."""
+    seconds: float = 0.0
+    """What all commands took that added to the run, those that were killed among them."""
 
     @property
     def solved_rate(self) -> float | None:
@@ -70,11 +75,47 @@ def with_strategies(config: Config, names: Sequence[str], choice: StrategyChoice
     return config.model_copy(update={"datasets": datasets, "dynamic": None})
 
 
-def read_figures(reader: JournalReader, datasets: Iterable[str], budget: Budget) -> Figures:
-    """The figures of a run, within the budget."""
-    figures = Figures()
-    for dataset in datasets:
-        for attempts in reader.counted_attempts(dataset).values():
+def refuse_strategies(config: Config, names: Sequence[str], choices: Iterable[StrategyChoice], budget: Budget) -> None:
+    """Raise ConfigError where one of the strategies cannot be made, with so small a budget or with any, or asks of an
+    agent's model what it cannot do: before the first of them has cost anything."""
+    registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
+    for choice in choices:
+        strategy = make_strategy(choice)
+        try:
+            make_strategy(with_strategy(choice, budget))
+        except ConfigError as error:
+            grows_by = SHIPPED[choice.name].grows_by
+            raise ConfigError(
+                f"a budget of {budget.generations} generations is too small for {choice.name}: {error}; its {grows_by} "
+                "is as large as the budget allows: allow more, or give it smaller parameters under compare.strategies"
+            ) from error
+        for name in names:
+            dataset = config.datasets[name].model_copy(update={"strategy": choice})
+            agent = dataset.agent
+            key = agent.api_key.get_secret_value() if agent.api_key is not None else None
+            refuse_model(name, dataset, strategy, registry.model(agent.model, api_base=agent.api_base, api_key=key))
+
+
+def read_figures(readers: Mapping[str, JournalReader], datasets: Sequence[str], budget: Budget) -> dict[str, Figures]:
+    """The figures of each of these runs, within the budget, over the tasks that all of them have: an earlier command
+    may have rolled out more of them with one strategy than with another."""
+    attempts = {
+        label: {(name, task): made for name in datasets for task, made in reader.counted_attempts(name).items()}
+        for label, reader in readers.items()
+    }
+    shared = set.intersection(*(set(found) for found in attempts.values()))
+    return {label: _figures(reader, attempts[label], shared, budget) for label, reader in readers.items()}
+
+
+def _figures(
+    reader: JournalReader,
+    by_task: Mapping[tuple[str, str], Sequence[CountedAttempt]],
+    tasks: Collection[tuple[str, str]],
+    budget: Budget,
+) -> Figures:
+    figures = Figures(seconds=reader.seconds())
+    for task, attempts in by_task.items():
+        if task in tasks:
             within = _within(attempts, budget)
             figures.over += len(attempts) - len(within)
             _count(figures, reader, within)

@@ -140,10 +140,28 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if self._needs.leaves(plan):
-                    live_tree.id, live_tree.saved = self._journal.saved_leaves(plan.name, task.id)
+                if self._needs.leaves(plan) and not self._take_up(live_tree):
+                    continue
                 self._needs.opened(plan, task_id)
                 yield live_tree
+
+    def _take_up(self, live_tree: LiveTree) -> bool:
+        """Take what earlier commands made of a task into its tree. False where that began with other words: attempts at
+        two tasks are no group. Where none of them has ended, nothing is lost and the tree starts anew."""
+        plan, task = live_tree.plan, live_tree.task
+        tree, saved = self._journal.saved_leaves(plan.name, task.id)
+        if tree and self._journal.opening(tree) != task.messages:
+            if saved:
+                log.error(
+                    "%s: the task's opening changed since it was begun, and %d of its attempts have ended; it is left "
+                    "out: put the old words back, give the new ones an id of their own, or start anew (--no-resume)",
+                    task.id,
+                    len(saved),
+                )
+                return False
+            tree = 0
+        live_tree.id, live_tree.saved = tree, saved
+        return True
 
     def _take(self) -> DueEpisode | None:
         """The next episode, or None where there is none now."""
@@ -195,9 +213,8 @@ class Engine:
             live_tree.take_in(self._journal, saved, number)
         elif trajectory not in self._needs.finished[live_tree.plan.name]:
             live_tree.open += 1
-            self._due.append(
-                DueEpisode(live_tree, expansion.node, number, expansion.reason, expansion.temperature, expansion.prefix)
-            )
+            node, _, reason, temperature, beginning = msgspec.structs.astuple(expansion)
+            self._due.append(DueEpisode(live_tree, node, number, reason, temperature, beginning))
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
         """Start workers for what is due, at most so many; whether there may be more to start."""
@@ -248,7 +265,7 @@ class Engine:
                 self.replay_mismatches += 1
                 attempt = (saved.attempt if saved is not None else attempt) + 1
                 if isinstance(error, BranchMismatch):
-                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", prefix=None)
+                    launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", beginning=None)
                 log.warning("%s: %s; the path starts anew (attempt %d)", launch.trajectory, error, attempt + 1)
                 episode = self._open_episode(launch, None, attempt)
                 head = await self._run(episode)
@@ -266,7 +283,9 @@ class Engine:
                 observer.episode_ended(plan.name, launch.trajectory, head)
         self._notice_hopelessness(head)
         self._notice_tail()
-        live_tree.tree.add_leaf(leaf_of(episode.leaf, launch.number, head, launch.start, launch.reason))
+        live_tree.tree.add_leaf(
+            leaf_of(episode.leaf, launch.number, head, launch.start, launch.reason, launch.beginning)
+        )
         live_tree.open -= 1
         self._go_on(live_tree)
 
@@ -303,10 +322,9 @@ class Engine:
     def _as_recorded(self, launch: DueEpisode, saved: SavedEpisode) -> DueEpisode:
         """An attempt that was begun starts where it started then, whatever the strategy says now."""
         live_tree, branch = launch.live_tree, self._journal.branch(saved.id)
-        if branch is None:
-            return msgspec.structs.replace(launch, start=live_tree.tree.trunk)
-        start = live_tree.node_at(self._journal, branch)
-        return msgspec.structs.replace(launch, start=start, reason=branch.reason)
+        start, beginning = live_tree.start_of(self._journal, branch)
+        reason = "init" if branch is None else branch.reason
+        return msgspec.structs.replace(launch, start=start, reason=reason, beginning=beginning)
 
     def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Growing:
         live_tree, plan = launch.live_tree, launch.live_tree.plan
@@ -317,7 +335,7 @@ class Engine:
             if live_tree.id == 0:
                 live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
             episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed, launch.branch)
-        live_tree.numbers[episode] = launch.number
+        live_tree.began(episode, launch.number, launch.beginning)
         return self._make_episode(
             plan,
             live_tree.task,
@@ -328,7 +346,7 @@ class Engine:
             branch=launch.describe(),
             seed=seed,
             sampling=plan.sampling_at(launch.temperature),
-            prefix=launch.prefix,
+            prefix=None if launch.beginning is None else launch.beginning.prefix,
             record=self._journal,
             control=self.control,
             observers=self._observers,

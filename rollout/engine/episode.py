@@ -127,6 +127,8 @@ class Episode:
         self._last: Message | None = None
         self._is_judged = False
         self._is_cut = False
+        self._is_in_step = False
+        """Whether the world is where the path is."""
         self._clock: asyncio.Timeout | None = None
         self._max_steps = task.max_steps or plan.max_steps
         self._said_something = False
@@ -166,9 +168,10 @@ class Episode:
             self._clock.reschedule(asyncio.get_running_loop().time())
 
     async def _live(self, saved: Sequence[NodeBody]) -> None:
+        # Before anything can go wrong: what is on record is part of the path, however far its world comes back.
+        for body in saved:
+            self._grow(body)
         if self._is_cut or calls_any(saved, self._plan.irreversible):
-            for body in saved:
-                self._grow(body)
             self._stop = StopReason.CUT
             self._answer_late()
             return
@@ -183,8 +186,7 @@ class Episode:
                 else:
                     await self._begin(opening)
                 await self._replay(saved)
-                for body in saved:
-                    self._grow(body)
+                self._is_in_step = True
                 # Calls that were asked for are answered even when this is the end: no record ends in open calls.
                 while self._stop is None or self._pending:
                     self._control.go_on()
@@ -288,8 +290,6 @@ class Episode:
         seed = seeds.derive(self._seed, self._place)
         turn = self._task.turn_after(self._count.turns)
         sent = self._dialect.sent(self._tools)
-        # What a branch begins with belongs to its first generation alone.
-        prefix = self._prefix if self._place == 0 else None
         request = Request(
             view.messages,
             view.wire,
@@ -300,7 +300,7 @@ class Episode:
             turn,
             view.path,
             self._tools,
-            prefix=prefix,
+            prefix=self._prefix,
         )
         if self._plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = self._count.tokens.known, self._covered
@@ -391,6 +391,9 @@ class Episode:
     def _grow(self, body: NodeBody) -> None:
         self.leaf = self._tree.append(self.leaf, body, self.id, self._place)
         self._place += 1
+        if body.kind == "generation":
+            # What a branch begins with belongs to its first generation alone.
+            self._prefix = None
         self._absorb(body)
 
     def _absorb(self, body: NodeBody) -> None:
@@ -455,6 +458,8 @@ class Episode:
         assert self._stop is not None
         if self._stop in UNSCORED:
             return Verdict(unscored=UNSCORED[self._stop])
+        if not self._is_in_step:
+            return Verdict(unscored="its world was not ready within timeouts.episode")
         if self._plan.panel.asks_models:
             await self._be_durable()
         said = [node.body for node in self.leaf.path() if node.body.said is not None]

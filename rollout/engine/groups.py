@@ -52,6 +52,8 @@ class GroupStream:
     """Groups that wait for their consumer. Where `ahead` of them wait, no new work begins."""
 
     def __init__(self, ahead: int) -> None:
+        if ahead < 1:
+            raise ValueError(f"ahead is {ahead}: no work would ever begin; expected 1 or more")
         self._ahead = ahead
         self._ready: deque[Group] = deque()
         self._arrived = asyncio.Event()

@@ -31,7 +31,7 @@ import msgspec
 
 from rollout.engine.blobs import write_blob, write_image
 from rollout.engine.output import Output
-from rollout.engine.reader import Branch, JournalReader
+from rollout.engine.reader import PIECES_AT_HAND, Branch, JournalReader
 from rollout.engine.record import Finished
 from rollout.engine.store import connect, lock_run
 from rollout.engine.token_pieces import take_apart
@@ -50,13 +50,14 @@ _COLUMNS = {
     "trees": 4,
     "episodes": 6,
     "branches": 4,
+    "beginnings": 4,
     "placed": 2,
     "token_pieces": 2,
     "nodes": 3,
     "grown": 1,
     "trajectories": 18,
 }
-_ADDED = ("trees", "episodes", "branches", "placed", "token_pieces", "nodes", "grown")
+_ADDED = ("trees", "episodes", "branches", "beginnings", "placed", "token_pieces", "nodes", "grown")
 _body_encoder = msgspec.msgpack.Encoder()
 
 
@@ -93,6 +94,8 @@ class Journal(JournalReader):
         self._error: Exception | None = None
         self._released: deque[asyncio.Future[None]] = deque()
         self._put_pieces: set[bytes] = set()
+        self._seconds_before = self.seconds()
+        self._opened = time.monotonic()
         self._next_tree = self._next_id("trees")
         self._next_episode = self._next_id("episodes")
         self.commits = 0
@@ -115,6 +118,8 @@ class Journal(JournalReader):
         rows["episodes"].append((episode, tree, trajectory, attempt, seed, time.time()))
         if branch is not None:
             rows["branches"].append((episode, branch.parent, branch.place, branch.reason))
+            if branch.beginning is not None:
+                rows["beginnings"].append((episode, *msgspec.structs.astuple(branch.beginning)))
         return episode
 
     def finish_tree(self, tree: int) -> None:
@@ -137,6 +142,9 @@ class Journal(JournalReader):
         batch = self._pending()
         batch.rows["nodes"].extend(rows)
         batch.rows["token_pieces"].extend(pieces)
+        if len(self._put_pieces) > PIECES_AT_HAND:
+            # What is put again takes its own place.
+            self._put_pieces.clear()
         self._put_pieces.update(name for name, _ in pieces)
         return batch
 
@@ -238,6 +246,8 @@ class Journal(JournalReader):
             for table in _ADDED:
                 self._insert(table, batch.rows[table])
             self._insert("trajectories", rows)
+            # With each commit, so that a command which is killed is not forgotten.
+            self.set_meta("seconds", f"{self._seconds_before + time.monotonic() - self._opened:.3f}")
             db.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from rollout.engine.plan import Plan
-from rollout.engine.reader import Branch, JournalReader, SavedLeaf
+from rollout.engine.reader import Branch, JournalReader, SavedBeginning, SavedLeaf
 from rollout.messages import JSON
-from rollout.models.model import Prefix
+from rollout.strategies.strategy import Beginning
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
@@ -38,25 +38,42 @@ class LiveTree(msgspec.Struct):
     """Nodes that were read from the journal, by their keys."""
     numbers: dict[int, int] = {}
     """The number of each episode."""
+    beginnings: dict[int, Beginning] = {}
+    """What the first generations of episodes begin with, where others had sampled it."""
 
     def take_in(self, journal: JournalReader, saved: SavedLeaf, number: int) -> None:
         """Make an attempt of an earlier command part of the tree, where it was."""
         start, node = self._read_nodes(journal, saved.episode, number)
         reason = saved.branch.reason if saved.branch is not None else "init"
-        self.tree.add_leaf(leaf_of(node, number, saved.head, start, reason))
+        self.tree.add_leaf(leaf_of(node, number, saved.head, start, reason, self.beginnings.get(saved.episode)))
 
-    def node_at(self, journal: JournalReader, branch: Branch) -> Node:
-        """The node that an episode branched from."""
-        if (branch.parent, branch.place) not in self.nodes:
-            owner = journal.trajectory_of(branch.parent)
-            self._read_nodes(journal, branch.parent, attempt_number(self.task.id, owner))
-        return self.nodes[branch.parent, branch.place]
+    def start_of(self, journal: JournalReader, branch: Branch | None) -> tuple[Node, Beginning | None]:
+        """The node that an episode starts from, and what its first generation begins with."""
+        if branch is None:
+            return self.tree.trunk, None
+        start = self.tree.trunk if branch.is_at_trunk else self._node_at(journal, branch.parent, branch.place)
+        begun = branch.beginning
+        if begun is None:
+            return start, None
+        return start, Beginning(self._node_at(journal, begun.owner, begun.place), begun.tokens)
+
+    def began(self, episode: int, number: int, beginning: Beginning | None) -> None:
+        """Note which attempt an episode is, and what it begins with."""
+        self.numbers[episode] = number
+        if beginning is not None:
+            self.beginnings[episode] = beginning
+
+    def _node_at(self, journal: JournalReader, episode: int, place: int) -> Node:
+        if (episode, place) not in self.nodes:
+            owner = journal.trajectory_of(episode)
+            self._read_nodes(journal, episode, attempt_number(self.task.id, owner))
+        return self.nodes[episode, place]
 
     def _read_nodes(self, journal: JournalReader, episode: int, number: int) -> tuple[Node, Node]:
         """Hang an episode's nodes into the tree; the node that it starts from, and its last."""
-        branch = journal.branch(episode)
-        node = start = self.tree.trunk if branch is None else self.node_at(journal, branch)
-        self.numbers[episode] = number
+        start, beginning = self.start_of(journal, journal.branch(episode))
+        self.began(episode, number, beginning)
+        node = start
         for place, body in enumerate(journal.nodes(episode)):
             node = self.tree.append(node, body, episode, place)
             self.nodes[episode, place] = node
@@ -71,7 +88,7 @@ class DueEpisode(msgspec.Struct):
     number: int
     reason: str
     temperature: float | None = None
-    prefix: Prefix | None = None
+    beginning: Beginning | None = None
 
     @property
     def trajectory(self) -> str:
@@ -80,35 +97,51 @@ class DueEpisode(msgspec.Struct):
 
     @property
     def branch(self) -> Branch | None:
-        """Where it starts, as the journal notes it; None where that is the trunk."""
-        if self.start is self.live_tree.tree.trunk:
+        """How it starts, as the journal notes it; None for a first chain."""
+        if self.start is self.live_tree.tree.trunk and self.reason == "init" and self.beginning is None:
             return None
-        return Branch(self.start.episode, self.start.place, self.reason)
+        begun = self.beginning
+        saved = (
+            None if begun is None else SavedBeginning(begun.generation.episode, begun.generation.place, begun.tokens)
+        )
+        return Branch(self.start.episode, self.start.place, self.reason, saved)
 
     def describe(self) -> JSON:
         """Where it begins, for its record."""
         told: dict[str, Any] = {"number": self.number, "reason": self.reason}
-        if self.branch is not None:
-            told["parent"] = trajectory_id(self.live_tree.task.id, self.live_tree.numbers[self.start.episode])
+        shared = self.start if self.beginning is None else self.beginning.generation
+        if shared is not self.live_tree.tree.trunk:
+            told["parent"] = trajectory_id(self.live_tree.task.id, self.live_tree.numbers[shared.episode])
             told["shared_messages"] = len(path_messages(self.start))
             told["lineage"] = self._lineage()
         if self.temperature is not None:
             told["temperature"] = self.temperature
-        if self.prefix is not None:
-            told["token_offset"] = len(self.prefix.ids)
+        if self.beginning is not None:
+            told["token_offset"] = self.beginning.tokens
         return told
 
     def _lineage(self) -> list[tuple[int, int]]:
         """Whose steps it begins with: the number of each attempt on the way, the first chain first, with how many of
-        the path's steps it made."""
+        the path's steps it made. None of them is whole where only a step's first tokens are shared."""
+        numbers, beginnings = self.live_tree.numbers, self.live_tree.beginnings
         made: dict[int, int] = {}
+
+        def add(episode: int) -> None:
+            if numbers[episode] not in made:
+                if episode in beginnings:
+                    add(beginnings[episode].generation.episode)
+                made[numbers[episode]] = 0
+
         for node in self.start.path()[self.live_tree.tree.trunk.depth + 1 :]:
-            number = self.live_tree.numbers[node.episode]
-            made[number] = made.get(number, 0) + (node.body.kind == "generation")
+            add(node.episode)
+            made[numbers[node.episode]] += node.body.kind == "generation"
+        if self.beginning is not None:
+            add(self.beginning.generation.episode)
         return list(made.items())
 
 
-def leaf_of(node: Node, number: int, head: Head, start: Node, reason: str) -> Leaf:
+def leaf_of(node: Node, number: int, head: Head, start: Node, reason: str, beginning: Beginning | None) -> Leaf:
     """Where an attempt ended, with what is on record of it."""
     reward = float(head.success) if head.metadata["scored"] else None
-    return Leaf(node, number, Status(head.status), reward, start, reason, head)
+    continues = None if beginning is None else beginning.generation
+    return Leaf(node, number, Status(head.status), reward, start, reason, head, continues)

@@ -203,12 +203,7 @@ def make_plan(
     sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
     if Capability.LOGPROBS in strategy.needs and "logprobs" not in agent_config.model_fields_set:
         sampling = msgspec.structs.replace(sampling, logprobs=True)
-    if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
-        raise ConfigError(
-            f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and {agent_config.model} "
-            "cannot go on from the first tokens of an answer; use a model with token_in: true, or a strategy that "
-            "branches between generations (entropy_tree)"
-        )
+    refuse_model(name, dataset, strategy, agent)
     plan = Plan(
         name=name,
         tasks=tasks,
@@ -256,6 +251,16 @@ def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strate
             "journal with all nodes can tell after a resume; set use_checkpoints: true"
         )
     return strategy
+
+
+def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: Model) -> None:
+    """Raise ConfigError where the agent's model cannot do what the strategy is made of."""
+    if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
+        raise ConfigError(
+            f"datasets.{name}.strategy: {dataset.strategy.name} branches inside a generation, and "
+            f"{dataset.agent.model} cannot go on from the first tokens of an answer; use a model with token_in: true, "
+            "or a strategy that branches between generations (entropy_tree)"
+        )
 
 
 def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:

@@ -16,7 +16,7 @@ from rollout.errors import JournalError
 from rollout.messages import Message, message_from_json
 from rollout.tasks.source import attempt_number
 from rollout.trajectories.line import Head, encode_line
-from rollout.trajectories.tree import NodeBody
+from rollout.trajectories.tree import OPENING, NodeBody
 
 PIECES_AT_HAND = 4096
 _body_decoder = msgspec.msgpack.Decoder(NodeBody)
@@ -35,12 +35,26 @@ class SavedEpisode(msgspec.Struct, frozen=True):
     seed: int
 
 
+class SavedBeginning(msgspec.Struct, frozen=True):
+    """The generation, by its node's key, whose first tokens an episode begins with, and how many."""
+
+    owner: int
+    place: int
+    tokens: int
+
+
 class Branch(msgspec.Struct, frozen=True):
-    """Where an episode starts that does not start at the trunk: behind a node of another episode."""
+    """How an episode starts that is none of the first chains: behind a node of another episode, or at the trunk, whose
+    key is no other's."""
 
     parent: int
     place: int
     reason: str
+    beginning: SavedBeginning | None = None
+
+    @property
+    def is_at_trunk(self) -> bool:
+        return self.parent == OPENING
 
 
 class SavedLeaf(msgspec.Struct, frozen=True):
@@ -114,6 +128,8 @@ class JournalReader:
         self._db = connection
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'branches'").fetchone()
         self._has_branches = found is not None
+        found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'beginnings'").fetchone()
+        self._has_beginnings = found is not None
         self._pieces: dict[bytes, bytes] = {}
 
     def finished_ids(self, dataset: str) -> set[str]:
@@ -157,11 +173,17 @@ class JournalReader:
         return self._pieces[name]
 
     def branch(self, episode: int) -> Branch | None:
-        """Where an episode starts; None where that is the trunk."""
+        """How an episode starts; None for a first chain."""
         if not self._has_branches:
             return None
         row = self._db.execute("SELECT parent, place, reason FROM branches WHERE episode = ?", (episode,)).fetchone()
-        return None if row is None else Branch(*row)
+        return None if row is None else Branch(row[0], row[1], row[2], self._beginning(episode))
+
+    def _beginning(self, episode: int) -> SavedBeginning | None:
+        if not self._has_beginnings:
+            return None
+        row = self._db.execute("SELECT owner, place, tokens FROM beginnings WHERE episode = ?", (episode,)).fetchone()
+        return None if row is None else SavedBeginning(*row)
 
     def trajectory_of(self, episode: int) -> str:
         """The id of the trajectory that an episode grows."""
@@ -171,7 +193,7 @@ class JournalReader:
         """Every node from the opening's end to the episode's last: its own, and before them those it branched from."""
         nodes = self.nodes(episode)
         branch = self.branch(episode)
-        while branch is not None:
+        while branch is not None and not branch.is_at_trunk:
             nodes = self.nodes(branch.parent)[: branch.place + 1] + nodes
             branch = self.branch(branch.parent)
         return nodes
@@ -319,6 +341,10 @@ class JournalReader:
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
 
+    def seconds(self) -> float:
+        """How long all commands took that added to this run, each up to the last of what it wrote."""
+        return float(self.meta("seconds") or 0)
+
     def outputs(self) -> dict[str, Path]:
         """The output file of each dataset, where it was when the run wrote it."""
         rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid")
@@ -350,6 +376,11 @@ class JournalReader:
     def begun_tasks(self, dataset: str) -> set[str]:
         """The tasks that were opened."""
         return {row[0] for row in self._db.execute("SELECT task FROM trees WHERE dataset = ?", (dataset,))}
+
+    def begun_anew(self, dataset: str) -> int:
+        """How often a path could not be brought back, or not to where it was to branch, and began anew."""
+        sql = "SELECT count(*) FROM episodes e JOIN trees t ON t.id = e.tree WHERE t.dataset = ? AND e.attempt > 0"
+        return int(self._db.execute(sql, (dataset,)).fetchone()[0])
 
     def groups(self, dataset: str) -> list[tuple[int, int]]:
         """For each task that was attempted: scored attempts, and solved ones."""

@@ -193,7 +193,9 @@ def finish_files(
     planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
     write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
     spared = {name: int(journal.meta(f"not_needed:{name}") or 0) for name in names}
-    summary = summarize(journal.counts(), planned, {name: journal.groups(name) for name in planned}, spared)
+    groups = {name: journal.groups(name) for name in planned}
+    anew = {name: journal.begun_anew(name) for name in planned}
+    summary = summarize(journal.counts(), planned, groups, spared, anew)
     summary.measured = measured(journal, names)
     summary.ranks = list(ranks)
     write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2))

@@ -18,13 +18,15 @@ SCHEMA_VERSION = 1
 _TREES = """
 CREATE TABLE IF NOT EXISTS branches(
     episode INTEGER PRIMARY KEY, parent INTEGER NOT NULL, place INTEGER NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS beginnings(
+    episode INTEGER PRIMARY KEY, owner INTEGER NOT NULL, place INTEGER NOT NULL, tokens INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS grown(tree INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS placed(episode INTEGER PRIMARY KEY, rank INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS token_pieces(name BLOB PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
 """
-"""Only trees that branch have rows in the first two: the node that an episode starts from, and trees that need nothing
-more. `placed` has the rank of each episode of a run on a cluster. Token ids of prompts are in the last where servers
-give them (`rollout.engine.token_pieces`)."""
+"""Only trees that branch have rows in the first three: the node that an episode starts from, the generation whose first
+tokens its own begins with, and trees that need nothing more. `placed` has the rank of each episode of a run on a
+cluster. Token ids of prompts are in the last where servers give them (`rollout.engine.token_pieces`)."""
 _SCHEMA = """
 CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE trees(id INTEGER PRIMARY KEY, dataset TEXT NOT NULL, task TEXT NOT NULL, opening BLOB NOT NULL);

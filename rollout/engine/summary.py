@@ -42,6 +42,8 @@ class DatasetSummary(msgspec.Struct):
     """tasks with a scored attempt"""
     useful_groups: int = 0
     """tasks with a solved and an unsolved attempt: the others have nothing to teach by comparison"""
+    replay_mismatches: int = 0
+    """paths that began anew: a replay was answered otherwise, a call on the way is irreversible, the task changed"""
     cost: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -93,11 +95,13 @@ def summarize(
     planned: Mapping[str, int],
     groups: Mapping[str, Sequence[tuple[int, int]]],
     not_needed: Mapping[str, int] | None = None,
+    begun_anew: Mapping[str, int] | None = None,
 ) -> Summary:
-    """Sum up the journal's counts (`Journal.counts`, `Journal.groups`) for the datasets that were planned."""
-    spared = not_needed or {}
+    """Sum up the journal's counts (`Journal.counts`, `.groups`, `.begun_anew`) for the datasets that were planned."""
+    spared, anew = not_needed or {}, begun_anew or {}
     datasets = {
-        name: DatasetSummary(planned=number, not_needed=spared.get(name, 0)) for name, number in planned.items()
+        name: DatasetSummary(planned=number, not_needed=spared.get(name, 0), replay_mismatches=anew.get(name, 0))
+        for name, number in planned.items()
     }
     for row in rows:
         dataset, status, reason, number, succeeded, scored, cost, prompt, completion, generations, calls, turns = row[

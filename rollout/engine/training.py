@@ -31,14 +31,13 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
 from rollout.trajectories.line import Head
 from rollout.trajectories.merging import Splits
-from rollout.trajectories.pt import PtFile
 from rollout.trajectories.rewards import UNREWARDED
 from rollout.trajectories.rows.exchange import Attempted, ids_of_path
+from rollout.trajectories.rows.pt import RowsPt
 from rollout.trajectories.rows.records import Maker
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
 from rollout.trajectories.selection import Selection
 
-FORMATS = ("parquet", "pt", "jsonl")
 ABOUT = "about.json"
 """How the name of what is told about a form's files ends."""
 
@@ -122,7 +121,7 @@ def _write(
     writers: dict[tuple[str, str], Writer],
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for members in survey.groups.values():
+    for name, members in survey.groups.items():
         group = []
         for surveyed in members:
             try:
@@ -131,6 +130,9 @@ def _write(
                 tally.blame(surveyed.source, surveyed.where, error)
         if not group:
             continue
+        for surveyed in survey.counted.get(name, ()) if maker.compares else ():
+            with contextlib.suppress(NoPrompt, BadLine):
+                group.append(msgspec.structs.replace(_read(surveyed, prompts, readers), is_learnt=False))
         split = "" if wish.splits is None else wish.splits.of(group[0].head.task_id)
         for record in maker.records(group, tally):
             counts[split] += 1
@@ -171,6 +173,8 @@ class _Survey:
         self._groups: set[str] = set()
         self.groups: dict[str, list[_Surveyed]] = {}
         """What is to be read whole, by group, in the order in which groups came."""
+        self.counted: dict[str, list[_Surveyed]] = {}
+        """What is left out and counts in its group all the same."""
         self.has_ids = False
 
     def add(self, source: Source) -> None:
@@ -217,6 +221,8 @@ class _Survey:
                 self.groups.setdefault(member.group, []).append(member)
             else:
                 self._tally.drop(member.refusal)
+                if member.attempt.reward is not None:
+                    self.counted.setdefault(member.group, []).append(member)
 
     def _estimate(self, members: Sequence[_Surveyed]) -> None:
         attempts = [member.attempt for member in members]
@@ -244,12 +250,9 @@ class _Survey:
         generations = self._readers.generations(line, source)
         if len(generations) != len(attempt.steps):
             return attempt
-        steps = []
-        for step, ids in zip(attempt.steps, ids_of_path(generations), strict=True):
-            if ids is not None and ids.logprobs:
-                step = msgspec.structs.replace(step, surprisal=-sum(ids.logprobs) / len(ids.logprobs))
-            steps.append(step)
-        return msgspec.structs.replace(attempt, steps=tuple(steps))
+        pairs = zip(attempt.steps, generations, strict=True)
+        steps = tuple(msgspec.structs.replace(step, surprisal=made.surprisal) for step, made in pairs)
+        return msgspec.structs.replace(attempt, steps=steps)
 
 
 def _apart(name: str, run: str, taken: set[str]) -> str:
@@ -304,17 +307,10 @@ def _read(surveyed: _Surveyed, prompts: Prompts, readers: _Readers) -> Attempted
     )
 
 
-class _RowsPt(PtFile):
-    """Rows in a `.pt` file, under `rows`."""
-
-    def __init__(self, path: Path, columns: Columns) -> None:
-        super().__init__(path, {"columns": list(columns)}, "rows")
-
-
 def _open(kind: str, path: Path, columns: Columns) -> Writer:
     if kind == "parquet":
         return ParquetFile(path, columns, needed_by="--format parquet")
-    return _RowsPt(path, columns) if kind == "pt" else JsonLines(path)
+    return RowsPt(path, columns) if kind == "pt" else JsonLines(path)
 
 
 def _about(wish: DataWish, maker: Maker, tally: Tally) -> JSON:

@@ -21,9 +21,9 @@ import msgspec
 
 from rollout.errors import ConfigError, ModelError
 from rollout.messages import JSON, NO_TOOLS, Message, Toolset, message_to_json, read_arguments
+from rollout.tokenizers import load_tokenizer
 from rollout.trajectories.token_view import TokenKind
 
-INSTALL = "pip install 'rollout[tokens]'"
 MARK = "\ue000"
 """A character that no template writes."""
 ANSWER = f"{MARK}an answer{MARK}"
@@ -44,16 +44,11 @@ class ChatTemplate:
     @classmethod
     def load(cls, source: Path, template: Path | None = None) -> Self:
         """Read a tokenizer from a folder, or out of a GGUF file. Imports transformers, which takes seconds."""
+        tokenizer = load_tokenizer(source, "tokenizer")
         try:
-            from transformers import AutoTokenizer
-        except ImportError as error:
-            raise ConfigError(f"tokenizer: needs the package transformers: {INSTALL}") from error
-        folder, named = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, **named)
             text = None if template is None else template.read_text(encoding="utf-8")
-        except (ImportError, OSError, ValueError, KeyError) as error:
-            raise ConfigError(f"tokenizer: {source} cannot be read: {error}") from error
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"chat_template: {template} cannot be read: {error}") from error
         return cls(tokenizer, text)
 
     def encode(self, messages: Sequence[Message], tools: Toolset = NO_TOOLS, options: JSON | None = None) -> list[int]:

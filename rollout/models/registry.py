@@ -190,7 +190,12 @@ class Registry:
         if found.kind == "local":
             from rollout.models.local_model import LocalServerModel
 
-            kinds = {Capability.TOKEN_IDS: found.entry.token_ids, Capability.TOKEN_IN: found.entry.token_in}
+            entry = found.entry
+            kinds = {
+                Capability.TOKEN_IDS: entry.token_ids,
+                Capability.TOKEN_IN: entry.token_in,
+                Capability.PREFIX: entry.token_in,
+            }
             gives = frozenset(kind for kind, is_asked_for in kinds.items() if is_asked_for)
             return LocalServerModel(found.name, self._local_server(), lambda url: self._direct(found, url), gives)
         if found.api_base is None:

@@ -19,6 +19,8 @@ from rollout.trajectories.generation import FinishReason, Usage
 DEFAULT_MAX_TOKENS = 1024
 """Where neither agent nor registry say: these ways in have defaults as small as 16."""
 FormName = Literal["vllm", "sglang", "llamacpp"]
+_OPTIONS = "chat_template_kwargs"
+_OF_TEMPLATES = (_OPTIONS, "enable_thinking")
 _NOT_OURS = ("extra", "logprobs", "top_logprobs", "tool_choice", "parallel_tool_calls", "max_tokens")
 _FINISH: dict[Any, FinishReason] = {
     "stop": "stop", "eos": "stop", "word": "stop", "length": "length", "limit": "length", "abort": "abort",
@@ -150,5 +152,12 @@ def _params(sampling: Sampling, length: str, seed: int | None, seed_key: str, en
     return params
 
 
+def template_options(sampling: Sampling) -> JSON:
+    """What a request asks of the chat template: a server that is given ids uses none."""
+    asked = {key: sampling.extra[key] for key in _OF_TEMPLATES if key in sampling.extra}
+    options = asked.pop(_OPTIONS, None) or {}
+    return {**asked, **options}
+
+
 def _extra(sampling: Sampling) -> JSON:
-    return {key: value for key, value in sampling.extra.items() if key != "chat_template_kwargs"}
+    return {key: value for key, value in sampling.extra.items() if key not in _OF_TEMPLATES}

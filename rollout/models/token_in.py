@@ -26,7 +26,7 @@ from rollout.models.chat_template import ChatTemplate
 from rollout.models.completion import read_tokens
 from rollout.models.model import Capability, Request
 from rollout.models.openai import Body, OpenAIModel
-from rollout.models.token_forms import DEFAULT_MAX_TOKENS, FORMS, FormName
+from rollout.models.token_forms import DEFAULT_MAX_TOKENS, FORMS, FormName, template_options
 from rollout.trajectories.generation import FIRST_TOKENS, Generation, entropy_of
 
 
@@ -103,7 +103,7 @@ class TokenInModel(OpenAIModel):
             except ConfigError as error:
                 raise ModelError(f"{self.name}: {error}") from error
         template = self._template
-        options = request.sampling.extra.get("chat_template_kwargs")
+        options = template_options(request.sampling)
         known = array("I", bytes(request.ids))
         if known:
             try:

@@ -6,6 +6,8 @@ attempt added is no such place: it is not known what would have become of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
@@ -54,18 +56,16 @@ def count_children(tree: RolloutTree) -> dict[Node, int]:
     return children
 
 
-def chain_of(tree: RolloutTree, leaf: Leaf) -> int:
-    """The number of the first chain that an attempt grew from, its own where it began at the trunk."""
-    first = next((node for node in leaf.start.up() if node.parent is tree.trunk), None)
-    if first is None:
-        return leaf.number
-    return next((other.number for other in tree.leaves if other.own_nodes()[:1] == [first]), leaf.number)
-
-
-def branch_points(tree: RolloutTree, chain: int) -> list[Node]:
-    """The nodes of a chain, and of what grew from it, from which another generation can start: the trunk among them."""
-    points = [tree.trunk]
+def leaves_by_chain(tree: RolloutTree, count: int) -> list[list[Leaf]]:
+    """For each of a tree's first chains, the sound attempts among it and what grew from it."""
+    chains = tree.chains()
+    leaves: list[list[Leaf]] = [[] for _ in range(count)]
     for leaf in sound_leaves(tree):
-        if chain_of(tree, leaf) == chain:
-            points += [before(node) for node in own_generations(leaf)]
-    return list(dict.fromkeys(points))
+        if chains[leaf.number] < count:
+            leaves[chains[leaf.number]].append(leaf)
+    return leaves
+
+
+def branch_points(tree: RolloutTree, leaves: Iterable[Leaf]) -> list[Node]:
+    """The nodes of these attempts from which another generation can start, the trunk among them, each once."""
+    return list(dict.fromkeys([tree.trunk, *(before(node) for leaf in leaves for node in own_generations(leaf))]))

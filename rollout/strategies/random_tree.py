@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from rollout import seeds
-from rollout.strategies.points import branch_points
+from rollout.strategies.points import branch_points, leaves_by_chain
 from rollout.strategies.shipped import ShippedStrategy, first_chains
 from rollout.strategies.strategy import Expansion
 from rollout.trajectories.tree import RolloutTree
@@ -39,6 +39,6 @@ class RandomTree(ShippedStrategy):
         if done >= self.rounds:
             return []
         chance = seeds.stream(tree.seed, "random_tree", launched)
-        points = [branch_points(tree, number) for number in range(self.trees)]
+        points = [branch_points(tree, leaves) for leaves in leaves_by_chain(tree, self.trees)]
         turns = range(turn, self.trees * self.expansions)
         return [Expansion(chance.choice(points[at // self.expansions]), 1, "random") for at in turns]

@@ -11,6 +11,23 @@ from rollout.models.model import Capability, Prefix
 from rollout.trajectories.tree import Node, RolloutTree
 
 
+class Beginning(msgspec.Struct, frozen=True):
+    """The first tokens of a generation, from which others go on."""
+
+    generation: Node
+    tokens: int
+    """How many."""
+
+    @property
+    def prefix(self) -> Prefix:
+        """Them, as a model is given them."""
+        generation = self.generation.body.generation
+        assert generation is not None
+        assert generation.tokens is not None
+        tokens = generation.tokens
+        return Prefix(tuple(tokens.completion_ids[: self.tokens]), tuple(tokens.logprobs[: self.tokens]))
+
+
 class Expansion(msgspec.Struct, frozen=True):
     """A wish to grow `count` new episodes from `node`: the next thing there is generated anew."""
 
@@ -20,7 +37,7 @@ class Expansion(msgspec.Struct, frozen=True):
     """What made the strategy want it: init, fresh, random, entropy, surprisal, uct. It stands in `metadata.branch`."""
     temperature: float | None = None
     """What these episodes sample with, instead of the agent's own."""
-    prefix: Prefix | None = None
+    beginning: Beginning | None = None
     """What their first generation begins with: it goes on from there. A strategy that uses it has `Capability.PREFIX`
     among its `needs`."""
 

@@ -10,16 +10,18 @@ began.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from pydantic import Field
 
-from rollout.models.model import Capability, Prefix
-from rollout.strategies.points import before, chain_of, own_generations, sound_leaves
+from rollout.models.model import Capability
+from rollout.strategies.points import before, leaves_by_chain, own_generations
 from rollout.strategies.shipped import ShippedStrategy, first_chains
-from rollout.strategies.strategy import Expansion
-from rollout.trajectories.generation import Tokens
+from rollout.strategies.strategy import Beginning, Expansion
+from rollout.trajectories.generation import ID_BYTES, Tokens
+from rollout.trajectories.token_path import common_prefix
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
 
@@ -48,58 +50,40 @@ class TreeRl(ShippedStrategy):
             return first_chains(tree, self.trees)
         left = self.most - launched
         expansions: list[Expansion] = []
-        for number in range(self.trees):
-            for node, place in self._places(tree, number):
+        for leaves in leaves_by_chain(tree, self.trees):
+            for beginning in self._beginnings(leaves):
                 count = min(self.continuations, left)
                 if count:
-                    tokens = _tokens(node)
-                    prefix = Prefix(tuple(tokens.completion_ids[:place]), tuple(tokens.logprobs[:place]))
-                    expansions.append(Expansion(before(node), count, "surprisal", prefix=prefix))
+                    start = before(beginning.generation)
+                    expansions.append(Expansion(start, count, "surprisal", beginning=beginning))
                 left -= count
         return expansions or ([Expansion(tree.trunk, left, "fresh")] if left else [])
 
-    def _places(self, tree: RolloutTree, chain: int) -> list[tuple[Node, int]]:
-        """The most surprising tokens of a chain and of what grew from it: generation and place."""
-        leaves = [leaf for leaf in sound_leaves(tree) if self._chain_of(tree, leaf) == chain]
+    def _beginnings(self, leaves: Sequence[Leaf]) -> list[Beginning]:
+        """What stands before the most surprising tokens of a chain and of what grew from it."""
         generations = [node for leaf in leaves for node in own_generations(leaf)]
-        found: list[tuple[float, Node, int]] = []
-        for order, node in enumerate(generations):
+        siblings: dict[Node, list[Node]] = {}
+        for node in generations:
+            siblings.setdefault(before(node), []).append(node)
+        found: list[tuple[float, Beginning]] = []
+        for node in generations:
             tokens = _tokens(node)
-            if len(tokens.completion_ids) != len(tokens.logprobs):
+            logprobs = tokens.logprobs
+            if len(logprobs) != len(tokens.sampled) // ID_BYTES:
                 continue
-            siblings = [_tokens(other) for other in generations[:order] if before(other) is before(node)]
-            later = [_tokens(other) for other in generations[order + 1 :] if before(other) is before(node)]
-            shared = max((_common(tokens, other) for other in siblings), default=0)
-            taken = {_common(tokens, other) for other in later}
+            others = siblings[before(node)]
+            common = [common_prefix(tokens.sampled, _tokens(other).sampled) for other in others]
+            own = others.index(node)
+            shared, taken = max(common[:own], default=0), set(common[own + 1 :])
             found += [
-                (-logprob, node, place)
-                for place, logprob in enumerate(tokens.logprobs)
+                (-logprob, Beginning(node, place))
+                for place, logprob in enumerate(logprobs)
                 if place > shared and place not in taken
             ]
-        found.sort(key=lambda token: -token[0])
-        return [(node, place) for _, node, place in found[: self.tokens]]
-
-    def _chain_of(self, tree: RolloutTree, leaf: Leaf) -> int:
-        """The chain that an attempt grew from. One that continues a chain's first generation starts at the trunk, too:
-        it is known by the tokens that they have in common."""
-        number = chain_of(tree, leaf)
-        if number < self.trees:
-            return number
-        by_number = {leaf.number: own_generations(leaf)[:1] for leaf in tree.leaves}
-        first = by_number[number]
-        shared = [
-            (max((_common(_tokens(one), _tokens(other)) for one in first for other in by_number[chain]), default=0))
-            for chain in range(self.trees)
-        ]
-        return shared.index(max(shared))
+        most = heapq.nlargest(self.tokens, found, key=lambda token: token[0])
+        return [beginning for _, beginning in most]
 
 
 def _tokens(node: Node) -> Tokens:
     assert node.body.generation is not None
     return node.body.generation.tokens or Tokens()
-
-
-def _common(one: Tokens, other: Tokens) -> int:
-    """How many tokens two generations begin with alike."""
-    pairs = zip(one.completion_ids, other.completion_ids, strict=False)
-    return next((place for place, (mine, theirs) in enumerate(pairs) if mine != theirs), len(one.completion_ids))

@@ -26,34 +26,34 @@ from rollout.messages import JSON
 PROTOCOL = 2
 """What `torch.load(weights_only=True)` knows all instructions of."""
 FOLDER = "archive"
-_PICKLE = "data.pkl"
+PICKLE = "data.pkl"
 _PLACES = ".data/trajectory_places"
-_RECORDS = {".format_version": b"1", "byteorder": b"little", "version": b"3\n"}
+RECORDS = {".format_version": b"1", "byteorder": b"little", "version": b"3\n"}
 _BEGIN = pickle.PROTO + bytes([PROTOCOL])
 
 
 class PtFile:
-    """A `.pt` file that is being written. `metadata` may be filled until it is closed; `name` is the list's key."""
+    """A `.pt` file that is being written. `metadata` may be filled until it is closed."""
 
-    def __init__(self, path: Path, metadata: JSON, name: str = "trajectories") -> None:
+    def __init__(self, path: Path, metadata: JSON) -> None:
         self._metadata = metadata
         self._zip = zipfile.ZipFile(path, "w", zipfile.ZIP_STORED)
         # A fixed date, as ZipInfo has it: the same trajectories make the same bytes.
-        self._file = self._zip.open(zipfile.ZipInfo(f"{FOLDER}/{_PICKLE}"), "w", force_zip64=True)
+        self._file = self._zip.open(zipfile.ZipInfo(f"{FOLDER}/{PICKLE}"), "w", force_zip64=True)
         self._places: list[int] = []
         self._size = 0
-        self._put(_BEGIN + pickle.EMPTY_DICT + pickle.MARK + _text(name) + pickle.EMPTY_LIST)
+        self._put(_BEGIN + pickle.EMPTY_DICT + pickle.MARK + text("trajectories") + pickle.EMPTY_LIST)
         self._places.append(self._size)
 
-    def write(self, trajectory: list[JSON] | JSON) -> None:
-        """Add a trajectory: its steps; or whatever else the list is one of."""
-        self._put(_body(trajectory) + pickle.APPEND)
+    def write(self, trajectory: list[JSON]) -> None:
+        """Add a trajectory: its steps."""
+        self._put(body(trajectory) + pickle.APPEND)
         self._places.append(self._size)
 
     def close(self) -> None:
-        self._put(_text("metadata") + _body(self._metadata) + pickle.SETITEMS + pickle.STOP)
+        self._put(text("metadata") + body(self._metadata) + pickle.SETITEMS + pickle.STOP)
         self._file.close()
-        for name, content in {**_RECORDS, _PLACES: msgspec.json.encode(self._places)}.items():
+        for name, content in {**RECORDS, _PLACES: msgspec.json.encode(self._places)}.items():
             self._zip.writestr(zipfile.ZipInfo(f"{FOLDER}/{name}"), content)
         self._zip.close()
 
@@ -68,7 +68,7 @@ def read_pt(path: Path) -> Iterator[Any]:
     try:
         with zipfile.ZipFile(path) as archive:
             folder = archive.namelist()[0].partition("/")[0]
-            with archive.open(f"{folder}/{_PICKLE}") as file:
+            with archive.open(f"{folder}/{PICKLE}") as file:
                 if f"{folder}/{_PLACES}" in archive.namelist():
                     yield from _read_each(file, msgspec.json.decode(archive.read(f"{folder}/{_PLACES}")))
                 else:
@@ -95,11 +95,12 @@ def _load(data: bytes) -> Any:
     return _Plain(io.BytesIO(data)).load()
 
 
-def _body(value: Any) -> bytes:
+def body(value: Any) -> bytes:
     """The instructions that make a value, without those that begin and end a pickle."""
     return pickle.dumps(value, PROTOCOL)[len(_BEGIN) : -1]
 
 
-def _text(text: str) -> bytes:
-    encoded = text.encode()
+def text(words: str) -> bytes:
+    """The instruction that makes a text."""
+    encoded = words.encode()
     return pickle.BINUNICODE + struct.pack("<I", len(encoded)) + encoded

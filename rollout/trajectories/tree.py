@@ -22,6 +22,8 @@ from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 
 NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool", "observation"]
+OPENING = -1
+"""The episode of the nodes that no episode grew: the root and the opening."""
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
 End = UserEnd | WorldEnd | Literal["max_turns", "judged_complete"]
 
@@ -110,6 +112,8 @@ class Leaf(msgspec.Struct, frozen=True):
     reason: str = "init"
     head: Head | None = None
     """What is on record of it."""
+    continues: Node | None = None
+    """The generation of another attempt whose first tokens its own first generation begins with."""
 
     def own_nodes(self) -> list[Node]:
         """The nodes that this attempt added, in order."""
@@ -129,10 +133,10 @@ class RolloutTree:
         self.task_id = task_id
         self.seed = seed
         """What a strategy draws from."""
-        self.root = Node(NodeBody("root"), None, -1, 0)
+        self.root = Node(NodeBody("root"), None, OPENING, 0)
         node = self.root
         for place, message in enumerate(opening, 1):
-            node = Node(NodeBody("opening", message=message), node, -1, place)
+            node = Node(NodeBody("opening", message=message), node, OPENING, place)
         self.trunk = node
         self.leaves: list[Leaf] = []
         """In the order of their numbers."""
@@ -156,6 +160,19 @@ class RolloutTree:
     def add_leaf(self, leaf: Leaf) -> None:
         """Note that an attempt ended."""
         bisect.insort(self.leaves, leaf, key=lambda leaf: leaf.number)
+
+    def chains(self) -> dict[int, int]:
+        """For each attempt, by number, the attempt that it grew from in the end: its own where it began anew."""
+        owners = {own[0].episode: leaf for leaf in self.leaves if (own := leaf.own_nodes())}
+        chains: dict[int, int] = {}
+        for leaf in self.leaves:
+            found: Leaf | None = leaf
+            while found is not None:
+                chains[leaf.number] = found.number
+                grown_from = found.continues or found.start
+                first = next((node for node in grown_from.up() if node.parent is self.trunk), None)
+                found = None if first is None else owners.get(first.episode)
+        return chains
 
 
 def path_messages(leaf: Node) -> list[Message]:

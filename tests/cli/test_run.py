@@ -68,6 +68,16 @@ def test_a_strategy_can_be_named_for_one_command() -> None:
     assert "there is no 'random_tre'; known: chain" in wrong.stderr
 
 
+def test_dry_run_refuses_a_strategy_that_the_model_cannot_follow() -> None:
+    text = "datasets.portal.strategy: treerl branches inside a generation, and builtin/oracle cannot go on"
+    for options in (["--dry-run"], []):
+        done = rollout("run", str(portal_config(strategy="treerl")), "--no-colors", *options)
+        assert done.returncode == 2
+        assert text in done.stdout + done.stderr
+        assert not Path("run").exists()
+        assert not Path("out").exists()
+
+
 def test_seeds_entry_point_does_the_same() -> None:
     command = [
         sys.executable,

@@ -62,6 +62,20 @@ async def test_nothing_branches_behind_one_by_replay() -> None:
     assert payments() == 9, "each attempt paid once, for itself"
 
 
+@pytest.mark.parametrize("after", [8, 10])
+async def test_a_path_that_started_anew_stays_so_on_record_when_it_is_resumed(after: int) -> None:
+    strategy = {"name": "random_tree", "params": {"trees": 1, "expansions": 8}}
+    async with StubServer({"rules": RULES}) as stub:
+        given = {**config(stub.url, strategy=strategy), "max_workers": 1}
+        await roll_out(given, Path("whole"))
+        whole = {line["id"]: line["metadata"]["branch"] for line in read_lines(OUT)}
+        assert {branch["reason"] for branch in whole.values()} == {"init", "random", "fresh"}
+        OUT.unlink()
+        await roll_out(given, pause_when=lambda progress: progress.generations == after)
+        await roll_out(given)
+    assert {line["id"]: line["metadata"]["branch"] for line in read_lines(OUT)} == whole
+
+
 async def test_a_stopped_conversation_is_cut_and_not_played_again() -> None:
     async with StubServer({"rules": RULES}) as stub:
         await roll_out(config(stub.url), pause_when=lambda progress: progress.tool_calls == 2)

@@ -50,6 +50,24 @@ def finished(episode: int, id: str, *, failed: bool = False) -> Finished:
     return Finished("d", episode, head, encode_line(head, []), failed, NUMBERS)
 
 
+async def test_pieces_of_prompts_are_kept_once_and_only_so_many_names_of_them_in_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rollout.engine.journal.PIECES_AT_HAND", 3)
+    journal = open_journal(Path("run"))
+    episode = journal.begin_episode(journal.begin_tree("d", "t", ()), "t", 0, 5)
+    prompts = [range(start, start + 600) for start in (0, 1000, 2000, 3000, 0, 1000, 2000, 3000)]
+    answers = [Generation(Message("assistant", "."), tokens=Tokens.of(prompt, (1,))) for prompt in prompts]
+    nodes = [NodeBody("generation", generation=answer) for answer in answers]
+    for place, node in enumerate(nodes):
+        journal.put(episode, place, [node])
+        assert len(journal._put_pieces) <= 3 + 2
+    await journal.flush()
+    assert journal.nodes(episode) == nodes
+    assert journal._db.execute("SELECT count(*) FROM token_pieces").fetchone()[0] == 4 * 2
+    await journal.close()
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, deadline=None)
 @given(st.lists(st.lists(bodies, min_size=1, max_size=4), max_size=5))
 async def test_nodes_come_back_as_they_were_put(groups: list[list[NodeBody]]) -> None:

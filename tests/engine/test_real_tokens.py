@@ -5,19 +5,30 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
-from collections.abc import AsyncIterator
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from rollout.engine.reader import open_reader
+from rollout.engine.reader import JournalReader, open_reader
 from rollout.messages import Message
 from rollout.models.chat_template import ChatTemplate
 from rollout.models.token_forms import VllmForm
+from rollout.strategies.points import own_generations
+from rollout.strategies.strategy import Beginning
+from rollout.strategies.treerl import TreeRl
+from rollout.tasks.task import Task
+from rollout.trajectories.advantages.attempts import attempts_of_lines
 from rollout.trajectories.generation import FIRST_TOKENS
 from rollout.trajectories.line import comparable
+from rollout.trajectories.saved import read_saved
 from rollout.trajectories.token_view import Segment, TokenKind
+from rollout.trajectories.tree import Leaf
+from rollout.worlds.tools.functions import FunctionWorld
+from rollout.worlds.world import Opening
 from tests.conftest import read_lines, roll_out, write_tasks
 from tests.token_views import requests_in, views
 
@@ -29,6 +40,7 @@ pytestmark = pytest.mark.skipif(
     not all(map(importlib.util.find_spec, ("torch", "transformers"))), reason="needs torch and transformers"
 )
 OUT = Path("out.jsonl")
+OPEN = FunctionWorld.open
 SYSTEM = "You look things up for guests of the hotel and say what you found."
 WORDS = ["the late reservation", "two rooms for Friday", "the bill of folio 17"]
 FOUND = "Here is what I found, and it is all there is."
@@ -261,6 +273,24 @@ async def test_a_template_that_writes_answers_otherwise_gets_the_whole_conversat
     assert sorted(request for view in views().values() for request in requests_in(view)) == sorted(tiny.asked)
 
 
+@pytest.mark.parametrize(
+    "asked", [{"enable_thinking": True}, {"extra_body": {"chat_template_kwargs": {"enable_thinking": True}}}]
+)
+async def test_the_template_is_told_to_think(tiny: TinyServer, tokenizer: Path, asked: dict[str, Any]) -> None:
+    template = Path("thinking.jinja")
+    template.write_text(
+        "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+        "<|im_start|>assistant\n{% if enable_thinking %}Think first.\n{% endif %}"
+    )
+    chosen = config(tiny.url, tokenizer, mode="no_tool")
+    chosen["models"]["agent"]["chat_template"] = template
+    chosen["datasets"]["data"]["agent"] |= asked
+    await roll_out(chosen)
+    prompts = [tiny.tokenizer.decode(prompt) for prompt, _ in tiny.asked]
+    assert len(prompts) > 2
+    assert all(prompt.endswith("assistant\nThink first.\n") for prompt in prompts)
+
+
 def test_template_ends_answers_with_one_token_and_encodes_only_what_is_new(tokenizer: Path) -> None:
     template = ChatTemplate.load(tokenizer)
     said = [Message("user", "one"), Message("assistant", "two")]
@@ -284,12 +314,52 @@ def continuing(prompt: str) -> str:
     return whole.removeprefix(begun)
 
 
+TREERL = {"name": "treerl", "params": {"trees": 2, "tokens": 1, "continuations": 2}}
+
+
+async def _open_and_show(self: FunctionWorld, task: Task, seed: int) -> Opening:
+    opening = await OPEN(self, task, seed)
+    return msgspec.structs.replace(opening, observation=Message("user", WORDS[0]))
+
+
+def _in_the_first(self: TreeRl, leaves: Sequence[Leaf]) -> list[Beginning]:
+    """Near the end of the first generation."""
+    node = own_generations(leaves[0])[0]
+    assert node.body.generation is not None
+    assert node.body.generation.tokens is not None
+    return [Beginning(node, len(node.body.generation.tokens.completion_ids) - 2)]
+
+
+@pytest.mark.parametrize("shows_first", [False, True])
+async def test_branches_inside_the_first_generation_go_on_from_its_tokens_also_where_the_world_shows_something_first(
+    tokenizer: Path, shows_first: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
+    monkeypatch.setattr(TreeRl, "_beginnings", _in_the_first)
+    if shows_first:
+        monkeypatch.setattr(FunctionWorld, "open", _open_and_show)
+    async with TinyServer(tokenizer, continuing) as server:
+        await roll_out(config(server.url, tokenizer, strategy=TREERL, limit=1))
+    lines = {line["id"]: line for line in read_lines(OUT)}
+    assert lines["task0"]["metadata"]["branch"] == {"number": 0, "reason": "init"}
+    branches = {id: line["metadata"]["branch"] for id, line in lines.items() if id not in ("task0", "task0~1")}
+    assert [(branch["parent"], branch["lineage"]) for branch in branches.values()] == (
+        [("task0", [[0, 0]])] * 2 + [("task0~1", [[1, 0]])] * 2
+    )
+    with open_reader(Path("run")) as reader:
+        for id, branch in branches.items():
+            own, parent = (_sampled(reader, one)[0] for one in (id, branch["parent"]))
+            assert own[: branch["token_offset"]] == parent[: branch["token_offset"]]
+    attempts = attempts_of_lines(read_saved(text) for text in OUT.read_bytes().splitlines())
+    assert sorted(attempt.chain for attempt in attempts) == [0, 0, 0, 1, 1, 1]
+
+
 async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Path) -> None:
     from tests.servers.tiny_lm import TinyServer
 
-    strategy = {"name": "treerl", "params": {"trees": 2, "tokens": 1, "continuations": 2}}
     async with TinyServer(tokenizer, continuing) as server:
-        await roll_out(config(server.url, tokenizer, strategy=strategy))
+        await roll_out(config(server.url, tokenizer, strategy=TREERL))
     lines = {line["id"]: line for line in read_lines(OUT)}
     assert len(lines) == 2 * 6
     branched = [line for line in lines.values() if line["metadata"]["branch"]["reason"] == "surprisal"]
@@ -308,6 +378,47 @@ async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Pat
         [message["content"] for message in line["messages"]] for line in lines.values() if line["task_id"] == "task0"
     ]
     assert all(text == texts[0] for text in texts), "going on from a token leads to the words that it began"
+    with open_reader(Path("run")) as reader:
+        for line in branched:
+            branch = line["metadata"]["branch"]
+            place = sum(count for _, count in branch["lineage"])
+            own, parent = (_sampled(reader, id)[place] for id in (line["id"], branch["parent"]))
+            assert own[: branch["token_offset"]] == parent[: branch["token_offset"]]
+    attempts = attempts_of_lines(read_saved(text) for text in OUT.read_bytes().splitlines())
+    assert {attempt.chain for attempt in attempts} == {0, 1}, "each belongs to the chain that it goes on from"
+
+
+def _sampled(reader: JournalReader, trajectory: str) -> list[list[int]]:
+    """What each generation of a trajectory sampled."""
+    generations = [body.generation for body in reader.whole_path("data", trajectory) if body.kind == "generation"]
+    return [one.tokens.completion_ids.tolist() for one in generations if one is not None and one.tokens is not None]
+
+
+async def test_a_continuation_that_was_begun_goes_on_from_the_same_tokens_whatever_the_strategy_says_now(
+    tokenizer: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.servers.tiny_lm import TinyServer
+
+    def others(self: TreeRl, leaves: Sequence[Leaf]) -> list[Beginning]:
+        return [Beginning(own_generations(leaf)[-1], 1) for leaf in leaves[:1]]
+
+    async with TinyServer(tokenizer, continuing) as server:
+        given = {**config(server.url, tokenizer, strategy=TREERL, limit=1), "max_workers": 4}
+        await roll_out(given, Path("whole"))
+        whole = {line["id"]: comparable(line) for line in read_lines(OUT)}
+        OUT.unlink()
+        await roll_out(given, pause_when=lambda progress: progress.finished == 2)
+        with open_reader(Path("run")) as reader:
+            begun = [saved.id for saved in reader.unfinished("data").values()]
+        assert len(begun) == 4
+        # As if it had been killed before any of them was answered.
+        database = sqlite3.connect("run/journal.db")
+        database.execute("DELETE FROM nodes WHERE episode > 2")
+        database.commit()
+        database.close()
+        monkeypatch.setattr(TreeRl, "_beginnings", others)
+        await roll_out(given)
+    assert {line["id"]: comparable(line) for line in read_lines(OUT)} == whole
 
 
 async def test_an_answer_that_is_gone_on_with_keeps_to_its_length(tokenizer: Path) -> None:

@@ -12,10 +12,12 @@ import pytest
 import tests.tools
 from rollout.config.schema import Config
 from rollout.engine.journal import open_journal
+from rollout.engine.reader import open_reader
 from rollout.engine.run import open_run
-from rollout.errors import JournalError
+from rollout.errors import JournalError, WorldError
 from rollout.models.stub import StubServer
 from rollout.trajectories.line import comparable
+from rollout.worlds.world import Opening
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -169,6 +171,48 @@ async def test_world_that_answers_otherwise_on_replay_starts_the_path_anew(
     for line in lines:
         tool_texts = [message["content"] for message in line["messages"] if message["role"] == "tool"]
         assert len({text.split(":")[0] for text in tool_texts}) == 1, "no path mixes the two worlds"
+
+
+async def _never(text: str) -> str:
+    """Say it again."""
+    await asyncio.Event().wait()
+    return text
+
+
+async def _broken(*_: Any) -> Opening:
+    raise WorldError("the world is gone")
+
+
+@pytest.mark.parametrize(
+    ("place", "fault", "stop", "kept"),
+    [
+        ("tests.tools.echo", _never, "deadline", OUT),
+        ("rollout.worlds.tools.functions.FunctionWorld.open", _broken, "error", Path("run/failed.jsonl")),
+    ],
+    ids=["the deadline", "a fault of the world"],
+)
+async def test_what_was_said_stays_where_the_world_does_not_come_back(
+    stub: StubServer, tasks: Path, monkeypatch: pytest.MonkeyPatch, place: str, fault: Any, stop: str, kept: Path
+) -> None:
+    info = {"actions": [{"name": "echo", "arguments": {"text": "x"}}]}
+    opening = [{"role": "user", "content": "Question"}]
+    write_tasks(tasks, {"id": "task0", "messages": opening, "task_info": info})
+    config = stub_config(stub.url, tasks)
+    await roll_out(config, pause_when=lambda progress: progress.tool_calls >= 2)
+    with open_reader(Path("run")) as reader:
+        saved = [body.said for body in reader.nodes(1)]
+    assert len(saved) >= 3
+
+    monkeypatch.setattr(place, fault)
+    await roll_out({**config, "timeouts": {"episode": 0.2}})
+    (line,) = read_lines(kept)
+    said = [message["content"] for message in line["messages"][1:]]
+    assert said[: len(saved)] == [message.content for message in saved if message is not None]
+    assert line["metadata"]["stop_reason"] == stop
+    assert line["metadata"]["generations"] >= 2
+    assert line["metadata"]["scored"] is False, "nobody looks at a world that is not where the conversation is"
+    with open_reader(Path("run")) as reader:
+        assert json.loads(reader.line("data", "task0")) == line
 
 
 @pytest.mark.parametrize(

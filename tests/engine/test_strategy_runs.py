@@ -188,8 +188,8 @@ async def test_after_the_tail_was_cut_no_search_begins_anything_new() -> None:
 async def test_figures_count_attempts_while_the_budget_lasts() -> None:
     await roll_out(config({"name": "chain", "params": {"n": 6}}))
     with open_reader(Path("run")) as reader:
-        whole = read_figures(reader, ["portal"], Budget())
-        some = read_figures(reader, ["portal"], Budget(generations=12))
+        whole = read_figures({"run": reader}, ["portal"], Budget())["run"]
+        some = read_figures({"run": reader}, ["portal"], Budget(generations=12))["run"]
         made = reader.counted_attempts("portal")
     assert (whole.tasks, whole.attempts, whole.over) == (4, 24, 0)
     assert whole.generations == metrics()["generations"]

@@ -54,6 +54,11 @@ async def test_work_goes_on_while_a_group_is_trained_on(stub: StubServer) -> Non
         assert len([group async for group in stream]) == 4
 
 
+async def test_a_stream_that_could_not_begin_is_refused(stub: StubServer) -> None:
+    with pytest.raises(ValueError, match=r"ahead is 0.*expected 1 or more"):
+        await take(config(stub), ahead=0)
+
+
 async def test_nothing_is_begun_while_enough_groups_wait(stub: StubServer) -> None:
     async with open_run(config(stub, 30, max_workers=1), Path("run"), resume=True) as opened:
         stream = opened.engine.stream(2)

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from rollout.engine.reader import open_reader
+from rollout.models.stub import StubServer
 from rollout.trajectories.line import comparable
-from tests.conftest import read_lines, roll_out
+from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
 PORTAL = {
@@ -113,6 +114,68 @@ async def test_a_branch_of_an_attempt_that_failed_later_stays_where_it_is() -> N
     await roll_out(tree_config())
     again = {line["id"]: comparable(line) for line in read_lines(OUT)}
     assert again.keys() == whole.keys()
+
+
+async def test_a_tree_of_a_journal_from_before_it_had_beginnings_is_read_and_grows_on() -> None:
+    await roll_out(tree_config())
+    whole = OUT.read_bytes()
+    database = sqlite3.connect("run/journal.db")
+    database.execute("DROP TABLE beginnings")
+    # Only what did not start at the trunk had a row then.
+    database.execute("DELETE FROM branches WHERE parent = -1")
+    database.execute("DELETE FROM grown")
+    database.commit()
+    database.close()
+    with open_reader(Path("run")) as reader:
+        assert b"".join(record.line for record in reader.on_record("portal")) == whole
+    await roll_out(tree_config())
+    assert OUT.read_bytes() == whole
+
+
+GROUPED: list[dict[str, Any]] = [
+    {"strategy": {"name": "random_tree", "params": {"trees": 2, "expansions": 2}}},
+    {"samples": 4, "dynamic": {"groups": 2, "oversample": 2.0}},
+]
+
+
+def edited_config(url: str, words: str, dataset: dict[str, Any]) -> dict[str, Any]:
+    path = write_tasks(Path("tasks.jsonl"), words, "another")
+    dataset = dict(dataset)
+    dynamic = {"dynamic": dataset.pop("dynamic")} if "dynamic" in dataset else {}
+    return {**stub_config(url, path, **dataset), **dynamic, "max_workers": 1}
+
+
+def first_words() -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {}
+    for line in read_lines(OUT):
+        found.setdefault(line["task_id"], set()).add(line["messages"][0]["content"])
+    return found
+
+
+@pytest.mark.parametrize("dataset", GROUPED, ids=["tree", "dynamic"])
+async def test_an_edited_task_does_not_grow_on_in_the_tree_of_the_old_one(
+    stub: StubServer, dataset: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    await roll_out(edited_config(stub.url, "old", dataset), pause_when=lambda progress: progress.generations == 6)
+    assert [line["id"] for line in read_lines(OUT)] == ["task0"]
+    opened = await roll_out(edited_config(stub.url, "new", dataset))
+    assert first_words() == {"task0": {"old"}, "task1": {"another"}}
+    assert "task0: the task's opening changed" in caplog.text
+    assert opened.summary is not None
+    assert opened.summary.total.unfinished > 0, "it is not told to be whole"
+    await roll_out(edited_config(stub.url, "old", dataset))
+    assert first_words() == {"task0": {"old"}, "task1": {"another"}}
+    assert len([line for line in read_lines(OUT) if line["task_id"] == "task0"]) > 1, "with its old words it goes on"
+
+
+@pytest.mark.parametrize("dataset", GROUPED, ids=["tree", "dynamic"])
+async def test_an_edited_task_of_which_nothing_has_ended_starts_anew(stub: StubServer, dataset: dict[str, Any]) -> None:
+    await roll_out(edited_config(stub.url, "old", dataset), pause_when=lambda progress: progress.generations == 2)
+    await roll_out(edited_config(stub.url, "new", dataset))
+    assert first_words() == {"task0": {"new"}, "task1": {"another"}}
+    whole = OUT.read_bytes()
+    with open_reader(Path("run")) as reader:
+        assert b"".join(record.line for record in reader.on_record("data")) == whole
 
 
 async def test_sums_of_a_run_are_those_of_its_trajectories() -> None:

@@ -40,6 +40,8 @@ async def test_what_it_trains_on_is_what_was_sampled() -> None:
                     assert EOS not in tokens.completion_ids[:-1]
                     checked += 1
     assert checked >= 12
+    again = await train(Path("rl"), updates=2, groups_per_update=2, samples=3)
+    assert len(again) == 2, "trained again, it begins again"
     prompt = encode_chat([{"role": "user", "content": "Press the red button"}])
     torch.manual_seed(0)
     model = TinyModel()

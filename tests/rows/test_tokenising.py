@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from rollout.engine.exporting import Tally
 from rollout.errors import ConfigError
 from rollout.messages import Message
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.breaks import break_in_ids
 from rollout.trajectories.rows.forms import prefix_merge
+from rollout.trajectories.rows.records import RowMaker
 from rollout.trajectories.rows.token_rows import token_row
 from rollout.trajectories.rows.tokenising import ChatTokenizer
 from tests.rows.made import asked, attempted, said, save_tokenizer, told
@@ -43,7 +45,7 @@ def test_what_is_learnt_is_what_the_template_writes_for_answers(
     exchanges = [
         msgspec.structs.replace(exchange, tools=TOOLS) for exchange in attempted("a", list(messages)).exchanges
     ]
-    encoded = list(tokenizer.encode_all(exchanges))
+    encoded = [tokenizer.encode(exchange) for exchange in exchanges]
     (stretch,) = prefix_merge(encoded, break_in_ids)
     row = token_row("a", stretch)
     assert not row.is_exact
@@ -65,17 +67,20 @@ def test_what_is_learnt_is_what_the_template_writes_for_answers(
 
 def test_a_template_that_drops_reasoning_splits_rows_and_says_so(tokenizers: dict[bool, Any]) -> None:
     messages = [asked(), said(call="a", thought="Hm."), told("a"), said("Done."), asked("More?"), said("No.")]
-    encoded = list(tokenizers[False].encode_all(attempted("a", messages).exchanges))
+    encoded = [tokenizers[False].encode(exchange) for exchange in attempted("a", messages).exchanges]
     begins = [stretch.begins for stretch in prefix_merge(encoded, break_in_ids)]
     assert begins == ["start", "calls"], "the thought of the first answer is no longer there when the second is given"
 
 
 def test_an_answer_that_was_cut_off_is_not_learnt_with_an_end_it_never_had(tokenizers: dict[bool, Any]) -> None:
-    (exchange,) = attempted("a", [asked(), said("I was abou")]).exchanges
-    whole = tokenizers[True].encode(exchange)
-    cut = tokenizers[True].encode(msgspec.structs.replace(exchange, finish_reason="length"))
-    assert whole.is_learnt
-    assert not cut.is_learnt
+    one = attempted("a", [asked(), said(call="a"), told("a"), said("I was abou")])
+    exchanges = [*one.exchanges[:-1], msgspec.structs.replace(one.exchanges[-1], finish_reason="length")]
+    tally = Tally()
+    (row,) = RowMaker(tokenizer=tokenizers[True]).records([msgspec.structs.replace(one, exchanges=exchanges)], tally)
+    learnt = [token for token, mask in zip(row["input_ids"], row["loss_mask"], strict=True) if mask]
+    assert "count" in decoded(tokenizers[True], learnt)
+    assert "abou" not in decoded(tokenizers[True], learnt)
+    assert tally.notes == {"answers cut off by length: not learnt": 1}
 
 
 def test_what_a_template_cannot_show_is_refused(tokenizers: dict[bool, Any]) -> None:

@@ -120,7 +120,35 @@ async def test_every_row_of_an_attempt_has_the_advantage_of_the_attempt_in_its_g
         assert (row["rows"], row["weight_versions"]) == (4, [None])
     torch = pytest.importorskip("torch")
     loaded = torch.load(DATA / "prefix_merge.pt", weights_only=True)
-    assert [row["input_ids"] for row in loaded["rows"]] == [row["input_ids"] for row in rows()]
+    kinds = {"input_ids": torch.int64, "labels": torch.int64, "attention_mask": torch.bool, "loss_mask": torch.bool}
+    kinds |= {"logprobs": torch.float32, "advantages": torch.float32}
+    for row, known in zip(loaded["rows"], rows(), strict=True):
+        assert list(row) == list(known)
+        for name, value in row.items():
+            if name in kinds:
+                assert (value.dtype, value.dim()) == (kinds[name], 1)
+                assert value.tolist() == known[name]
+            else:
+                assert value == known[name]
+    row["input_ids"][0] = 7
+    assert row["labels"].tolist() == known["labels"], "columns of one storage do not lie upon each other"
+
+
+@pytest.mark.parametrize("form", ["tree", "process", "sft", "memory", "verl"])
+async def test_every_form_is_loaded_by_torch_without_running_code(form: str) -> None:
+    torch = pytest.importorskip("torch")
+    await run_with_ids(strategy={"name": "random_tree"})
+    train_data("--form", form, "--format", "pt", "--format", "jsonl")
+    plain = [json.loads(line) for line in (DATA / f"{form}.jsonl").read_text().splitlines()]
+    loaded = torch.load(DATA / f"{form}.pt", weights_only=True)["rows"]
+    assert loaded
+    for row, known in zip(loaded, plain, strict=True):
+        assert list(row) == list(known)
+        for name, value in row.items():
+            is_tensor = isinstance(value, torch.Tensor)
+            assert (value.tolist() if is_tensor else value) == (
+                pytest.approx(known[name]) if is_tensor else known[name]
+            )
 
 
 async def test_values_of_nodes_take_the_surprisals_that_the_journal_has(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,6 +244,8 @@ async def test_marks_of_filters_are_kept_to_when_asked_for() -> None:
     assert masked == [whole[0], *whole[2:]]
     assert short == whole[:2]
     assert by_id["task0~2"]["last_step"] == 1
+    train_data("--filters", "--form", "memory", "--text")
+    assert [row["first_step"] for row in rows("memory") if row["trajectory_id"] == "task0~2"] == [0, 1]
     train_data("--filters", "--text")
     assert [row["begins"] for row in rows() if row["trajectory_id"] == "task0~1"] == ["start", "masked"]
     change_marks(task0={"counts_in_group": False}, task0_2={"counts_in_group": False})

@@ -2,7 +2,7 @@
 
 Each tool of `TOOLS` is a way to answer, or not to. Options: `--refuse` ends before the handshake, `--late` never gets
 ready, `--chatty` writes lines that are no messages, `--moody FILE` offers other tools once FILE exists, `--modern`
-knows no handshake. It keeps a count, which is its state.
+knows no handshake, `--log FILE` adds the name of each called tool to FILE. It keeps a count, which is its state.
 """
 
 from __future__ import annotations
@@ -37,6 +37,9 @@ def text(value: Any) -> dict[str, Any]:
 
 def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     global _count
+    if "--log" in sys.argv:
+        with Path(sys.argv[sys.argv.index("--log") + 1]).open("a") as log:
+            log.write(f"{name}\n")
     match name:
         case "add":
             _count += arguments.get("by", 1)

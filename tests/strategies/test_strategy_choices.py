@@ -16,9 +16,9 @@ from rollout.strategies.chain import Chain
 from rollout.strategies.entropy_tree import EntropyTree, warn_without_logprobs
 from rollout.strategies.find import make_strategy
 from rollout.strategies.mcts import Mcts
-from rollout.strategies.points import before, branch_points, chain_of
+from rollout.strategies.points import before, branch_points, leaves_by_chain
 from rollout.strategies.random_tree import RandomTree
-from rollout.strategies.strategy import Expansion
+from rollout.strategies.strategy import Beginning, Expansion
 from rollout.strategies.treerl import TreeRl
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
@@ -68,8 +68,8 @@ def test_branches_belong_to_the_chain_that_they_grew_from() -> None:
     second = grow(tree, [None, None])
     branch = grow(tree, [None, None], start=before(second[1]))
     twig = grow(tree, [None], start=before(branch[1]))
-    assert [chain_of(tree, leaf) for leaf in tree.leaves] == [0, 1, 1, 1]
-    assert branch_points(tree, 1) == [tree.trunk, before(second[1]), before(branch[1])]
+    assert tree.chains() == {0: 0, 1: 1, 2: 1, 3: 1}
+    assert branch_points(tree, leaves_by_chain(tree, 2)[1]) == [tree.trunk, before(second[1]), before(branch[1])]
     assert before(twig[0]) is before(branch[1])
 
 
@@ -79,7 +79,7 @@ def test_what_a_world_shows_first_is_no_place_of_its_own() -> None:
     node = tree.append(tree.append(tree.trunk, shown, 100, 0), generation(), 100, 1)
     tree.add_leaf(Leaf(node, 0, Status.COMPLETED, 0.0, tree.trunk))
     assert before(node) is tree.trunk
-    assert branch_points(tree, 0) == [tree.trunk]
+    assert branch_points(tree, tree.leaves) == [tree.trunk]
 
 
 # ---- entropy ------------------------------------------------------------------------------------------------------
@@ -197,6 +197,10 @@ def test_entropy_is_read_off_the_alternatives_where_there_are_any() -> None:
     assert msgspec.structs.replace(body.generation, tokens=known).first_entropy == pytest.approx(math.log(2) / 2)
 
 
+def begun(asked: list[Expansion]) -> list[Prefix]:
+    return [expansion.beginning.prefix for expansion in asked if expansion.beginning is not None]
+
+
 # ---- treerl -------------------------------------------------------------------------------------------------------
 
 
@@ -206,18 +210,38 @@ def test_treerl_continues_from_before_the_most_surprising_tokens() -> None:
     asked = list(TreeRl(trees=1, tokens=2, continuations=2).after(tree))
     # Surprisals of tokens that are not the first: 1, 3 and 2.
     assert asked == [
-        Expansion(before(one[0]), 2, "surprisal", prefix=Prefix((1, 2), (-9.0, -1.0))),
-        Expansion(before(one[1]), 2, "surprisal", prefix=Prefix((4,), (-8.0,))),
+        Expansion(before(one[0]), 2, "surprisal", beginning=Beginning(one[0], 2)),
+        Expansion(before(one[1]), 2, "surprisal", beginning=Beginning(one[1], 1)),
     ]
+    assert begun(asked) == [Prefix((1, 2), (-9.0, -1.0)), Prefix((4,), (-8.0,))]
     assert TreeRl().most == 30
 
 
 def test_treerl_takes_no_token_twice_and_none_that_a_branch_begins_with() -> None:
     tree = make_tree()
     one = grow(tree, [generation([0.0, 5.0, 1.0], ids=[1, 2, 3], calls=False)])
-    grow(tree, [generation([0.0, 7.0, 4.0], ids=[1, 8, 9], calls=False)], start=before(one[0]))
+    grow(tree, [generation([0.0, 7.0, 4.0], ids=[1, 8, 9], calls=False)], continues=one[0])
     asked = list(TreeRl(trees=1, tokens=5, rounds=9, continuations=1).after(tree))
-    assert [expansion.prefix.ids for expansion in asked if expansion.prefix] == [(1, 8), (1, 2)]
+    assert [prefix.ids for prefix in begun(asked)] == [(1, 8), (1, 2)]
+
+
+def test_treerl_branches_behind_a_shorter_answer_with_the_same_beginning() -> None:
+    tree = make_tree()
+    short = grow(tree, [generation([0.0, 1.0], ids=[1, 2], calls=False)])
+    grow(tree, [generation([0.0, 1.0, 2.0, 3.0], ids=[1, 2, 3, 4], calls=False)], continues=short[0])
+    asked = list(TreeRl(trees=1, tokens=5, rounds=9, continuations=1).after(tree))
+    assert [prefix.ids for prefix in begun(asked)] == [(1, 2, 3), (1,)]
+
+
+def test_treerl_takes_its_tokens_from_the_chain_that_was_continued_whatever_the_tokens_look_like() -> None:
+    tree = make_tree()
+    grow(tree, [generation([0.0, 1.0, 2.0], ids=[1, 2, 3], calls=False)])
+    second = grow(tree, [generation([0.0, 1.0, 1.0], ids=[1, 2, 4], calls=False)])
+    third = grow(tree, [generation([0.0, 1.0, 1.0, 9.0], ids=[1, 2, 5, 7], calls=False)], continues=second[0])
+    grow(tree, [generation([0.0, 1.0, 5.0], ids=[1, 2, 6], calls=False)], continues=third[0])
+    assert tree.chains() == {0: 0, 1: 1, 2: 1, 3: 1}
+    asked = list(TreeRl(trees=2, tokens=1, rounds=9, continuations=1).after(tree))
+    assert [prefix.ids for prefix in begun(asked)] == [(1, 2), (1, 2, 5)], "one of each chain's own"
 
 
 def test_treerl_needs_a_model_that_goes_on_from_tokens() -> None:

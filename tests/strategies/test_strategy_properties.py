@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rollout.config.exploring import Budget, StrategyChoice
 from rollout.strategies.find import SHIPPED, make_strategy
 from rollout.strategies.limits import spent_on
-from rollout.strategies.points import branch_points, sound_leaves
+from rollout.strategies.points import branch_points, leaves_by_chain, sound_leaves
 from rollout.strategies.strategy import Expansion, Strategy
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import RolloutTree
@@ -70,12 +70,13 @@ def play(
 
 def _grow(tree: RolloutTree, expansion: Expansion, attempts: list[tuple[int, bool, Status, float | None, int]]) -> None:
     length, has_logprobs, status, reward, number = attempts[len(tree.leaves) % len(attempts)]
-    ids = [*(expansion.prefix.ids if expansion.prefix else ()), number, len(tree.leaves), 7]
+    ids = [*(expansion.beginning.prefix.ids if expansion.beginning else ()), number, len(tree.leaves), 7]
     surprisals = [((token * 31 + number) % 17) / 4 for token in ids]
     steps = [generation(surprisals, ids=ids, calls=at < length - 1) for at in range(length)]
     if not has_logprobs:
         steps = [generation(calls=at < length - 1) for at in range(length)]
-    grow(tree, steps, start=expansion.node, status=status, reward=reward, reason=expansion.reason)
+    continues = expansion.beginning.generation if expansion.beginning else None
+    grow(tree, steps, start=expansion.node, status=status, reward=reward, reason=expansion.reason, continues=continues)
 
 
 @pytest.mark.parametrize("name", list(SMALL))
@@ -124,4 +125,4 @@ def test_branch_points_leave_out_what_failed_or_was_cut() -> None:
     tree = make_tree()
     grow(tree, [None, None], status=Status.FAILED, reward=None)
     grow(tree, [None, None], status=Status.CUT, reward=None)
-    assert branch_points(tree, 0) == [tree.trunk] == branch_points(tree, 1)
+    assert [branch_points(tree, leaves) for leaves in leaves_by_chain(tree, 2)] == [[tree.trunk], [tree.trunk]]

@@ -36,6 +36,7 @@ def grow(
     reward: float | None = 0.0,
     status: Status = Status.COMPLETED,
     reason: str = "init",
+    continues: Node | None = None,
 ) -> list[Node]:
     """Add an attempt: generations with a tool result after each but the last. Returns its generations."""
     number = len(tree.leaves)
@@ -50,5 +51,5 @@ def grow(
         if not is_last:
             node = tree.append(node, TOOL, number + 100, place)
             place += 1
-    tree.add_leaf(Leaf(node, number, status, reward, start, reason))
+    tree.add_leaf(Leaf(node, number, status, reward, start, reason, continues=continues))
     return made

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from rollout.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation, Tokens
+from rollout.trajectories.rows.exchange import ids_of_path
 from rollout.trajectories.token_path import TokenPath, common_prefix
 from rollout.trajectories.token_view import TokenKind, TokenView, view_tokens
 from rollout.trajectories.tree import NodeBody, RolloutTree
@@ -149,6 +150,18 @@ def test_a_generation_without_ids_is_not_exact_and_hides_no_later_one() -> None:
     assert not view.is_exact
     assert view.segments[0].ids.tolist() == [1, 2, 3, 7, 8, 9]
     assert [span.generation for span in view.segments[0].spans] == [0, 2]
+
+
+@given(requests(), st.sets(st.integers(0, 5)))
+def test_rows_have_every_prompt_also_behind_generations_that_sampled_nothing(
+    made: list[tuple[list[int], list[int]]], silent: set[int]
+) -> None:
+    made = [(prompt, [] if number in silent else completion) for number, (prompt, completion) in enumerate(made)]
+    bodies, _ = grow(made)
+    found = ids_of_path(body.generation for body in bodies if body.generation is not None)
+    assert [ids and (ids.prompt.tolist(), ids.completion.tolist()) for ids in found] == [
+        (prompt, completion) if completion else None for prompt, completion in made
+    ]
 
 
 def test_attempts_from_one_node_hold_the_same_prompt_in_memory_once() -> None:

@@ -58,17 +58,16 @@ class Attempt(msgspec.Struct, frozen=True):
 def attempts_of_tree(tree: RolloutTree, rewards: Mapping[int, float | None] | None = None) -> list[Attempt]:
     """The attempts of a tree. `rewards`, by attempt number, are taken instead of the leaves' own (1 solved, 0 not);
     a leaf that failed or was cut has none in any case."""
-    numbers = {node.episode: leaf.number for leaf in tree.leaves for node in leaf.own_nodes()[:1]}
+    chains = tree.chains()
     attempts = []
     for leaf in tree.leaves:
         path = leaf.node.path()
         reward = leaf.reward if rewards is None else rewards.get(leaf.number)
-        first = next((node for node in leaf.start.up() if node.parent is tree.trunk), None)
         attempts.append(
             Attempt(
                 tree.task_id,
                 leaf.number,
-                leaf.number if first is None else numbers.get(first.episode, leaf.number),
+                chains[leaf.number],
                 None if leaf.status in UNREWARDED else reward,
                 _steps([(node.body, (node.episode, node.place)) for node in path]),
             )

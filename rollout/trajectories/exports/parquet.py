@@ -19,6 +19,8 @@ from rollout.trajectories.exports.conversational import Conversational
 from rollout.trajectories.exports.writing import Writer
 
 ROWS_IN_GROUP = 512
+CELLS_IN_GROUP = 1 << 20
+"""Entries of lists that a row group has at most, but for its last row: rows of many tokens make smaller groups."""
 _PLAIN = {
     "text": "string",
     "bool": "bool_",
@@ -63,12 +65,14 @@ class ParquetFile:
         self._columns = columns
         self._writer: Any = None
         self._rows: list[JSON] = []
+        self._cells = 0
 
     def write(self, record: JSON) -> None:
         if self._columns is None:
             self._columns = _named(record)
         self._rows.append({name: _as_cell(self._columns[name], value) for name, value in record.items()})
-        if len(self._rows) >= ROWS_IN_GROUP:
+        self._cells += sum(len(value) for value in record.values() if isinstance(value, list))
+        if len(self._rows) >= ROWS_IN_GROUP or self._cells >= CELLS_IN_GROUP:
             self._flush()
 
     def close(self) -> None:
@@ -89,6 +93,7 @@ class ParquetFile:
             self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd")
         self._writer.write_table(table)
         self._rows.clear()
+        self._cells = 0
 
 
 def _named(names: Any) -> Columns:

@@ -150,7 +150,8 @@ class Filtering:
             rules = drafts[0].rules
             members = [draft for draft in drafts if rules.counts_in_group or not draft.is_dropped]
             for draft in members:
-                draft.counts = SUCCESS in draft.rewards
+                # Not by what it is worth: that depends on the rule by which somebody asks later.
+                draft.counts = not draft.is_broken
             judged = [(active, _judge(active.filter, members)) for active in rules.groups]
             for active, found in judged:
                 if found is not None:

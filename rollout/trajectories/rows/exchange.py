@@ -8,8 +8,9 @@ from collections.abc import Iterable
 import msgspec
 
 from rollout.messages import JSON, Message
-from rollout.trajectories.generation import Generation
+from rollout.trajectories.generation import ID_BYTES, Generation
 from rollout.trajectories.line import Head
+from rollout.trajectories.token_path import TokenPath
 
 StepKey = tuple[int, int]
 """Which attempt made a step, and the step's place on the path: the same in every attempt that shares it."""
@@ -71,20 +72,22 @@ class Attempted(msgspec.Struct, frozen=True):
     """One for each exchange."""
     values: list[float] | None = None
     """V(s) of each exchange: the mean reward of the attempts that share it."""
+    is_learnt: bool = True
+    """False where nothing of it is written, and it only counts among the attempts at its task."""
 
 
 def ids_of_path(generations: Iterable[Generation]) -> list[Ids | None]:
     """The ids of each generation on a path from its first one on; None where the server gave none."""
     found: list[Ids | None] = []
-    known = array("I")
-    """Prompt and completion of the last generation that came with ids: what a record's `shared` is of."""
+    path = TokenPath()
     for generation in generations:
         tokens = generation.tokens
         if tokens is None or not generation.is_exact:
             found.append(None)
-            continue
-        prompt, completion, scores = known[: tokens.shared] + tokens.new_ids, tokens.completion_ids, tokens.logprobs
-        has_scores = len(scores) == len(completion)
-        found.append(Ids(prompt, completion, array("d", scores) if has_scores else None, drift=tokens.drift))
-        known = prompt + completion
+        else:
+            prompt = array("I", bytes(path.known[: tokens.shared * ID_BYTES]) + tokens.new)
+            completion, scores = tokens.completion_ids, tokens.logprobs
+            has_scores = len(scores) == len(completion)
+            found.append(Ids(prompt, completion, array("d", scores) if has_scores else None, drift=tokens.drift))
+        path.take(generation, 0)
     return found

@@ -83,14 +83,17 @@ def remember(attempted: Attempted, builder: MemoryBuilder, count: int = LAST_STE
     task = opening if system is None else opening[1:]
     steps: list[Remembered] = []
     seen: list[Message] = []
-    exchange = iter(attempted.exchanges)
+    exchanges = iter(attempted.exchanges)
     for message in attempted.messages[attempted.opening :]:
         if message.role != "assistant":
             seen.append(message)
             continue
+        exchange = next(exchanges, None)
+        if exchange is None:
+            return  # The rest was cut off by a filter.
         memory = Memory(system, task, tuple(steps), tuple(seen), count)
         request = [_checked(entry) for entry in builder(memory)]
-        yield msgspec.structs.replace(next(exchange), request=request, ids=None)
+        yield msgspec.structs.replace(exchange, request=request, ids=None)
         steps.append(Remembered(tuple(seen), message.without_reasoning()))
         seen = []
 

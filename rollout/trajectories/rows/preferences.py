@@ -28,9 +28,11 @@ class Candidate(msgspec.Struct):
 
     exchange: Exchange
     trajectory: str
-    """The first attempt that gave it."""
+    """The first attempt that gave it, of those that may be learnt."""
     step: int
     rewards: dict[str, float]
+    is_learnt: bool = False
+    """Whether any attempt that may be learnt gave it."""
 
     @property
     def value(self) -> float:
@@ -65,7 +67,7 @@ class Preference(msgspec.Struct, frozen=True):
 def pairs_of(group: Sequence[Attempted], which: Pairs = "extremes", margin: float = 0.0) -> Iterator[Preference]:
     """The pairs that the attempts at a task hold, whose values differ by more than `margin`. `extremes`: of each
     request the best answer and the worst; `all`: every two. Attempts without a reward say nothing; answers that are
-    not to be learnt are in no pair."""
+    not to be learnt are in no pair, but what became of them counts."""
     for candidates in _siblings(group):
         ranked = sorted(candidates, key=lambda candidate: -candidate.value)
         chosen = combinations(ranked, 2) if which == "all" else [(ranked[0], ranked[-1])]
@@ -81,14 +83,17 @@ def _siblings(group: Sequence[Attempted]) -> Iterator[list[Candidate]]:
         if attempted.reward is None:
             continue
         for step, exchange in enumerate(attempted.exchanges):
-            if not exchange.is_learnt:
-                continue
             answers = requests.setdefault(_digest([exchange.request, exchange.tools]), {})
             # One alone, as it is on record: an answer that is the same but for the ids of its calls is the same.
             key = _digest([[message_to_json(exchange.answer)]])
             candidate = answers.setdefault(key, Candidate(exchange, attempted.id, step, {}))
             candidate.rewards[attempted.id] = attempted.reward
-    return (list(answers.values()) for answers in requests.values() if len(answers) > 1)
+            if attempted.is_learnt and exchange.is_learnt and not candidate.is_learnt:
+                candidate.trajectory, candidate.step, candidate.is_learnt = attempted.id, step, True
+    for answers in requests.values():
+        learnt = [candidate for candidate in answers.values() if candidate.is_learnt]
+        if len(learnt) > 1:
+            yield learnt
 
 
 def _digest(parts: Any) -> bytes:

@@ -29,7 +29,7 @@ from rollout.trajectories.rows.forms import Stretch, per_step, prefix_merge
 from rollout.trajectories.rows.memory import LAST_STEPS, MemoryBuilder, last_steps, remember
 from rollout.trajectories.rows.preferences import Pairs, pairs_of
 from rollout.trajectories.rows.process import process_row
-from rollout.trajectories.rows.text_rows import text_row
+from rollout.trajectories.rows.text_rows import refuse_images, text_row
 from rollout.trajectories.rows.token_rows import TokenRow, token_row
 from rollout.trajectories.rows.token_tree import build_tree
 from rollout.trajectories.rows.tokenising import ChatTokenizer
@@ -58,6 +58,11 @@ class Maker(Protocol):
         """What its records have."""
         ...
 
+    @property
+    def compares(self) -> bool:
+        """Whether its records tell of attempts that are left out, too: then it is given them (`is_learnt`)."""
+        ...
+
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         """The records of the attempts at one task."""
         ...
@@ -66,6 +71,7 @@ class Maker(Protocol):
 class RowMaker(msgspec.Struct, frozen=True):
     """Rows, one after the other: `prefix_merge`, `per_step` and `memory`."""
 
+    compares: ClassVar[bool] = False
     form: str = "prefix_merge"
     has_ids: bool = True
     """Whether rows hold token ids; else they hold messages."""
@@ -80,36 +86,37 @@ class RowMaker(msgspec.Struct, frozen=True):
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         for attempted in group:
             try:
-                yield from self._of_attempt(attempted, account)
+                stretches = self.stretches(attempted, account)
+                if not self.has_ids:
+                    # Before the first is written: an attempt is left out as a whole.
+                    for stretch in stretches:
+                        refuse_images(stretch)
             except Unfit as error:
                 account.drop(str(error))
+                continue
+            for number, stretch in enumerate(stretches):
+                if stretch.begins not in (START, STEP):
+                    account.note(f"rows begun by a break: {stretch.begins}")
+                yield self._row(attempted, stretch, number, len(stretches))
 
-    def _of_attempt(self, attempted: Attempted, account: Account) -> list[JSON]:
-        stretches = self.stretches(attempted, account)
-        made = [
-            {
-                "id": f"{attempted.id}#{number}",
-                "trajectory_id": attempted.id,
-                "task_id": attempted.head.task_id,
-                "group_id": attempted.group,
-                "row": number,
-                "rows": len(stretches),
-                "first_step": stretch.first,
-                "last_step": stretch.last,
-                "begins": stretch.begins,
-                "reward": attempted.reward,
-                "success": attempted.head.success,
-                "status": attempted.head.status,
-                "finish_reasons": [exchange.finish_reason for exchange in stretch.exchanges],
-                "weight_versions": [exchange.weight_version for exchange in stretch.exchanges],
-                **(self._tokens(attempted, stretch) if self.has_ids else self._text(attempted, stretch)),
-            }
-            for number, stretch in enumerate(stretches)
-        ]
-        for stretch in stretches:
-            if stretch.begins not in (START, STEP):
-                account.note(f"rows begun by a break: {stretch.begins}")
-        return made
+    def _row(self, attempted: Attempted, stretch: Stretch, number: int, count: int) -> JSON:
+        return {
+            "id": f"{attempted.id}#{number}",
+            "trajectory_id": attempted.id,
+            "task_id": attempted.head.task_id,
+            "group_id": attempted.group,
+            "row": number,
+            "rows": count,
+            "first_step": stretch.first,
+            "last_step": stretch.last,
+            "begins": stretch.begins,
+            "reward": attempted.reward,
+            "success": attempted.head.success,
+            "status": attempted.head.status,
+            "finish_reasons": [exchange.finish_reason for exchange in stretch.exchanges],
+            "weight_versions": [exchange.weight_version for exchange in stretch.exchanges],
+            **(self._tokens(attempted, stretch) if self.has_ids else self._text(attempted, stretch)),
+        }
 
     def stretches(self, attempted: Attempted, account: Account) -> list[Stretch]:
         """The stretches of an attempt that hold something to learn. Raises Unfit where there is none."""
@@ -166,6 +173,7 @@ class RowMaker(msgspec.Struct, frozen=True):
 class BestMaker(msgspec.Struct, frozen=True):
     """Rows of the best attempts alone: supervised data."""
 
+    compares: ClassVar[bool] = False
     rows: RowMaker
     how_many: Best = "one"
 
@@ -186,6 +194,7 @@ class TreeMaker(msgspec.Struct, frozen=True):
     """One record for each task: its tree of tokens."""
 
     rows: RowMaker
+    compares: ClassVar[bool] = False
     columns: ClassVar[Columns] = TREE_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
@@ -232,6 +241,7 @@ class PairMaker(msgspec.Struct, frozen=True):
 
     which: Pairs = "extremes"
     margin: float = 0.0
+    compares: ClassVar[bool] = True
     columns: ClassVar[Columns] = PAIR_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
@@ -245,7 +255,7 @@ class PairMaker(msgspec.Struct, frozen=True):
             paired |= {*pair.chosen.rewards, *pair.rejected.rewards}
             yield {"task_id": group[0].head.task_id, "group_id": group[0].group, **record}
         for attempted in group:
-            if attempted.id not in paired:
+            if attempted.is_learnt and attempted.id not in paired:
                 account.drop("no reward" if attempted.reward is None else "no sibling with another value")
 
 
@@ -253,6 +263,7 @@ class ProcessMaker(msgspec.Struct, frozen=True):
     """The worth of each step."""
 
     above: float = 0.0
+    compares: ClassVar[bool] = False
     columns: ClassVar[Columns] = PROCESS_COLUMNS
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
@@ -274,6 +285,7 @@ class ProcessMaker(msgspec.Struct, frozen=True):
 class VerlMaker:
     """One record for each task, as verl's datasets are: what to ask, not what was answered."""
 
+    compares = True
     columns = VERL_COLUMNS
 
     def __init__(self) -> None:
@@ -283,7 +295,7 @@ class VerlMaker:
         first = group[0]
         opening = first.messages[: first.opening]
         if any(message.role not in ("system", "user") or message.images for message in opening):
-            for _ in group:
+            for _ in filter(lambda attempted: attempted.is_learnt, group):
                 account.drop("its opening is more than a system prompt and a user's words")
             return
         rewards = [attempted.reward for attempted in group if attempted.reward is not None]

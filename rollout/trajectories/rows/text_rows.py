@@ -50,12 +50,22 @@ def text_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | No
     )
 
 
+def refuse_images(stretch: Stretch) -> None:
+    """Raise Unfit where a row of this stretch would have images: no text says where they go."""
+    for entry in stretch.exchanges[-1].request:
+        _refuse_images(entry)
+
+
 def read_request(request: Iterable[JSON]) -> list[Message]:
-    """The messages of a request. Raises Unfit where there are images: no text says where they go."""
+    """The messages of a request. Raises Unfit where there are images."""
     messages = []
     for entry in request:
-        content = entry.get("content")
-        if entry.get("images") or (isinstance(content, list) and any(part.get("type") != "text" for part in content)):
-            raise Unfit("has images")
+        _refuse_images(entry)
         messages.append(message_from_json(entry))
     return messages
+
+
+def _refuse_images(entry: JSON) -> None:
+    content = entry.get("content")
+    if entry.get("images") or (isinstance(content, list) and any(part.get("type") != "text" for part in content)):
+        raise Unfit("has images")

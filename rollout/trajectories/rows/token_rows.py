@@ -41,12 +41,19 @@ class TokenRow(msgspec.Struct, frozen=True):
 
     @property
     def loss_mask(self) -> list[int]:
-        return [int(span.is_learnt) for span in self.spans for _ in range(span.length)]
+        mask: list[int] = []
+        for span in self.spans:
+            mask += [int(span.is_learnt)] * span.length
+        return mask
 
     @property
     def labels(self) -> list[int]:
         """The ids themselves where there is a loss, else what losses pass over."""
-        return [token if learnt else NOT_LEARNT for token, learnt in zip(self.ids, self.loss_mask, strict=True)]
+        labels: list[int] = []
+        for span in self.spans:
+            begin = len(labels)
+            labels += self.ids[begin : begin + span.length] if span.is_learnt else [NOT_LEARNT] * span.length
+        return labels
 
     @property
     def prompt_length(self) -> int:

@@ -7,7 +7,6 @@ assistant speak, up to the end of its turn. Where a template cannot show an answ
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import JSON
+from rollout.tokenizers import load_tokenizer
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Exchange, Ids, pack
@@ -24,7 +24,7 @@ REWRITTEN = "the chat template writes a request otherwise once it is answered"
 
 
 class ChatTokenizer:
-    """A tokenizer with its chat template, read from a folder as `transformers` saves it."""
+    """A tokenizer with its chat template."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
@@ -37,28 +37,11 @@ class ChatTokenizer:
 
     @classmethod
     def read(cls, path: Path) -> ChatTokenizer:
-        """Read a tokenizer from a folder. Asks no network."""
-        try:
-            from transformers import AutoTokenizer
-        except ImportError as error:
-            raise ConfigError("--tokenizer needs transformers: pip install 'rollout[tokens]'") from error
-        if not path.is_dir():
-            raise ConfigError(f"{path}: expected a folder with a tokenizer and its chat template")
-        try:
-            return cls(AutoTokenizer.from_pretrained(str(path), local_files_only=True))
-        except (OSError, ValueError, KeyError) as error:
-            raise ConfigError(f"{path}: cannot be read as a tokenizer: {error}") from error
-
-    def encode_all(self, exchanges: Iterable[Exchange]) -> Iterator[Exchange]:
-        """The exchanges, each with ids. Raises Unfit."""
-        for exchange in exchanges:
-            yield exchange if exchange.ids is not None else self.encode(exchange)
+        """Read a tokenizer from a folder, or out of a GGUF file. Asks no network."""
+        return cls(load_tokenizer(path, "--tokenizer"))
 
     def encode(self, exchange: Exchange) -> Exchange:
-        """An exchange with the ids of its text. Raises Unfit.
-
-        An answer that was cut off is not learnt: the template would close it as if the model had ended it.
-        """
+        """An exchange with the ids of its text, which the template ends as if the model had ended it. Raises Unfit."""
         asked = read_request(exchange.request)
         written = entries([*asked, exchange.answer])
         prompt = self.render(written[:-1], exchange.tools, opens=True)
@@ -71,11 +54,7 @@ class ChatTokenizer:
         ids = encoded["input_ids"]
         ends = [place for place in range(cut, len(ids)) if ids[place] == self._tokenizer.eos_token_id]
         completion = ids[cut : ends[-1] + 1] if ends else ids[cut:]
-        return msgspec.structs.replace(
-            exchange,
-            ids=Ids(pack(ids[:cut]), pack(completion), is_exact=False),
-            is_learnt=exchange.is_learnt and exchange.finish_reason != "length",
-        )
+        return msgspec.structs.replace(exchange, ids=Ids(pack(ids[:cut]), pack(completion), is_exact=False))
 
     def render(self, messages: list[JSON], tools: list[JSON], *, opens: bool = False) -> str:
         """The text that the template makes of messages. `opens`: up to where the assistant speaks."""
