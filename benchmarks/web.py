@@ -40,6 +40,7 @@ from aiohttp import web
 from benchmarks.web_child import say, wait_for_word
 from benchmarks.web_tasks import PLANS, WINDOW, Step, episodes
 from rollout.errors import ConfigError
+from rollout.suites.miniwob.package import MiniwobPackage
 from rollout.wheels import cache_folder
 from rollout.worlds.web.browsers import BrowserPool
 from rollout.worlds.web.chromium import find_chromium
@@ -369,12 +370,10 @@ def _its_chromium(folder: Path, python: Path) -> dict[str, str]:
 @contextlib.asynccontextmanager
 async def serve_pages() -> AsyncIterator[str]:
     """MiniWoB++'s pages, from memory. A page that is asked for with a seed begins by itself."""
-    import importlib.util
-
-    found = importlib.util.find_spec("miniwob")
-    if found is None or not found.submodule_search_locations:
-        raise SystemExit("the pages are in the package miniwob, which is not there: pip install miniwob==1.1")
-    folder = Path(next(iter(found.submodule_search_locations))) / "html"
+    try:
+        folder = MiniwobPackage().folder
+    except ConfigError as error:
+        raise SystemExit(str(error)) from None
     files = {f"/{path.relative_to(folder)}": path for path in folder.rglob("*") if path.is_file()}
     kept: dict[str, bytes] = {}
     kinds = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".png": "image/png"}
@@ -467,11 +466,11 @@ def _conclude(rows: dict[tuple[str, int], Row], live: tuple[int, ...], cores: in
             print(f"{way}: {each:.0f} MB for each further context")
     ours = [row.rate for (way, _), row in rows.items() if way == "browser world"]
     for way in ("BrowserGym", "BrowserGym, no waits"):
-        gym = rows.get((way, cores))
-        if gym and ours:
+        gym, most = rows.get((way, cores)), rows.get(("browser world", live[-1]))
+        if gym and most:
             print(
                 f"{way}, one process a core: we have {max(ours) / gym.rate:.1f}× its episodes/s; "
-                f"{gym.cpu / rows['browser world', live[-1]].cpu:.1f}× our CPU, {gym.memory / cores:.0f} MB a context"
+                f"{gym.cpu / most.cpu:.1f}× our CPU, {gym.memory / cores:.0f} MB a context"
             )
 
 

@@ -19,6 +19,8 @@ JSON = dict[str, Any]
 WorldEnd = Literal["answered", "world_done"]
 MALFORMED_CALL = "malformed_call"
 """The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
+CALL_BEGIN, CALL_END = "<tool_call>", "</tool_call>"
+"""The marks around a call that a model writes into its text."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -214,6 +216,17 @@ def read_arguments(call: ToolCall) -> JSON:
         return _read_values(call.arguments)
     except _UNREADABLE:
         return _malformed(call)
+
+
+def write_calls(calls: Sequence[ToolCall]) -> str:
+    """The calls as a model writes them into its text: without the marks of our own record."""
+    written = (
+        f'{CALL_BEGIN}\n{{"name": {msgspec.json.encode(call.name).decode()}, "arguments": {call.arguments or "{}"}}}\n'
+        f"{CALL_END}"
+        for call in calls
+        if call.name != MALFORMED_CALL
+    )
+    return "\n".join(written)
 
 
 def is_readable(call: ToolCall) -> bool:

@@ -11,14 +11,8 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.agents.text_calls import (
-    CALL_BEGIN,
-    CALL_END,
-    read_answer,
-    split_reasoning,
-    write_calls,
-)
-from rollout.messages import NO_TOOLS, Message, Toolset, with_readable_calls
+from rollout.agents.text_calls import read_answer, split_reasoning
+from rollout.messages import CALL_BEGIN, CALL_END, NO_TOOLS, Message, Toolset, with_readable_calls, write_calls
 from rollout.trajectories.generation import Generation
 
 RESULT_BEGIN, RESULT_END = "<tool_response>", "</tool_response>"

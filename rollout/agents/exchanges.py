@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rollout.agents.viewing import opening_of, read_requests, viewing_of
+from rollout.agents.viewing import read_requests, viewing_of
 from rollout.messages import message_to_json
 from rollout.trajectories.labels import Example
 from rollout.trajectories.rows.exchange import Exchange
+from rollout.trajectories.saved import opening_of
 
 BLOBS = "blobs"
 

@@ -13,16 +13,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from typing import NoReturn
 
 import msgspec
 
-from rollout.messages import MALFORMED_CALL, Message, ToolCall
+from rollout.messages import CALL_BEGIN, CALL_END, MALFORMED_CALL, Message
 from rollout.models.completion import read_calls
 from rollout.worlds.calls import malformed_call
 
-CALL_BEGIN, CALL_END = "<tool_call>", "</tool_call>"
 THINK_BEGIN, THINK_END = "<think>", "</think>"
 EXPECTED = f'{CALL_BEGIN}{{"name": "<tool>", "arguments": {{…}}}}{CALL_END}'
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -71,17 +69,6 @@ def read_answer(message: Message, seed: int | None, *, must_call: bool) -> Messa
         reasoning=thought or message.reasoning,
         raw=text if text != (said or "") else None,
     )
-
-
-def write_calls(calls: Sequence[ToolCall]) -> str:
-    """The calls as such a model writes them: what was said without the marks of our own record."""
-    written = (
-        f'{CALL_BEGIN}\n{{"name": {msgspec.json.encode(call.name).decode()}, "arguments": {call.arguments or "{}"}}}\n'
-        f"{CALL_END}"
-        for call in calls
-        if call.name != MALFORMED_CALL
-    )
-    return "\n".join(written)
 
 
 def split_reasoning(text: str) -> tuple[str | None, str]:

@@ -17,7 +17,7 @@ from rollout.agents.view import ContextView, ReasoningRule
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message
 from rollout.trajectories.labels import Prompt
-from rollout.trajectories.saved import SavedLine
+from rollout.trajectories.saved import SavedLine, opening_of
 
 _decode = msgspec.json.Decoder(list[JSON]).decode
 
@@ -101,8 +101,3 @@ def read_requests(
             known = {piece: known[piece] if piece in known else _decode(b"[" + piece + b"]") for piece in view.wire}
             yield place, [entry for piece in view.wire for entry in known[piece]]
         view.add(message)
-
-
-def opening_of(metadata: JSON) -> int:
-    """How many messages the task of a trajectory began with; 0 where that is not on record."""
-    return int((metadata.get("view") or {}).get("opening", 0))

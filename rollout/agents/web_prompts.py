@@ -11,9 +11,9 @@ from typing import Literal
 
 import msgspec
 
-from rollout.agents.text_calls import EXPECTED, write_calls
+from rollout.agents.text_calls import EXPECTED
 from rollout.config.browsing import WebMode, WebSettings
-from rollout.messages import JSON, ToolCall
+from rollout.messages import JSON, ToolCall, write_calls
 
 PromptKind = Literal["complete", "plain"]
 ToolFormat = Literal["native", "text"]

@@ -18,7 +18,7 @@ from rollout.engine.plan import make_dataset_strategy, refuse_model
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_tools, open_tasks
-from rollout.engine.viewing import make_viewing
+from rollout.engine.viewing import describe_blindness, make_viewing
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
@@ -193,12 +193,8 @@ def _check_view(report: DatasetCheck, dataset: Dataset, registry: Registry, suit
     except ConfigError:
         return  # told with the models
     viewing = make_viewing(report.name, dataset, found.entry, suite)
-    is_seen = dataset.web is not None and dataset.web.mode == "coordinates"
-    if is_seen and viewing.images is None and found.kind != "builtin":
-        report.warnings.append(
-            f"web.mode coordinates shows pages by screenshots alone, and {found.name} is sent none; set images: true "
-            "for it in the models registry"
-        )
+    if (blindness := describe_blindness(dataset, viewing, found)) is not None:
+        report.warnings.append(blindness)
 
 
 def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:

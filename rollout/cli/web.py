@@ -29,11 +29,12 @@ from rollout.cli.run import (
     run_checked,
 )
 from rollout.cli.terminal import make_console, show_error, show_warning
+from rollout.config import Config
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
 from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
-from rollout.config.web_run import Paths, translate
+from rollout.config.web_run import translate
 from rollout.engine import iterations
-from rollout.engine.iterations import Iteration
+from rollout.engine.iterations import Iteration, Sample
 from rollout.engine.rank_files import ranks_of_run, save_rank_files
 from rollout.engine.web_saving import save_iteration
 from rollout.errors import JournalError, RolloutError
@@ -155,13 +156,20 @@ def _run_one(
     iteration, is_begun = iterations.choose_iteration(config)
     named = f"env_config.resume_checkpoint_path={iteration.paths.run_dir.name}"
     again = redact(shlex.join([*command, *job.overrides, named]))
+    paths = iteration.paths
+    sample = None
+    if is_begun:
+        _say(console, f"going on with iteration {iteration.number} of {config.split}: {paths.run_dir}")
+        mark = iteration.mark()
+        for change in [] if mark is None else iterations.describe_changes(config, mark):
+            show_warning(change)
+    else:
+        _say(console, f"iteration {iteration.number} of {config.split}: {paths.run_dir}")
+        sample = _draw(config, iteration, now, console)
     with tempfile.TemporaryDirectory() as scratch:
-        paths = iteration.paths
-        if is_begun:
-            _say(console, f"going on with iteration {iteration.number} of {config.split}: {paths.run_dir}")
-        else:
-            _say(console, f"iteration {iteration.number} of {config.split}: {paths.run_dir}")
-            paths = _draw(config, iteration, now, console, Path(scratch) if dry_run else None)
+        if sample is not None and dry_run:
+            paths = msgspec.structs.replace(paths, tasks=Path(scratch) / "tasks.jsonl")
+            paths.tasks.write_bytes(sample.lines)
         translated = translate(config, iteration.number, paths)
         for note in translated.notes:
             show_warning(note)
@@ -169,15 +177,18 @@ def _run_one(
         if verbose:
             run = run.model_copy(update={"verbose": True})
         if not dry_run:
+            # Only now: a command that is refused leaves no sample that the corrected one would have to take.
+            if sample is not None:
+                iteration.begin(sample)
             _append_hyperparameters(config.save_path, iteration, job.tree)
         code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
     if not dry_run:
-        _conclude(config, iteration, run.datasets[config.split].agent.model, console, is_over=code in (0, EXIT_FAILED))
+        _conclude(config, iteration, run, console, is_over=code in (0, EXIT_FAILED))
     return code
 
 
-def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Console, scratch: Path | None) -> Paths:
-    """Draw a new iteration's sample, tell of it, and write it down: into `scratch` where nothing is to be run."""
+def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Console) -> Sample:
+    """Draw a new iteration's sample and tell of it."""
     sample = iterations.draw_sample(config, iteration, now)
     for problem in sample.problems[:SHOWN_PROBLEMS]:
         show_warning(str(problem))
@@ -186,20 +197,16 @@ def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Conso
     for note in sample.mark.notes:
         _say(console, note)
     _say(console, f"{sample.mark.tasks} tasks of {config.tasks_path}, the hardest first")
-    if scratch is None:
-        iteration.begin(sample)
-        return iteration.paths
-    tasks = scratch / "tasks.jsonl"
-    tasks.write_bytes(sample.lines)
-    return msgspec.structs.replace(iteration.paths, tasks=tasks)
+    return sample
 
 
-def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Console, *, is_over: bool) -> None:
+def _conclude(config: WebConfig, iteration: Iteration, run: Config, console: Console, *, is_over: bool) -> None:
     """Save what came out, learn which sites are blocked; what is over is marked so, last of all."""
-    judge = config.openai_config.evaluation.model or config.openai_config.model
+    dataset = run.datasets[config.split]
+    judge = dataset.scoring.judge
     metadata: dict[str, Any] = {
-        "solution_model": model,
-        "judge_model": judge,
+        "solution_model": dataset.agent.model,
+        "judge_model": None if judge is None else run.models[judge].model,
         "dataset_file": config.tasks_path.name,
         "server_size": config.env_config.server_size,
         "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
@@ -223,7 +230,7 @@ def _conclude(config: WebConfig, iteration: Iteration, model: str, console: Cons
     if failed := iterations.sites_unreachable(iteration):
         _say(console, f"sites whose start page could not be shown: {', '.join(failed)}")
     if is_over:
-        iteration.finish()
+        iteration.finish(config)
 
 
 def _save_ranks(

@@ -11,17 +11,20 @@ import msgspec
 from pydantic import SecretStr
 
 from rollout import seeds
+from rollout.config.browsing import Browsers
 from rollout.config.load import load_registry
 from rollout.config.models import Agent, ModelEntry
 from rollout.config.schema import Config, Dataset, Retries, Scoring, Tail, Timeouts
 from rollout.config.web import WebConfig
 from rollout.errors import ConfigError
+from rollout.plugins import is_reference
 
 PROVIDERS = frozenset(
     {"openai", "deepseek", "sglang", "llamacpp", "anthropic", "azure", "bedrock", "fireworks_ai", "gemini", "groq"}
-    | {"mistral", "openrouter", "together_ai", "vertex_ai", "xai"}
+    | {"mistral", "ollama", "ollama_chat", "openrouter", "together_ai", "vertex_ai", "xai"}
 )
-"""What `base_model` may begin with to mean a provider rather than a model of `vllm_server_url`."""
+"""What `base_model` may begin with to mean a provider rather than a model of `vllm_server_url`, whose models are often
+named in the same form: `organisation/model`."""
 WIDTH, HEIGHT, POINTS = 1280, 768, 1000
 """The seed's window, and the range of its coordinates."""
 FAILED_GOBACKS = 3
@@ -77,7 +80,7 @@ def translate(web: WebConfig, iteration: int, paths: Paths, environment: Mapping
         models=models,
         max_workers=env.server_size,
         cluster=web.on_cluster,
-        browsers=web.browsers.model_copy(update={"max_contexts": env.server_size}),
+        browsers=_browsers(web),
         timeouts=Timeouts(episode=env.task_timeout_minutes * 60, request=env.vllm_timeout),
         retries=Retries(attempts=1 + env.max_retries),
         tail=None
@@ -89,6 +92,13 @@ def translate(web: WebConfig, iteration: int, paths: Paths, environment: Mapping
         seed=seeds.derive(web.seed, web.split, iteration),
     )
     return Translated(config, tuple(notes))
+
+
+def _browsers(web: WebConfig) -> Browsers:
+    """The browsers: as many contexts as episodes, unless `browsers` itself says how many."""
+    if "max_contexts" in web.browsers.model_fields_set:
+        return web.browsers
+    return web.browsers.model_copy(update={"max_contexts": web.env_config.server_size})
 
 
 def _agent_model(web: WebConfig, models: Mapping[str, ModelEntry]) -> tuple[str, ModelEntry | None, bool]:
@@ -106,12 +116,14 @@ def _agent_model(web: WebConfig, models: Mapping[str, ModelEntry]) -> tuple[str,
         "timeout": env.vllm_timeout,
         "images": shows_images,
     }
-    if provider in ("builtin", "local") or ":" in given:
+    if provider in ("builtin", "local"):
         return given, None, False
     if given in models:
         own = models[given]
         kept = {key: getattr(own, key) for key in ("max_concurrency", "timeout") if getattr(own, key) is not None}
         return given, own.model_copy(update={**limits, **kept}), False
+    if is_reference(given):
+        return given, ModelEntry(images=shows_images), False
     if env.vllm_server_url is None or (provider in PROVIDERS and rest):
         if not rest:
             raise ConfigError(

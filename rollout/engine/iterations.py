@@ -8,9 +8,11 @@
       navigation_error_websites.txt                    sites whose start page could not be shown
       hyperparameters.yaml                             the configuration of every start
 
-Numbers continue by themselves from 0. An iteration is over when `iteration.json` in it says so; one that is not is gone
-on with, over the sample that it drew. What the block list learns comes from the journals, so a killed run loses nothing
-of it: the next command, of either split, reads them again, and what is known already is not written twice.
+Numbers continue by themselves from 0. An iteration is over when `iteration.json` in it says so; one whose run directory
+is there and says nothing of the kind is gone on with, over the sample that it drew. Files of trajectories alone are
+somebody's results, and the next number is taken. What the block list learns comes from the journals, so a killed run
+loses nothing of it: the next command, of either split, reads them again, and what is known already is not written
+twice.
 """
 
 from __future__ import annotations
@@ -48,6 +50,8 @@ class Mark(msgspec.Struct, omit_defaults=True):
     samples: int
     seed: int
     begun_at: str
+    size: int | None = None
+    """The tasks that were asked for."""
     notes: list[str] = []
     """What a person should know of its sample."""
     finished_at: str | None = None
@@ -89,11 +93,12 @@ class Iteration(msgspec.Struct, frozen=True):
         self._write_mark(sample.mark)
         write_atomic(self.paths.tasks, sample.lines)
 
-    def finish(self) -> None:
+    def finish(self, web: WebConfig) -> None:
         """Note that everything is accounted for: the next command begins the next iteration."""
         mark = self.mark()
-        if mark is not None:
-            self._write_mark(msgspec.structs.replace(mark, finished_at=_timestamp()))
+        if mark is None:
+            mark = _new_mark(web, self, len(self.paths.tasks.read_bytes().splitlines()), [])
+        self._write_mark(msgspec.structs.replace(mark, finished_at=_timestamp()))
 
     def _write_mark(self, mark: Mark) -> None:
         path = self.paths.run_dir / "iteration.json"
@@ -124,9 +129,27 @@ def choose_iteration(web: WebConfig) -> tuple[Iteration, bool]:
     if known and web.resume:
         last = known[-1]
         mark = last.mark()
-        if mark is None or mark.finished_at is None:
+        if last.paths.run_dir.is_dir() and (mark is None or mark.finished_at is None):
             return last, last.is_drawn
     return Iteration(web.save_path, web.split, known[-1].number + 1 if known else 0), False
+
+
+def describe_changes(web: WebConfig, mark: Mark) -> list[str]:
+    """What a command says otherwise than the one that began an iteration, and what becomes of it."""
+    size_key, size = _asked_size(web)
+    attempts_key = "samples" if web.split == "train" else "env_config.test_tasks_repeat_times"
+    told = []
+    for key, before, now in ((size_key, mark.size, size), ("seed", mark.seed, web.seed)):
+        if before is not None and before != now:
+            told.append(
+                f"{key}: the sample of iteration {mark.iteration} was drawn with {before} and stays as it is; {now} "
+                "counts from the next iteration on, which resume=false begins"
+            )
+    if mark.samples != web.attempts:
+        told.append(
+            f"{attempts_key}: iteration {mark.iteration} was begun with {mark.samples}, now it is {web.attempts}"
+        )
+    return told
 
 
 def list_iterations(save_path: Path, split: Split) -> list[Iteration]:
@@ -153,20 +176,33 @@ def draw_sample(web: WebConfig, iteration: Iteration, now: datetime) -> Sample:
     for place in drawn.places:
         entry = tasks.entry(place)
         steps = web.max_steps_of(tasks.difficulties[place])
-        if steps is not None:
-            entry["task_info"].setdefault("max_steps", steps)
+        if steps is not None and entry["task_info"].get("max_steps") is None:
+            entry["task_info"]["max_steps"] = steps
         # The id is written out, so that it does not depend on what a later version hashes.
         lines.append(msgspec.json.encode({**entry, "id": tasks.ids[place]}) + b"\n")
-    mark = Mark(
+    mark = _new_mark(web, iteration, len(lines), drawn.notes)
+    return Sample(mark, b"".join(lines), tasks.problems)
+
+
+def _new_mark(web: WebConfig, iteration: Iteration, tasks: int, notes: list[str]) -> Mark:
+    return Mark(
         iteration=iteration.number,
         split=iteration.split,
-        tasks=len(lines),
+        tasks=tasks,
         samples=web.attempts,
         seed=web.seed,
         begun_at=_timestamp(),
-        notes=drawn.notes,
+        size=_asked_size(web)[1],
+        notes=notes,
     )
-    return Sample(mark, b"".join(lines), tasks.problems)
+
+
+def _asked_size(web: WebConfig) -> tuple[str, int]:
+    """The key that says how many tasks a sample has, and its value."""
+    env = web.env_config
+    if web.split == "train":
+        return "env_config.train_tasks_rollout_size", env.train_tasks_rollout_size
+    return "env_config.test_tasks_rollout_size", env.test_tasks_rollout_size
 
 
 def _timestamp() -> str:

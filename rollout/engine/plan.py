@@ -27,7 +27,7 @@ from rollout.engine.scorers import make_panel
 from rollout.engine.speakers import MakeUser, make_sampling, secret_text, user_maker
 from rollout.engine.token_measure import TokenMeasure
 from rollout.engine.tools import DatasetTools, load_tools, open_tasks, with_offered_names
-from rollout.engine.viewing import make_viewing
+from rollout.engine.viewing import describe_blindness, make_viewing
 from rollout.errors import ConfigError
 from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Capability, Model, Sampling
@@ -171,7 +171,11 @@ def make_plan(
         api_key=secret_text(agent_config.api_key),
         params=agent_config.params,
     )
-    entry = registry.resolve(agent_config.model).entry
+    found = registry.resolve(agent_config.model)
+    entry = found.entry
+    viewing = make_viewing(name, dataset, entry, suite)
+    if (blindness := describe_blindness(dataset, viewing, found)) is not None:
+        log.warning("%s: %s", name, blindness)
     system = _system_prompt(name, dataset, tools)
     toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
     if entry.constrain_tools and len(toolset):
@@ -216,7 +220,7 @@ def make_plan(
         agent=agent,
         agent_name=agent_config.model,
         sampling=sampling,
-        viewing=make_viewing(name, dataset, entry, suite),
+        viewing=viewing,
         make_user=make_user,
         user_name=user_name,
         monitor=monitor,

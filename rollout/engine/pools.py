@@ -32,12 +32,11 @@ class Pools:
 async def open_pools(config: Config, are_used: bool = True) -> AsyncIterator[Pools]:
     """The pools as the configuration has them; everything in them is ended on leaving."""
     servers = config.mock_servers
-    isolated = servers.isolation == "process"
-    workers = WorkerPool(processes=servers.processes, memory_mb=servers.memory_mb) if isolated else None
-    browsers = BrowserPool(**config.browsers.model_dump())
-    try:
+    async with contextlib.AsyncExitStack() as held:
+        workers = None
+        if servers.isolation == "process":
+            workers = WorkerPool(processes=servers.processes, memory_mb=servers.memory_mb)
+            held.push_async_callback(workers.close)
+        browsers = BrowserPool(**config.browsers.model_dump())
+        held.push_async_callback(browsers.close)
         yield Pools(workers, browsers, are_used)
-    finally:
-        await browsers.close()
-        if workers is not None:
-            await workers.close()

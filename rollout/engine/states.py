@@ -6,7 +6,6 @@ it is part of the record, comes back on resume, and is shared by all who branch 
 
 from __future__ import annotations
 
-import functools
 import logging
 
 from rollout.errors import WorldError
@@ -34,7 +33,7 @@ class StateKeys:
         try:
             return await self._world.state_key()
         except WorldError as error:
-            _warn_once(f"{self._dataset}: record_states: a state has no key: {error}")
+            _warn_once(self._dataset, error)
             return None
 
     def absorb(self, body: NodeBody) -> None:
@@ -44,6 +43,11 @@ class StateKeys:
             self.of_steps.append(self._now)
 
 
-@functools.cache
-def _warn_once(text: str) -> None:
-    log.warning("%s", text)
+_warned: set[str] = set()
+
+
+def _warn_once(dataset: str, error: WorldError) -> None:
+    """Once for a dataset, whichever of its pages it is."""
+    if dataset not in _warned:
+        _warned.add(dataset)
+        log.warning("%s: record_states: a state has no key: %s", dataset, error)

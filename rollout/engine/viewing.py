@@ -8,6 +8,7 @@ from rollout.agents.viewing import Viewing
 from rollout.config.models import ModelEntry
 from rollout.config.schema import Dataset
 from rollout.errors import ConfigError
+from rollout.models.registry import Resolved
 from rollout.suites.suite import NeedsBrowsers, Suite
 
 
@@ -42,6 +43,17 @@ def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, suite: Suite | 
         entry.image_urls if entry.images else None,
         agent.max_images,
         agent.max_rounds,
+    )
+
+
+def describe_blindness(dataset: Dataset, viewing: Viewing, found: Resolved) -> str | None:
+    """What to tell where an agent is shown pages by screenshots alone and its model is sent none; else None."""
+    is_seen = dataset.web is not None and dataset.web.mode == "coordinates"
+    if not is_seen or viewing.images is not None or found.kind == "builtin":
+        return None
+    return (
+        f"web.mode coordinates shows pages by screenshots alone, and {found.name} is sent none; set images: true "
+        "for it in the models registry"
     )
 
 

@@ -28,7 +28,6 @@ from rollout.trajectories.labels import NoPrompt
 from rollout.trajectories.line import SCHEMA_VERSION
 from rollout.trajectories.pt import PtFile
 from rollout.trajectories.saved import SavedLine, read_saved
-from rollout.trajectories.web_metrics import WebRates
 from rollout.trajectories.web_parquet import WebParquet
 from rollout.trajectories.web_steps import IMAGES, steps_of
 
@@ -39,9 +38,6 @@ class Saved(msgspec.Struct, frozen=True):
     """What was saved."""
 
     files: tuple[Path, ...]
-    trajectories: int
-    metrics: JSON
-    """As the section `web` of metrics.json, over all datasets of the run."""
     notes: tuple[str, ...] = ()
     """What was left out, and how to get it."""
 
@@ -64,7 +60,6 @@ def save_iteration(
         paths.append(out_dir / f"{name}.iteration{iteration}.parquet")
     else:
         notes.append("no Parquet was written, because pyarrow is not installed: pip install 'rollout[export]'")
-    rates = WebRates()
     count = 0
     about: JSON = {
         **metadata,
@@ -77,14 +72,13 @@ def save_iteration(
         pt = files.enter_context(contextlib.closing(PtFile(made[0], about)))
         tables = [files.enter_context(contextlib.closing(WebParquet(path))) for path in made[1:]]
         for _, line, steps in saved_steps(reader, run_dir):
-            rates.take_steps(line, steps)
             pt.write(steps)
             for table in tables:
                 table.write(line, steps)
             count += 1
         about["trajectories"] = count
         about["unfinished"] = _unfinished(reader, count)
-    return Saved(tuple(paths), count, rates.result(), tuple(notes))
+    return Saved(tuple(paths), tuple(notes))
 
 
 def saved_steps(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, SavedLine, list[JSON]]]:

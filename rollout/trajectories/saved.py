@@ -60,6 +60,11 @@ class SavedLine(Head, frozen=True):
             raise BadLine(f"messages cannot be read: {_describe(error)}") from error
 
 
+def opening_of(metadata: JSON) -> int:
+    """How many messages the task of a trajectory began with; 0 where that is not on record."""
+    return int((metadata.get("view") or {}).get("opening", 0))
+
+
 def read_saved(line: bytes) -> SavedLine:
     """Read one line. Raises BadLine."""
     try:

@@ -22,12 +22,12 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON, Message, ToolCall, read_arguments
-from rollout.trajectories.saved import SavedLine
+from rollout.messages import JSON, Message, ToolCall, read_arguments, write_calls
+from rollout.trajectories.saved import SavedLine, opening_of
 from rollout.trajectories.stop import Status
 from rollout.trajectories.web_page import NO_PAGE, Page, read_page
 
-ACTIONS = ("click", "type", "hover", "scroll", "select", "press", "wait", "goback", "navigate", "answer")
+ACTIONS = ("click", "type", "hover", "scroll", "select", "press", "wait", "goback", "navigate", "answer", "drag")
 UNREADABLE = frozenset({"unknown_tool", "bad_arguments", "malformed_call"})
 """The kinds of errors that answer a call which never reached the world."""
 INVALID_STEP = "invalid_step"
@@ -41,8 +41,6 @@ _KEPT = ("group", "seed", "status", "stop_reason", "scored", "unscored", "scores
 _SECTION = re.compile(
     r"^[ \t*#]*(Memory|Progress|Intention|Thought|Action)[ \t*]*:[ \t*]*", re.MULTILINE | re.IGNORECASE
 )
-_MALFORMED = "malformed_call"
-"""The name of what stands for a call that could not be read. The model did not write it."""
 _TOOL_CALL = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
 
 
@@ -64,10 +62,13 @@ def steps_of(
     steps: list[JSON] = []
     pages: list[Page] = []
     page = NO_PAGE
+    opening = opening_of(line.metadata)
     for place, message in enumerate(messages):
         if message.role != "assistant":
             page = read_page(message) or page
             continue
+        if place < opening:
+            continue  # the task's own words, which nobody was asked for
         results = _results(messages, place)
         answers = None if error_kinds is None else [error_kinds.get(place + 1 + n) for n in range(len(results))]
         action = _action(message, answers)
@@ -184,7 +185,7 @@ def _end(line: SavedLine) -> JSON:
 def _response(message: Message, action: JSON, page: Page, results: Sequence[Message], prompt: str | None) -> JSON:
     content = message.content or ""
     text = message.raw or content
-    written = "\n".join(_as_text(call) for call in message.tool_calls if call.name != _MALFORMED)
+    written = write_calls(message.tool_calls)
     in_words = _TOOL_CALL.search(text)
     thinking = message.reasoning or ""
     is_thought_apart = bool(thinking) and "</think>" not in text
@@ -270,11 +271,6 @@ def _evaluation(metadata: JSON) -> str:
 def _metadata(line: SavedLine) -> JSON:
     kept: dict[str, Any] = {"trajectory_id": line.id, "task_id": line.task_id, "success": line.success}
     return kept | {key: line.metadata.get(key) for key in _KEPT}
-
-
-def _as_text(call: ToolCall) -> str:
-    """A call as models write it that have no field for calls."""
-    return f'<tool_call>\n{{"name": {_json(call.name)}, "arguments": {call.arguments or "{}"}}}\n</tool_call>'
 
 
 def _json(value: Any) -> str:

@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rollout.agents.dialects import NATIVE, TextDialect
-from rollout.agents.text_calls import read_answer, split_reasoning, write_calls
+from rollout.agents.text_calls import read_answer, split_reasoning
 from rollout.messages import (
     MALFORMED_CALL,
     Message,
@@ -20,6 +20,7 @@ from rollout.messages import (
     ToolSpec,
     message_from_json,
     message_to_json,
+    write_calls,
 )
 from rollout.trajectories.generation import Generation
 from rollout.worlds.calls import CallReader

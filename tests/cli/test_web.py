@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
-from rollout.config.compose import compose_tree
+from rollout.config.compose import compose_tree, compose_web
+from rollout.engine.iterations import choose_iteration, draw_sample
 from tests.cli.test_run import rollout
 from tests.conftest import write_tasks
 
@@ -18,6 +20,20 @@ pytest.importorskip("hydra", reason="needs the extra rollout[web]")
 
 ROOT = Path(__file__).parents[2]
 GIVEN = ["save_path=exp", "data_path=data", "policy_config.base_model=builtin/oracle"]
+
+
+def web_row(number: int) -> dict[str, object]:
+    return {
+        "task_id": f"t{number}",
+        "task_name": f"Task {number}",
+        "website": "https://example.test",
+        "domain": "D",
+        "subdomain": "S",
+        "difficulty": 1,
+        "evaluator_reference": ["fact"],
+        "definite_answer": "",
+        "actions": [],
+    }
 
 
 def test_help_explains_with_examples_and_lists_every_key() -> None:
@@ -74,3 +90,27 @@ def test_seeds_script_is_the_same_command() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     assert yaml.safe_load(done.stdout)["save_path"] == "exp"
+
+
+def test_refused_command_leaves_no_sample_behind() -> None:
+    Path("data").mkdir()
+    write_tasks(Path("data/train.jsonl"), *[web_row(number) for number in range(3)])
+    refused = rollout("web", *GIVEN, "policy_config.base_model=null", "env_config.train_tasks_rollout_size=1")
+    assert refused.returncode == 2
+    assert "which model acts" in refused.stderr
+    assert not Path("exp/train_trajectories").exists()
+
+
+def test_going_on_says_what_the_sample_does_not_follow() -> None:
+    Path("data").mkdir()
+    write_tasks(Path("data/train.jsonl"), *[web_row(number) for number in range(3)])
+    web = compose_web([*GIVEN, "env_config.train_tasks_rollout_size=1"])[0].config
+    iteration, _ = choose_iteration(web)
+    iteration.begin(draw_sample(web, iteration, datetime.now(UTC)))
+    size = "env_config.train_tasks_rollout_size"
+    same = rollout("web", *GIVEN, f"{size}=1", "--dry-run")
+    assert "stays as it is" not in same.stderr
+    other = rollout("web", *GIVEN, f"{size}=3", "samples=2", "seed=1", "--dry-run")
+    assert f"{size}: the sample of iteration 0 was drawn with 1 and stays as it is; 3 counts from" in other.stderr
+    assert "seed: the sample of iteration 0 was drawn with 0" in other.stderr
+    assert "samples: iteration 0 was begun with 1, now it is 2" in other.stderr

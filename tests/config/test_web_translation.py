@@ -66,6 +66,10 @@ def test_checkpoint_that_is_there_is_asked_for_instead_of_the_base_model() -> No
         ("openai/gpt-5", [], "openai", "gpt-5"),
         ("acme/eagle", ["env_config.vllm_server_url=null"], "acme", "eagle"),
         ("eagle", [], "vllm", "eagle"),
+        ("vllm/qwen3:8b", [], "vllm", "qwen3:8b"),
+        ("openai/ft:gpt-4o:acme", [], "openai", "ft:gpt-4o:acme"),
+        ("openrouter/acme/eagle:free", [], "openrouter", "acme/eagle:free"),
+        ("ollama/llava", [], "ollama", "llava"),
     ],
 )
 def test_base_model_may_be_a_providers(base_model: str, overrides: list[str], provider: str, model: str) -> None:
@@ -85,6 +89,18 @@ def test_base_model_may_be_built_in_or_of_a_registry() -> None:
     assert (named.models["eagle"].api_base, named.models["eagle"].max_concurrency) == ("http://e/v1", 2)
     assert named.models["eagle"].images
     assert named.models["eagle"].timeout == 240
+
+
+@pytest.mark.parametrize(("mode", "images"), [("set_of_marks", True), ("text", False)])
+def test_model_of_ones_own_is_shown_what_the_mode_shows(mode: str, images: bool) -> None:
+    config = run_of("policy_config.base_model=my.models:Eagle", f"context_config.interaction_mode={mode}")
+    assert config.datasets["train"].agent.model == "my.models:Eagle"
+    assert config.models["my.models:Eagle"].images == images
+
+
+def test_contexts_are_as_many_as_episodes_unless_said_otherwise() -> None:
+    config = run_of("env_config.server_size=7", "browsers.max_contexts=4", "browsers.spare_contexts=0")
+    assert (config.max_workers, config.browsers.max_contexts, config.browsers.spare_contexts) == (7, 4, 0)
 
 
 def test_missing_model_is_asked_for() -> None:

@@ -79,7 +79,7 @@ async def roll_iteration(web: WebConfig, now: datetime = NOW) -> Iteration:
     if not is_begun:
         iteration.begin(draw_sample(web, iteration, now))
     await roll_out(without_browser(web, iteration), iteration.paths.run_dir)
-    iteration.finish()
+    iteration.finish(web)
     return iteration
 
 
@@ -172,6 +172,26 @@ def test_files_of_another_tool_count_as_iterations() -> None:
     assert choose_iteration(experiment("resume=false"))[0].number == 7
 
 
+def test_files_of_trajectories_alone_are_never_gone_on_with() -> None:
+    folder = Path("exp/train_trajectories")
+    folder.mkdir(parents=True)
+    (folder / "train_trajectories.pt.iteration3").touch()
+    assert choose_iteration(experiment()) == (Iteration(Path("exp"), "train", 4), False)
+
+
+async def test_iteration_whose_mark_cannot_be_read_is_finished_once() -> None:
+    write_tasks(Path("train.jsonl"), *[row(n) for n in range(3)])
+    web = experiment("env_config.train_tasks_rollout_size=3")
+    iteration, _ = choose_iteration(web)
+    iteration.begin(draw_sample(web, iteration, NOW))
+    (iteration.paths.run_dir / "iteration.json").write_text('{"iterat')
+    assert (await roll_iteration(web)) == iteration
+    mark = iteration.mark()
+    assert mark is not None
+    assert (mark.iteration, mark.tasks) == (0, 3)
+    assert choose_iteration(web) == (Iteration(Path("exp"), "train", 1), False)
+
+
 async def test_finished_iteration_can_be_named_to_go_on_with_it() -> None:
     write_tasks(Path("train.jsonl"), row(0))
     iteration = await roll_iteration(experiment())
@@ -209,6 +229,13 @@ def test_sample_has_the_steps_of_its_difficulty_and_the_hardest_first() -> None:
     assert {task["id"]: task["task_info"]["max_steps"] for task in tasks[2:]} == {"t1": 10, "t4": 3}
 
 
+def test_task_that_sets_no_steps_of_its_own_has_those_of_its_difficulty() -> None:
+    write_tasks(Path("train.jsonl"), row(1, max_steps=None))
+    web = experiment()
+    (line,) = draw_sample(web, Iteration(web.save_path, "train", 0), NOW).lines.splitlines()
+    assert json.loads(line)["task_info"]["max_steps"] == 10
+
+
 def test_ratio_without_weights_is_uniform_and_said() -> None:
     write_tasks(Path("train.jsonl"), row(1))
     web = experiment("env_config.train_tasks_sampler=ratio", "env_config.train_tasks_rollout_size=1")
@@ -244,7 +271,7 @@ async def test_sites_whose_start_page_failed_are_noted_and_tried_again() -> None
         learn(web, datetime.now(UTC))
     assert Path("exp/navigation_error_websites.txt").read_text() == "https://down.example\n"
     assert sites_unreachable(iteration) == ["https://down.example"]
-    iteration.finish()
+    iteration.finish(web)
     assert len(sampled(await roll_iteration(web))) == 2
 
 

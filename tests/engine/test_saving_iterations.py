@@ -13,7 +13,8 @@ from rollout.engine import web_saving
 from rollout.engine.web_saving import save_iteration
 from rollout.models.stub import StubServer
 from rollout.trajectories.pt import read_pt
-from rollout.trajectories.web_metrics import calculate_rollout_metrics
+from rollout.trajectories.saved import read_saved
+from rollout.trajectories.web_metrics import WebRates, calculate_rollout_metrics
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 TOOLS = ["tests.trajectories.web_lines:click", "tests.trajectories.web_lines:goback"]
@@ -67,11 +68,15 @@ async def test_an_iteration_holds_every_trajectory_on_record(pages: StubServer) 
         4,
         [{"description": "look"}],
     )
-    assert saved.trajectories == 3
+    assert _metadata()["trajectories"] == 3
     assert saved.files == (PT, PARQUET)
-    assert saved.metrics["by_status"]["failed"] == 1
-    assert saved.metrics["by_status"]["goback_rate"] == 0.25
-    assert calculate_rollout_metrics("save", "train", None) == saved.metrics["seed"]
+    rates = WebRates()
+    for line in [*read_lines(Path("out.jsonl")), *read_lines(Path("run/failed.jsonl"))]:
+        rates.take_steps(read_saved(json.dumps(line).encode()), trajectories[line["id"]])
+    metrics = rates.result()
+    assert metrics["by_status"]["failed"] == 1
+    assert metrics["by_status"]["goback_rate"] == 0.25
+    assert calculate_rollout_metrics("save", "train", None) == metrics["seed"]
 
 
 async def test_saving_again_makes_the_same_file_and_leaves_nothing_beside_it(pages: StubServer) -> None:
@@ -86,12 +91,12 @@ async def test_saving_again_makes_the_same_file_and_leaves_nothing_beside_it(pag
 async def test_an_interrupted_run_is_saved_as_far_as_it_is_and_whole_when_resumed(pages: StubServer) -> None:
     settings = config(pages.url, *["buy"] * 6) | {"max_workers": 1}
     await roll_out(settings, pause_when=lambda progress: progress.done >= 2)
-    part = save_iteration(Path("run"), OUT, "train", 0, {})
-    assert 0 < part.trajectories < 6
-    assert _metadata()["unfinished"] == 6 - part.trajectories
+    save_iteration(Path("run"), OUT, "train", 0, {})
+    assert 0 < _metadata()["trajectories"] < 6
+    assert _metadata()["unfinished"] == 6 - _metadata()["trajectories"]
     await roll_out(settings)
-    whole = save_iteration(Path("run"), OUT, "train", 0, {})
-    assert whole.trajectories == len(read_lines(Path("out.jsonl"))) == 6
+    save_iteration(Path("run"), OUT, "train", 0, {})
+    assert _metadata()["trajectories"] == len(read_lines(Path("out.jsonl"))) == 6
     assert _metadata()["unfinished"] == 0
     ids = [steps[0]["trajectory_metadata"]["trajectory_id"] for steps in read_pt(PT)]
     assert ids == [line["id"] for line in read_lines(Path("out.jsonl"))], "in the order of the output"
@@ -164,7 +169,7 @@ async def test_parquet_has_the_steps_of_the_pt_file(pages: StubServer) -> None:
 @pytest.mark.export
 async def test_parquet_is_written_in_groups(pages: StubServer, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
-    monkeypatch.setattr("rollout.trajectories.web_parquet.GROUP_BYTES", 1)
+    monkeypatch.setattr("rollout.trajectories.exports.parquet.GROUP_BYTES", 1)
     await roll_out(config(pages.url, "buy", "look", "see"))
     save_iteration(Path("run"), OUT, "train", 0, {})
     assert parquet.ParquetFile(PARQUET).num_row_groups == 3

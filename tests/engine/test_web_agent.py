@@ -312,3 +312,11 @@ def test_dry_run_says_so_too() -> None:
     (report,) = check_config(Config.model_validate(blind), ["web"])
     assert not report.problems
     assert any("images: true" in warning for warning in report.warnings)
+
+
+async def test_a_run_says_that_its_agent_sees_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async with StubServer({"rules": [{"reply": {"content": "I see nothing."}}]}) as server:
+        blind = config(server.url, {})
+        blind["datasets"]["web"]["web"] = {"mode": "coordinates"}
+        await roll_out(blind)
+    assert any("images: true" in record.getMessage() for record in caplog.records)

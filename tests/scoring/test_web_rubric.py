@@ -134,6 +134,13 @@ async def test_facts_with_evidence_are_the_score() -> None:
     assert FACTS[1] in score.reason
 
 
+async def test_a_number_of_two_digits_is_evidence_where_it_stands_by_itself() -> None:
+    score, _, _ = await judged(verdict(fact(1, evidence="12"), ABSENT))
+    assert score.partial == 0.5
+    score, _, _ = await judged(verdict(fact(1, evidence="EU"), ABSENT))
+    assert score.value is None, "it is only a part of EUR"
+
+
 async def test_a_claim_that_nothing_shows_fails_the_whole() -> None:
     score, _, _ = await judged(verdict(supported=False))
     assert (score.value, score.partial) == (0.0, 1.0)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rollout.config.browsing import WebSettings
 from rollout.messages import Message, ToolCall
-from rollout.trajectories.line import encode_line
+from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.web_page import read_page
 from rollout.trajectories.web_steps import steps_of
@@ -138,6 +138,23 @@ def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written()
     assert steps[2]["action"]["action"]["arguments"] == {"text": "I would click."}
     by_itself = [step["action"]["action"]["key"] for step in steps_of(line, TASK.info)]
     assert by_itself == ["invalid_step", "invalid_step", "invalid_step", "click", "none"]
+
+
+def test_a_drag_is_an_action() -> None:
+    line = web_line(says("drag", "a", element=1, to_element=2), page("p", call="a"))
+    assert [step["action"]["action"]["key"] for step in steps_of(line)] == ["drag"]
+
+
+def test_what_the_agent_said_before_the_task_began_is_no_step_of_its() -> None:
+    earlier = (Message(role="user", content="Hello."), says("click", "x", element=9), page("p", call="x"))
+    messages = (*earlier, Message(role="user", content="Buy it."), page("cup", role="user"))
+    answer = (says("answer", "a", text="42"), Message(role="tool", content="taken down", tool_call_id="a"))
+    head = Head("t", "t", True, {"status": "completed", "scored": True, "view": {"opening": 4}})
+    line = read_saved(encode_line(head, (*messages, *answer)))
+    (step,) = steps_of(line, prompts=["what was sent"])
+    assert step["action"]["action"]["key"] == "answer"
+    assert step["response"]["raw_prompt"] == "what was sent"
+    assert step["observation"]["page_metadata"]["url"] == "http://shop.test/cup"
 
 
 def test_several_calls_of_one_answer_are_one_step_with_the_last_as_its_key() -> None:

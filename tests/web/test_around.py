@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rollout.worlds.world import Invocation
 from tests.web.conftest import Browsing
 from tests.web.site import Site
 
@@ -95,3 +96,24 @@ async def test_episodes_share_nothing(browsing: Browsing, site: Site) -> None:
     await first.world.close()
     after = await browsing.driver(pool).open(site.url("/remember"))
     assert await after.shows("Title: had |||0|0|0|")
+
+
+async def test_what_the_first_of_two_calls_causes_is_told_with_the_last(browsing: Browsing, site: Site) -> None:
+    driver = await browsing.driver().open(site.url("/dialogs"))
+    first, last = await driver.world.call(
+        [Invocation("a", "click", {"element": 1}), Invocation("b", "wait", {"seconds": 0.01})]
+    )
+    assert first.content.startswith("Done.")
+    assert "dialog (alert) said 'hello' and was accepted" in last.content
+    await driver.do("navigate", url=site.url("/gate"))
+    through = Invocation("c", "click", {"element": driver.number("Through")})
+    _, last = await driver.world.call([through, Invocation("d", "wait", {"seconds": 0.01})])
+    assert "The site answered with the status 403" in last.content
+
+
+async def test_reading_the_state_keeps_what_there_is_to_tell(browsing: Browsing, site: Site) -> None:
+    driver = await browsing.driver().open(site.url("/second"))
+    await driver.page.evaluate("alert('late')")
+    key = await driver.world.state_key()
+    assert "dialog (alert) said 'late'" in (await driver.do("wait", seconds=0.01)).content
+    assert await driver.world.state_key() == key

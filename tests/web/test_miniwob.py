@@ -22,6 +22,7 @@ from rollout.suites.miniwob.scorer import MiniwobScorer
 from rollout.suites.miniwob.scripted import PLANS, Scripted, goal_of
 from rollout.suites.miniwob.suite import Miniwob
 from rollout.suites.miniwob.world import MiniwobWorld
+from rollout.trajectories.web_page import read_text
 from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.web.browsers import BrowserPool
 from tests.conftest import read_lines, roll_out
@@ -201,7 +202,8 @@ async def test_the_same_clicks_show_the_same_page_however_it_moves(begin: Begin,
 @pytest.mark.asyncio(loop_scope="session")
 async def test_the_end_is_told_and_nothing_is_done_after_it(begin: Begin) -> None:
     play = await begin("click-test-2")
-    assert play.text.startswith("Goal: Click button ONE.\n\nURL: http://miniwob.test/miniwob/click-test-2.html\n")
+    assert play.text.startswith("URL: http://miniwob.test/miniwob/click-test-2.html\n")
+    assert "\nNote: Goal: Click button ONE.\n" in play.text
     right, late = await play.do_all(
         ("click", {"element": play.number('button "ONE"')}), ("click", {"element": play.number('button "TWO"')})
     )
@@ -210,6 +212,27 @@ async def test_the_end_is_told_and_nothing_is_done_after_it(begin: Begin) -> Non
     assert late.is_error
     assert late.end is None
     assert await play.score() == (1.0, 1.0)
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize("mode", ["coordinates", "set_of_marks", "text"])
+async def test_every_view_tells_the_goal_and_is_read_as_a_page(begin: Begin, mode: str) -> None:
+    play = await begin("click-test-2", mode=mode)
+    wait, press, over = [
+        await play.do("wait", seconds=0.01),
+        await play.do("press", key="Tab"),
+        await play.do("press", key="Enter"),
+    ]
+    for text in (play.text, wait.content, press.content, over.content):
+        page = read_text(text)
+        assert page is not None
+        assert page.url == "http://miniwob.test/miniwob/click-test-2.html"
+        assert "Goal: Click button ONE." in page.notes
+    assert over.end == "world_done"
+    page = read_text(over.content)
+    assert page is not None
+    assert "The task is over." in page.notes
+    assert "The task is over." not in page.body
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -265,7 +288,7 @@ async def test_partly_right_is_not_solved(begin: Begin) -> None:
 async def test_a_lost_browser_begins_the_same_task_again(begin: Begin) -> None:
     async with BrowserPool() as doomed:
         play = await begin("enter-text", 1, doomed)
-        before, goal = play.text.partition("\n\n")[2], play.goal
+        before, goal = play.text, play.goal
         await play.do("type", element=play.number("textbox"), text="half way")
         assert play.world._lease is not None
         os.kill(play.world._lease.pid, signal.SIGKILL)
@@ -313,6 +336,29 @@ class Idle(Scripted):
         return Generation(Message(role="assistant", content="Done."), finish_reason="stop")
 
 
+class Forgetful(Scripted):
+    """Presses keys, and does what the goal says only when it has done so for a while: by what it is shown then."""
+
+    async def generate(self, request: Request) -> Generation:
+        if "Step 3" not in (request.messages[1].content or ""):
+            call = ToolCall("call", "press", '{"key": "Tab"}')
+        else:
+            (name,) = re.findall(r"button (\w+)\.", goal_of(request.messages))
+            number = re.findall(rf'\[(\d+)\] button "{name}"', request.messages[-1].content or "")[0]
+            call = ToolCall("call", "click", f'{{"element": {number}}}')
+        return Generation(Message(role="assistant", tool_calls=(call,)), finish_reason="tool_calls")
+
+
+async def test_an_agent_that_is_shown_the_last_round_only_still_has_its_goal() -> None:
+    given = config(Forgetful, tasks=["click-test-2"], seeds=1)
+    dataset = given["datasets"]["miniwob"]
+    dataset["agent"] = {"model": dataset["agent"], "max_rounds": 1}
+    await roll_out(given)
+    (line,) = read_lines(OUT)
+    assert line["success"]
+    assert line["metadata"]["generations"] == 5
+
+
 @pytest.mark.parametrize(("mode", "seeds"), [("set_of_marks", 3), ("text", 1)])
 async def test_scripted_policies_solve_their_kinds_in_every_seed(mode: str, seeds: int) -> None:
     await roll_out(config(Scripted, tasks=sorted(PLANS), seeds=seeds, mode=mode))
@@ -324,7 +370,7 @@ async def test_scripted_policies_solve_their_kinds_in_every_seed(mode: str, seed
         assert (metadata["status"], metadata["stop_reason"], metadata["scored"]) == ("completed", "world_done", True)
         (score,) = metadata["scores"]
         assert score["evidence"]["raw_reward"] == 1
-    goals = {line["messages"][1]["content"].partition("\n")[0] for line in lines}
+    goals = {re.findall("^Note: Goal: (.*)", line["messages"][1]["content"], re.MULTILINE)[0] for line in lines}
     assert len(goals) > 0.6 * seeds * len(PLANS)
 
 

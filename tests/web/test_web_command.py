@@ -149,6 +149,7 @@ def test_saved_steps_say_what_the_model_was_sent() -> None:
     rollout_web()
     found = torch.load(Path("exp/train_trajectories/train_trajectories.pt.iteration0"), weights_only=True)
     assert found["metadata"]["solution_model"] == "builtin/oracle"
+    assert found["metadata"]["judge_model"] is None, "there was no key for one"
     (step,) = found["trajectories"][0]
     system, *said = json.loads(step["response"]["raw_prompt"])
     assert "tool_call" in system["content"], "the seed's default models are told their tools in the system prompt"

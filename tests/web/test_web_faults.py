@@ -16,7 +16,7 @@ import pytest
 from rollout.errors import ConfigError, WorldError
 from rollout.tasks.task import Task
 from rollout.worlds.web.browsers import BrowserPool
-from rollout.worlds.web.chromium import find_chromium
+from rollout.worlds.web.chromium import Launcher, find_chromium
 from rollout.worlds.web.world import BrowserWorld
 from rollout.worlds.world import Invocation
 from tests.web.conftest import QUICK, Browsing
@@ -204,6 +204,29 @@ async def test_a_closed_pool_leaves_no_process(browsing: Browsing, site: Site) -
     for world in worlds:
         await world.close()
     await _until(lambda: not (_descendants(os.getpid()) - before))
+
+
+async def test_a_browser_that_cannot_be_asked_is_ended_and_so_is_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    from playwright.async_api import Browser, Error
+
+    before = _descendants(os.getpid())
+    launcher = Launcher(None)
+    await launcher.launch(False)
+    (driver,) = [process.pid for process in psutil.Process().children() if process.pid not in before]
+    answers = iter([False, True])
+    ask = Browser.new_browser_cdp_session
+
+    async def ask_or_fail(browser: Browser) -> Any:
+        if next(answers):
+            return await ask(browser)
+        raise Error("no session")
+
+    monkeypatch.setattr(Browser, "new_browser_cdp_session", ask_or_fail)
+    chromiums = len(psutil.Process(driver).children())
+    await launcher.launch(True)
+    assert len(psutil.Process(driver).children()) == chromiums, "the one that could not be asked is gone"
+    await launcher.close()
+    await _until(lambda: not any(map(_is_alive, _descendants(os.getpid()) - before)))
 
 
 async def test_no_browser_outlives_us(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 from typing import Any
@@ -11,8 +12,11 @@ import psutil
 import pytest
 
 from rollout.config.browsing import WebSettings
+from rollout.errors import WorldError
 from rollout.messages import ToolResult
+from rollout.worlds.web import browsers
 from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.proxy import EgressProxy
 from rollout.worlds.web.world import BrowserWorld
 from tests.web.conftest import QUICK, Browsing
 from tests.web.site import Site
@@ -151,3 +155,69 @@ async def test_spare_contexts_need_no_place_and_go_when_memory_is_short(browsing
     assert again is not spare
     assert not pool._spares
     await again.release()
+
+
+@pytest.mark.parametrize("work", ["_weigh", "_end"])
+async def test_whoever_is_cancelled_giving_back_loses_no_place(
+    browsing: Browsing, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    monkeypatch.setattr(browsers, "WEIGH_EVERY", 1)
+    pool = browsing.pool(max_contexts=1, max_served=1 if work == "_end" else 9)
+    lease = await pool.lease(WebSettings())
+    under_way = asyncio.Event()
+    tended = getattr(pool, work)
+
+    async def tend(browser: Any) -> None:
+        under_way.set()
+        await tended(browser)
+
+    monkeypatch.setattr(pool, work, tend)
+    giving_back = asyncio.create_task(lease.release())
+    await under_way.wait()
+    giving_back.cancel()
+    async with asyncio.timeout(30):
+        again = await pool.lease(WebSettings())
+    await again.release()
+
+
+async def test_a_spare_context_of_a_browser_that_ends_is_not_given_out(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = browsing.pool(spare_contexts=1, max_served=2)
+    first = await browsing.driver(pool).open(site.url("/second"))
+    spare = await _spare(pool)
+    ending, is_let = asyncio.Event(), asyncio.Event()
+    close = spare._browser.browser.close
+
+    async def close_late() -> None:
+        ending.set()
+        await is_let.wait()
+        await close()
+
+    monkeypatch.setattr(spare._browser.browser, "close", close_late)
+    closing = asyncio.create_task(first.world.close())
+    await ending.wait()
+    second = await browsing.driver(pool).open(site.url("/second"))
+    is_let.set()
+    await closing
+    assert second.world._lease is not spare
+    assert second.world._losses == 0
+
+
+async def test_a_machine_without_free_files_costs_no_browser(
+    browsing: Browsing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pool = browsing.pool()
+    lease = await pool.lease(WebSettings())
+
+    async def no_more_files(proxy: EgressProxy) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EgressProxy, "start", no_more_files)
+        with pytest.raises(WorldError, match="Too many open files") as refused:
+            await pool.lease(WebSettings())
+    assert refused.value.transient
+    assert not lease.lost.is_set()
+    again = await pool.lease(WebSettings())
+    assert again.pid == lease.pid

@@ -35,7 +35,7 @@ async def test_a_run_in_browsers_is_saved_as_the_seed_saves_it() -> None:
         config = web_config(stub.url, {"difficulty": 2}, {"difficulty": 9, "website": "http://gone.test/"})
         await roll_out(config, Path("saved/train_trajectories/iteration3"))
     run_dir = Path("saved/train_trajectories/iteration3")
-    saved = save_iteration(run_dir, PT.parent, "train", 3, {"solution_model": "agent"})
+    save_iteration(run_dir, PT.parent, "train", 3, {"solution_model": "agent"})
     done, lost = read_pt(PT)
 
     keys = [step["action"]["action"]["key"] for step in done]
@@ -47,16 +47,15 @@ async def test_a_run_in_browsers_is_saved_as_the_seed_saves_it() -> None:
     assert [step["action"]["action"]["key"] for step in lost] == ["invalid_url"]
     assert lost[0]["observation"]["task"]["website"] == "http://gone.test/"
 
-    metrics = json.loads((run_dir / "metrics.json").read_bytes())
-    assert metrics["web"]["web"] == saved.metrics
-    assert saved.metrics["by_status"]["crashed_rate"] == 0.5
-    assert saved.metrics["by_status"]["invalid_steps"] == 2
-    assert saved.metrics["by_difficulty"]["hard"]["failed"] == 1
-    assert calculate_rollout_metrics("saved", "train", 100) == saved.metrics["seed"]
-    assert saved.metrics["seed"]["avg_steps"] == 5
+    metrics = json.loads((run_dir / "metrics.json").read_bytes())["web"]["web"]
+    assert metrics["by_status"]["crashed_rate"] == 0.5
+    assert metrics["by_status"]["invalid_steps"] == 2
+    assert metrics["by_difficulty"]["hard"]["failed"] == 1
+    assert calculate_rollout_metrics("saved", "train", 100) == metrics["seed"]
+    assert metrics["seed"]["avg_steps"] == 5
 
     shown = io.StringIO()
-    show_web_metrics(Console(file=shown, width=100), saved.metrics)
+    show_web_metrics(Console(file=shown, width=100), metrics)
     assert "success" in shown.getvalue()
     assert "50.0" in shown.getvalue()
 

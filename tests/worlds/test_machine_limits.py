@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.worlds.web.limits import CONTEXT_MB, MemoryGate, Turns, free_memory_mb, usable_cores
+from rollout.worlds.web.limits import CONTEXT_MB, MemoryGate, Turns, free_memory_mb, raise_file_limit, usable_cores
 
 MB = 1 << 20
 
@@ -190,3 +190,14 @@ def test_cores_are_those_that_the_container_may_use(tmp_path: Path) -> None:
     assert usable_cores(_machine(tmp_path / "b", 1, "2:cpu,cpuacct:/\n", **old)) == 0.25
     free = _machine(tmp_path / "c", 1, "0::/\n", **{"cpu.max": "max 100000\n"})
     assert usable_cores(free) == usable_cores(tmp_path / "nowhere") >= 1
+
+
+def test_as_many_files_may_be_open_as_the_system_lets_us() -> None:
+    resource = pytest.importorskip("resource")
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(before, hard - 1), hard))
+        raise_file_limit()
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (hard, hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))

@@ -10,6 +10,7 @@ What pages and agents wrote stands between marks with a number that they cannot 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -44,6 +45,7 @@ is "none", and `evidence` says what is missing.
   Whether at the end the site kept the agent out: by a captcha or another test for robots, by refusing access, by \
 asking for a login that the agent was not given. A page that only speaks of it is none. `step` shows it best."""
 MIN_EVIDENCE = 3
+"""Characters of evidence. A quotation may be shorter where it is a word of its own, as a number is."""
 MAX_EVIDENCE = 1_000
 MAX_STEPS_TEXT = 60_000
 """Characters of all steps together."""
@@ -144,7 +146,8 @@ class Question(msgspec.Struct, frozen=True):
             if found is None:
                 raise JudgeError(f"the part {part!r} is missing")
             for one in found if part == "facts" else (found,):
-                if len(flat(one.evidence)) < MIN_EVIDENCE:
+                is_quoted = isinstance(one, FactVerdict) and one.holds and one.source == "text"
+                if len(flat(one.evidence)) < (1 if is_quoted else MIN_EVIDENCE):
                     raise JudgeError(f"{part}: the evidence is empty")
         if "facts" in self.parts:
             self._check_facts(verdict.facts or ())
@@ -161,7 +164,7 @@ class Question(msgspec.Struct, frozen=True):
             where = f"fact {one.fact}"
             step = self._step(one.step, where)
             if one.source == "text":
-                if flat(one.evidence) not in flat(_evident(step)):
+                if not _is_quoted(flat(one.evidence), flat(_evident(step))):
                     raise JudgeError(f"{where}: the evidence does not stand in the text of step {step.number}")
             elif one.source == "screenshot":
                 if step.number not in self.pictured:
@@ -213,6 +216,13 @@ def _show(step: Step) -> str:
 def _evident(step: Step) -> str:
     """What of a step can show a fact: what was called and what was shown, but not what the agent says of it."""
     return step.observation if step.call is None or _is_answer(step) else f"{_call(step)}\n{step.observation}"
+
+
+def _is_quoted(quotation: str, text: str) -> bool:
+    """Whether a text holds a quotation; a short one, which is soon found within other words, as a word of its own."""
+    if len(quotation) >= MIN_EVIDENCE:
+        return quotation in text
+    return re.search(rf"(?<!\w){re.escape(quotation)}(?!\w)", text) is not None
 
 
 def _call(step: Step) -> str:

@@ -16,7 +16,8 @@ import msgspec
 from rollout.errors import ConfigError, ModelError
 from rollout.messages import Message, ToolCall
 from rollout.models.model import Capability, Generation, Request
-from rollout.suites.miniwob.world import task_type_of
+from rollout.suites.miniwob.world import GOAL, task_type_of
+from rollout.trajectories.web_page import read_text
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -97,9 +98,9 @@ PLANS: dict[str, Callable[[str], Sequence[Step]]] = {
 
 
 def goal_of(messages: Sequence[Message]) -> str:
-    """The goal, as the first view of the page tells it."""
-    first = next(message.content or "" for message in messages if (message.content or "").startswith("Goal: "))
-    return first.partition("\n")[0].removeprefix("Goal: ")
+    """The goal, as the last view of the page tells it."""
+    pages = [page for message in messages if (page := read_text(message.content or "")) is not None]
+    return next(note.removeprefix(GOAL) for note in pages[-1].notes if note.startswith(GOAL))
 
 
 def number_of(step: Step, observation: str) -> int:

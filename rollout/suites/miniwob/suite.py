@@ -36,7 +36,7 @@ WINDOW = {"width": 332, "height": 214}
 NOT_OFFERED = frozenset({"navigate", "goback", "answer"})
 """A task is one page, and the page says when it is over."""
 POLICY = """\
-You act in a small web page that has one goal, which is told with the first view of the page.
+You act in a small web page that has one goal, which is told with every view of the page.
 Do what the goal says and nothing else: a wrong click often ends the task, and it cannot be taken back.
 Look at the page after each action. The task is over when you are told so; many pages want a last click on Submit.\
 """

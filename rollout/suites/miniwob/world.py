@@ -4,7 +4,8 @@ The script in page.js comes into the page before its own scripts. It seeds what 
 limit out of the way and begins the episode, so the same task has the same goal, and the same actions show the
 same page, in every run. A page that is loaded again (a browser was lost) begins the same episode from its start.
 
-After each step the page is asked whether the task is over. What comes after that is not done any more.
+The goal is told in every observation, so that an agent which is shown the last ones only still has it. After each step
+the page is asked whether the task is over. What comes after that is not done any more.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rollout.errors import WorldError
 from rollout.messages import JSON, ToolResult, Toolset
 from rollout.tasks.task import Task
 from rollout.worlds.web.browsers import BrowserPool
+from rollout.worlds.web.observe import add_note
 from rollout.worlds.web.session import Session
 from rollout.worlds.web.sites import Sites
 from rollout.worlds.web.world import BrowserWorld
@@ -31,6 +33,8 @@ _OUTCOME = (
     " : {reward: Number(WOB_RAW_REWARD_GLOBAL) || 0, reason: WOB_REWARD_REASON ? String(WOB_REWARD_REASON) : null}"
 )
 OVER = "The task is over."
+GOAL = "Goal: "
+"""The beginning of the note that tells it."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -53,18 +57,12 @@ class MiniwobWorld(BrowserWorld):
         """None as long as the task is not over."""
         self._data_mode = data_mode
         self._script = ""
-        self._goal = ""
 
     async def open(self, task: Task, seed: int) -> Opening:
         """Begin the task. Its seed is its own, in its id: the same goal in every run, whatever the run's seed."""
         options = {"seed": task.info["miniwob"]["seed"], "dataMode": self._data_mode}
         self._script = f"{_page_script()}({msgspec.json.encode(options).decode()})"
-        opening = await super().open(task, seed)
-        assert opening.observation is not None
-        content = f"Goal: {self._goal}\n\n{opening.observation.content}"
-        return msgspec.structs.replace(
-            opening, observation=msgspec.structs.replace(opening.observation, content=content)
-        )
+        return await super().open(task, seed)
 
     async def before_pages(self, session: Session) -> None:
         session.awaited |= {"image"}  # some pages have things to click that are as large as their icon
@@ -72,7 +70,8 @@ class MiniwobWorld(BrowserWorld):
 
     async def after_visit(self, session: Session) -> None:
         said = await _evaluate(session, _GOAL)
-        self._goal = said["utterance"] if isinstance(said, dict) else str(said)
+        goal = said["utterance"] if isinstance(said, dict) else str(said)
+        session.reminders = (GOAL + " ".join(goal.splitlines()),)
 
     async def after_step(self, session: Session, result: ToolResult) -> ToolResult:
         found = await _evaluate(session, _OUTCOME)
@@ -80,7 +79,7 @@ class MiniwobWorld(BrowserWorld):
             return result
         self.outcome = msgspec.convert(found, Outcome)
         self.is_done = True
-        return msgspec.structs.replace(result, content=f"{OVER}\n{result.content}", end="world_done")
+        return msgspec.structs.replace(result, content=add_note(result.content, OVER), end="world_done")
 
 
 def task_type_of(task: Task) -> str:

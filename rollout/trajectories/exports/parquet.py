@@ -19,8 +19,8 @@ from rollout.trajectories.exports.conversational import Conversational
 from rollout.trajectories.exports.writing import Writer
 
 ROWS_IN_GROUP = 512
-CELLS_IN_GROUP = 1 << 20
-"""Entries of lists that a row group has at most, but for its last row: rows of many tokens make smaller groups."""
+GROUP_BYTES = 8 << 20
+"""About how much a row group holds before it is written: rows of many tokens or long pages make smaller groups."""
 _PLAIN = {
     "text": "string",
     "bool": "bool_",
@@ -65,14 +65,15 @@ class ParquetFile:
         self._columns = columns
         self._writer: Any = None
         self._rows: list[JSON] = []
-        self._cells = 0
+        self._size = 0
 
     def write(self, record: JSON) -> None:
         if self._columns is None:
             self._columns = _named(record)
-        self._rows.append({name: _as_cell(self._columns[name], value) for name, value in record.items()})
-        self._cells += sum(len(value) for value in record.values() if isinstance(value, list))
-        if len(self._rows) >= ROWS_IN_GROUP or self._cells >= CELLS_IN_GROUP:
+        row = {name: _as_cell(self._columns[name], value) for name, value in record.items()}
+        self._rows.append(row)
+        self._size += _size(row)
+        if len(self._rows) >= ROWS_IN_GROUP or self._size >= GROUP_BYTES:
             self._flush()
 
     def close(self) -> None:
@@ -93,7 +94,7 @@ class ParquetFile:
             self._writer = pq.ParquetWriter(self._path, table.schema, compression="zstd")
         self._writer.write_table(table)
         self._rows.clear()
-        self._cells = 0
+        self._size = 0
 
 
 def _named(names: Any) -> Columns:
@@ -104,6 +105,17 @@ def _as_cell(column: Column, value: Any) -> Any:
     if column == "json":
         return None if value is None else msgspec.json.encode(value).decode()
     return [_as_cell("json", entry) for entry in value] if column == ["json"] and value is not None else value
+
+
+def _size(value: Any) -> int:
+    """About how many bytes a value has. Lists of numbers are long, so only their first entry is looked at."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(_size, value.values()))
+    if isinstance(value, list) and value and isinstance(value[0], str | dict | list):
+        return sum(map(_size, value))
+    return 8 * len(value) if isinstance(value, list) else 8
 
 
 def _type(column: Column, json_type: Any) -> Any:

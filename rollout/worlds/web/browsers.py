@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from rollout.config.browsing import WebSettings
 from rollout.errors import ConfigError, WorldError
 from rollout.worlds.web.chromium import CLOSE_TIMEOUT, Launcher, find_chromium, memory_of, within
-from rollout.worlds.web.limits import MemoryGate, Turns, default_max_active
+from rollout.worlds.web.limits import MemoryGate, Turns, default_max_active, raise_file_limit
 from rollout.worlds.web.proxy import EgressProxy
 
 if TYPE_CHECKING:
@@ -67,7 +67,11 @@ class Lease:
         return self._browser.pid
 
     async def release(self) -> None:
-        """Give it back; works at any time and twice. Takes no longer than CLOSE_TIMEOUT and PROBE_TIMEOUT."""
+        """Give it back; works at any time and twice. Whoever is cancelled meanwhile has given it back all the same.
+
+        Takes CLOSE_TIMEOUT at most; where the browser is weighed, PROBE_TIMEOUT more, and CLOSE_TIMEOUT again where it
+        is retired.
+        """
         pool = self._browser.pool
         if await pool._take_back(self):
             pool._free_place()
@@ -232,7 +236,7 @@ class BrowserPool:
         raise WorldError(f"no browser could make a context: {problem}", transient=True)
 
     async def _made(self, browser: _Browser, settings: WebSettings, is_spare: bool) -> Lease | str:
-        """A new context of a browser, or why there is none: then the browser is on its way out."""
+        """A new context of a browser, or why there is none. A browser that makes none is on its way out."""
         from playwright.async_api import Error
 
         async with self._turns.taken():
@@ -247,6 +251,9 @@ class BrowserPool:
                     self._condemn(browser)
                 self._unmake_later(making)
                 return problem
+            except OSError as error:
+                # The machine has no more files or ports for the proxy, which is not the browser's fault.
+                return str(error)
             except asyncio.CancelledError:
                 self._unmake_later(making)
                 raise
@@ -305,6 +312,7 @@ class BrowserPool:
             return browser
 
     async def _launch(self) -> _Browser:
+        raise_file_limit()
         launched, root, pid = await self._launcher.launch(bool(self._browsers))
         browser = _Browser(self, launched, root, pid)
         launched.on("disconnected", lambda _: self._forget(browser))
@@ -319,6 +327,7 @@ class BrowserPool:
             browser = spare._browser
             if (
                 not spare.lost.is_set()
+                and not browser.is_ending
                 and _shape(spare.settings) == _shape(settings)
                 and browser.places < self._contexts_per_browser
             ):
@@ -369,11 +378,18 @@ class BrowserPool:
         browser.leases.discard(lease)
         try:
             # It goes on though nobody waits for it any more.
-            await asyncio.shield(_start(self._closings, self._close_context(lease)))
+            await asyncio.shield(_start(self._closings, self._put_away(lease)))
         except BaseException:
             if not lease._is_spare:
                 self._free_place()
             raise
+        return True
+
+    async def _put_away(self, lease: Lease) -> None:
+        """End a context, then see to its browser, which may have served its time."""
+        browser = lease._browser
+        try:
+            await self._close_context(lease)
         finally:
             if not lease._is_spare:
                 browser.places -= 1
@@ -381,7 +397,6 @@ class BrowserPool:
             await self._weigh(browser)
         if not browser.is_open and not browser.places and browser in self._browsers:
             await self._end(browser)
-        return True
 
     async def _close_context(self, lease: Lease) -> None:
         await lease.proxy.close()

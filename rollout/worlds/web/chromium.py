@@ -55,6 +55,8 @@ class Launcher:
     def __init__(self, executable: str | None) -> None:
         self._executable = executable
         self._driver: Playwright | None = None
+        self._broken: list[Playwright] = []
+        """Drivers that start no browser any more, but on which others still hang."""
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     async def launch(self, has_browsers: bool) -> tuple[Browser, CDPSession, int]:
@@ -74,14 +76,17 @@ class Launcher:
                 problem = error if str(error) else problem
                 # The driver may be what is broken: the next try has a new one.
                 driver, self._driver = self._driver, None
-                if driver is not None and not has_browsers:
+                if driver is not None and has_browsers:
+                    self._broken.append(driver)
+                elif driver is not None:
                     await within(CLOSE_TIMEOUT, driver.stop())
         raise WorldError(f"the browser {path or 'of Playwright'} does not start: {problem}", transient=True)
 
     async def close(self) -> None:
-        """End the driver, and whatever still hangs on it."""
-        driver, self._driver = self._driver, None
-        if driver is not None:
+        """End the drivers, and whatever still hangs on them."""
+        drivers = [*self._broken, *([self._driver] if self._driver is not None else [])]
+        self._broken, self._driver = [], None
+        for driver in drivers:
             await within(CLOSE_TIMEOUT, driver.stop())
         if self._scratch is not None:
             self._scratch.cleanup()
@@ -103,9 +108,13 @@ class Launcher:
             handle_sigterm=False,
             handle_sighup=False,
         )
-        root = await browser.new_browser_cdp_session()
-        processes = (await root.send("SystemInfo.getProcessInfo"))["processInfo"]
-        return browser, root, next(p["id"] for p in processes if p["type"] == "browser")
+        try:
+            root = await browser.new_browser_cdp_session()
+            processes = (await root.send("SystemInfo.getProcessInfo"))["processInfo"]
+            return browser, root, next(p["id"] for p in processes if p["type"] == "browser")
+        except BaseException:
+            await within(CLOSE_TIMEOUT, browser.close())
+            raise
 
 
 async def within(seconds: float, work: Awaitable[object]) -> bool:

@@ -29,7 +29,6 @@ class Turns:
     """At most `limit` at once, first come, first served. Who waits for a turn must hold none."""
 
     def __init__(self, limit: int) -> None:
-        self.limit = limit
         self._free = asyncio.Semaphore(limit)
 
     @contextlib.asynccontextmanager
@@ -73,6 +72,15 @@ class MemoryGate:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_AGAIN):
                         await self._released.wait()
+
+
+def raise_file_limit() -> None:
+    """Let this process open as many files as it may: a context has a proxy, each of whose connections takes two."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def default_max_active() -> int:

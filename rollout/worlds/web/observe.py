@@ -8,6 +8,7 @@ import msgspec
 
 from rollout.config.browsing import WebSettings
 from rollout.messages import Image
+from rollout.trajectories.web_page import read_text
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -48,7 +49,7 @@ class Observation(msgspec.Struct, frozen=True):
     """The titles of all tabs, where there are several, in the order they were opened."""
     active_tab: int = 0
     notes: tuple[str, ...] = ()
-    """What happened since the last observation that the page itself does not show: dialogs, downloads, new tabs."""
+    """What the page itself does not show: dialogs, downloads, new tabs since the last observation."""
     image: Image | None = None
 
     @property
@@ -93,6 +94,15 @@ def describe(observation: Observation, settings: WebSettings) -> str:
         if seen.is_cut:
             lines.append("(cut here; scroll down to read on)")
     return "\n".join(lines)
+
+
+def add_note(text: str, note: str) -> str:
+    """The text of an observation with one more note; the note is before it where it shows no page."""
+    page = read_text(text)
+    if page is None:
+        return f"{note}\n{text}"
+    head = text.removesuffix(page.text).removesuffix("\n")
+    return "\n".join([head, f"Note: {note}", *([page.text] if page.text else [])])
 
 
 def status_note(status: int, text: str) -> str:

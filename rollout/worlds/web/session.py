@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rollout.config.browsing import WebSettings
+from rollout.messages import Image
 from rollout.worlds.web.browsers import Lease
 from rollout.worlds.web.observe import Observation, Seen, script_options, status_note
 from rollout.worlds.web.page import PageLost, Tab, attach
@@ -41,6 +42,8 @@ class Session:
         self.active: Tab
         self.awaited = AWAITED
         """Kinds of requests that a step waits for."""
+        self.reminders: tuple[str, ...] = ()
+        """Notes that every observation has."""
         self._notes: list[str] = []
         self._dialogs = 0
         self._pending: set[Request] = set()
@@ -89,39 +92,32 @@ class Session:
         """Why the host of an address could not be reached in this step; None where it could."""
         return self.lease.proxy.faults.get(urlsplit(url).hostname or "")
 
-    async def observe(self, mode: str | None = None) -> Observation:
-        """Settle, then look. `none` only settles and leaves the numbers of the elements as they are.
+    async def observe(self) -> Observation:
+        """Settle, then look. What there was to tell is told.
 
         Raises PageLost where the browser or the active tab's renderer is gone.
         """
-        mode = mode or self.settings.mode
-        options = script_options(self.settings, mode)
-        loop = asyncio.get_running_loop()
-        started = loop.time()
-        while True:
-            await self._find_active()
-            tab = self.active
-            try:
-                seen = msgspec.convert(await tab.observe(options), Seen)
-                if tab is not self.active or self._arriving or await self._await_requests(started):
-                    continue
-                image = None if mode in ("text", "none") else await tab.screenshot()
-                if mode == "set_of_marks":
-                    await tab.clear()
-                break
-            except PageLost:
-                # A tab that was closed is no loss; a crash or the end of the browser is.
-                if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
-                    raise
-        for host in sorted(self._asked_for & self.lease.proxy.faults.keys()):
-            self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
+        seen, image = await self._look(self.settings.mode)
+        self.note_faults()
         refusal = self._refusals.pop(self.active.page, None)
         if refusal is not None:
             self._told_of = refusal
             self.note(status_note(refusal.status, refusal.status_text))
-        notes, self._notes = tuple(self._notes), []
+        notes, self._notes = (*self.reminders, *self._notes), []
         tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
         return Observation(seen, tabs, self.tabs.index(self.active), notes, image)
+
+    async def settle(self) -> Seen:
+        """Settle only: the numbers of the elements stay, and what there is to tell waits for the next observation.
+
+        Raises PageLost, as `observe`.
+        """
+        return (await self._look("none"))[0]
+
+    def note_faults(self) -> None:
+        """Note which documents that this step asked for could not be had."""
+        for host in sorted(self._asked_for & self.lease.proxy.faults.keys()):
+            self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
 
     def document_came(self, page: Page, response: Response) -> None:
         """Take notice of the answer to a request for a page's own document."""
@@ -162,6 +158,26 @@ class Session:
         self._drop(tab)
 
     # ---- settling -----------------------------------------------------------------------------------------------
+
+    async def _look(self, mode: str) -> tuple[Seen, Image | None]:
+        """The active tab when it is settled. The mode `none` does not number its elements."""
+        options = script_options(self.settings, mode)
+        started = asyncio.get_running_loop().time()
+        while True:
+            await self._find_active()
+            tab = self.active
+            try:
+                seen = msgspec.convert(await tab.observe(options), Seen)
+                if tab is not self.active or self._arriving or await self._await_requests(started):
+                    continue
+                image = None if mode in ("text", "none") else await tab.screenshot()
+                if mode == "set_of_marks":
+                    await tab.clear()
+                return seen, image
+            except PageLost:
+                # A tab that was closed is no loss; a crash or the end of the browser is.
+                if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
+                    raise
 
     async def _settle(self, tab: Tab) -> None:
         options = script_options(self.settings, "none")

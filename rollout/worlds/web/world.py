@@ -31,7 +31,7 @@ from rollout.worlds.web.actions import ActionFault, act, checked_url, goto, paus
 from rollout.worlds.web.browsers import BrowserPool, Lease
 from rollout.worlds.web.egress import Egress, egress_of
 from rollout.worlds.web.inspection import Finding, Probe, look_into
-from rollout.worlds.web.observe import Observation, describe
+from rollout.worlds.web.observe import Observation, Seen, describe
 from rollout.worlds.web.page import PageLost
 from rollout.worlds.web.session import Session
 from rollout.worlds.web.sites import Sites
@@ -126,7 +126,7 @@ class BrowserWorld:
         session = self._opened()
         try:
             async with self._turn(self._settings.step_timeout):
-                seen = (await session.observe("none")).seen
+                seen = await session.settle()
                 digest = await session.active.digest()
         except _losses() as error:
             raise WorldError(f"the state of {self._url} cannot be told: {error}", transient=True) from error
@@ -215,12 +215,15 @@ class BrowserWorld:
             fault = error
             if not fault.has_moved:
                 return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}.")
-        observation = await self._observe(session, None if is_last or fault else "none")
         if fault is not None:
-            result = self._told(call, f"{call.name}: {fault}", observation, fault.kind)
+            result = self._told(call, f"{call.name}: {fault}", await self._observe(session), fault.kind)
         elif not is_last:
-            result = ToolResult(call.call_id, f"Done. URL: {observation.seen.url}")
+            seen = await session.settle()
+            session.note_faults()
+            self._keep_url(seen)
+            result = ToolResult(call.call_id, f"Done. URL: {seen.url}")
         else:
+            observation = await self._observe(session)
             result = ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
         return await self.after_step(session, result)
 
@@ -268,7 +271,7 @@ class BrowserWorld:
         if url != "about:blank":
             await goto(session, url)
             await self.after_visit(session)
-        return await self._observe(session, None)
+        return await self._observe(session)
 
     async def _begin(self) -> Session:
         """A session on the lease as it is now."""
@@ -280,11 +283,14 @@ class BrowserWorld:
         self._session = session
         return session
 
-    async def _observe(self, session: Session, mode: str | None) -> Observation:
-        observation = await session.observe(mode)
-        if observation.seen.url.startswith(("http://", "https://")):
-            self._url = observation.seen.url
+    async def _observe(self, session: Session) -> Observation:
+        observation = await session.observe()
+        self._keep_url(observation.seen)
         return observation
+
+    def _keep_url(self, seen: Seen) -> None:
+        if seen.url.startswith(("http://", "https://")):
+            self._url = seen.url
 
     async def _replace(self) -> None:
         """Another context instead of the lost one. Raises WorldError after too many losses."""
