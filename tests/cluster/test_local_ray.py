@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -40,8 +41,9 @@ KNOCKING = """
 """
 
 
-def test_a_local_ray_ends_with_the_run() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180)
+def test_a_local_ray_joins_no_other_and_ends_with_the_run() -> None:
+    other = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, env=other)
     assert done.returncode == 0, done.stderr
     assert "ended True" in done.stdout
     assert len(Path("out.jsonl").read_text().splitlines()) == 4

@@ -93,13 +93,12 @@ class RayMachines:
 @contextlib.contextmanager
 def connect(cluster: Cluster) -> Iterator[RayMachines]:
     """Join the cluster, or start one for this run alone; leave it, or end it, at the end."""
-    options: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False}
+    # Without an address Ray would join whatever cluster it finds on this machine, also where one is to be begun.
+    options: dict[str, Any] = {"address": cluster.address, "logging_level": "ERROR", "log_to_driver": False}
     if cluster.address == "local":
         ranks = len(cluster.rank_weights or ()) or cluster.workers or 0
         cpus = max(os.cpu_count() or 1, int(ranks * cluster.cpus))
         options |= {"num_cpus": cpus, "include_dashboard": False}
-    else:
-        options |= {"address": cluster.address}
     # A process that has joined already (a script, a test) stays joined.
     is_ours = not ray.is_initialized()
     if is_ours:
