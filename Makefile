@@ -58,6 +58,7 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.worlds
 	$(BIN)/python -m benchmarks.mcp_calls
 	$(BIN)/python -m benchmarks.web
+	$(BIN)/python -m benchmarks.cluster
 
 $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -1,8 +1,11 @@
 """What a cluster costs and gives: the same rollouts in one process, and on 1, 2 and 4 workers of a Ray on this machine.
 
 The stub server answers after 200 ms; each worker has 32 episodes at once, so twice the workers should take half the
-time. Printed are wall time, CPU of the driver and of the workers for 1,000 generations, and from that how many workers
-one driver can feed: a core of it, divided by what one worker asks of it in a second.
+time. Printed are wall time, and CPU of the driver and of the workers for 1,000 generations.
+
+How many workers one driver can feed depends on how it hears of generations: a parcel costs it something, and each
+generation in a parcel something more. The last row has 4 workers with 2 episodes each, whose parcels are small; the two
+costs follow from it and from the row before.
 
     python -m benchmarks.cluster
 """
@@ -17,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,7 @@ from rollout.engine.run import open_run
 from rollout.models.stub import StubProcess
 
 LATENCY = 0.2
-LIVE = 32
+LIVE, FEW = 32, 2
 """Episodes of one worker at once."""
 GENERATIONS = 4
 """Of one rollout."""
@@ -46,16 +50,36 @@ def worker_cpu() -> float:
     return total
 
 
-async def measured(url: str, workers: int, rollouts: int) -> dict[str, float]:
+@contextlib.contextmanager
+def counted_parcels() -> Iterator[list[int]]:
+    """Count in the first entry of a list what workers send."""
+    from rollout.engine.cluster.ray_nodes import RayLink
+
+    count, receive = [0], RayLink.next
+
+    async def counting(link: RayLink, told: bytes) -> bytes:
+        count[0] += 1
+        return await receive(link, told)
+
+    RayLink.next = counting  # type: ignore[method-assign]
+    try:
+        yield count
+    finally:
+        RayLink.next = receive  # type: ignore[method-assign]
+
+
+async def measured(url: str, workers: int, live: int, rollouts: int) -> dict[str, float]:
     """The figures of one run; 0 workers: everything in this process."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        config: dict[str, Any] = stub_config(url, folder, LIVE * max(1, workers), rollouts)
+        config: dict[str, Any] = stub_config(url, folder, live * max(1, workers), rollouts)
         if workers:
             config["cluster"] = {"address": "local", "workers": workers}
+        counting = counted_parcels() if workers else contextlib.nullcontext([0])
         async with open_run(Config.model_validate(config), folder / "run", resume=False) as opened:
             far, near, begun = worker_cpu(), time.process_time(), time.perf_counter()
-            await opened.engine.run()
+            with counting as parcels:
+                await opened.engine.run()
             wall = time.perf_counter() - begun
             near, far = time.process_time() - near, worker_cpu() - far
         assert opened.summary is not None
@@ -66,12 +90,14 @@ async def measured(url: str, workers: int, rollouts: int) -> dict[str, float]:
         "per_second": rollouts * GENERATIONS / wall,
         "driver": near / thousands * 1000,
         "workers": far / thousands * 1000,
+        "parcels": parcels[0] / thousands,
     }
 
 
-def one(url: str, workers: int, rollouts: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.cluster", "--url", url, "--workers", str(workers)]
-    done = subprocess.run([*command, "--rollouts", str(rollouts)], check=True, capture_output=True, text=True)
+def one(url: str, workers: int, live: int, rollouts: int) -> dict[str, float]:
+    given = {"url": url, "workers": workers, "live": live, "rollouts": rollouts}
+    command = [sys.executable, "-m", "benchmarks.cluster", *(f"--{name}={value}" for name, value in given.items())]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -80,36 +106,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rollouts", type=int, default=1200)
     parser.add_argument("--workers", type=int)
+    parser.add_argument("--live", type=int)
     parser.add_argument("--url")
     options = parser.parse_args()
     if options.url:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            print(json.dumps(runner.run(measured(options.url, options.workers, options.rollouts))))
+            print(json.dumps(runner.run(measured(options.url, options.workers, options.live, options.rollouts))))
         return
-    print(f"{'':16}{'wall s':>8}{'against 1':>11}{'generations/s':>15}{'CPU ms for 1,000 generations':>34}")
-    print(f"{'':50}{'driver':>12}{'workers':>12}{'sum':>10}")
+    print(f"{'':24}{'wall s':>8}{'against 1':>11}{'generations/s':>15}{'for 1,000 generations, CPU ms':>34}")
+    print(f"{'':58}{'driver':>10}{'workers':>10}{'sum':>8}{'parcels':>10}")
     results = {}
     with StubProcess({"latency": LATENCY}) as stub:
-        for workers in (0, 1, 2, 4):
-            found = results[workers] = one(stub.url, workers, options.rollouts)
-            speed = results[1]["wall"] / found["wall"] if workers else 0.0
-            label = f"{workers} worker{'s' if workers > 1 else ''}" if workers else "one process"
+        for workers, live in ((0, LIVE), (1, LIVE), (2, LIVE), (4, LIVE), (4, FEW)):
+            rollouts = options.rollouts if live == LIVE else options.rollouts // 6
+            found = results[workers, live] = one(stub.url, workers, live, rollouts)
+            is_scaled = workers and live == LIVE
+            speed = f"{results[1, LIVE]['wall'] / found['wall']:.2f}×" if is_scaled else "–"
+            label = f"{workers} worker{'s' if workers > 1 else ''}, {live} live each" if workers else "one process"
             print(
-                f"{label:16}{found['wall']:8.1f}{f'{speed:.2f}×' if workers else '–':>11}{found['per_second']:15.0f}"
-                f"{found['driver']:21.0f}{found['workers']:12.0f}{found['driver'] + found['workers']:10.0f}"
+                f"{label:24}{found['wall']:8.1f}{speed:>11}{found['per_second']:15.0f}{found['driver']:19.0f}"
+                f"{found['workers']:10.0f}{found['driver'] + found['workers']:8.0f}{found['parcels']:10.0f}"
             )
-    single, four = results[0], results[4]
-    sums = {workers: found["driver"] + found["workers"] for workers, found in results.items()}
+    single = results[0, LIVE]["driver"]
     for workers in (1, 2, 4):
-        print(f"{workers}: {sums[workers] / sums[0]:.2f}× the CPU of one process for a generation")
-    rate = LIVE / LATENCY
-    fed = 1e6 / four["driver"] / rate
-    print(
-        f"a driver's core handles {1e6 / four['driver']:,.0f} generations/s; a worker with {LIVE} episodes and answers "
-        f"after {LATENCY} s makes {rate:.0f}: {fed:.0f} such workers, or {1e6 / four['driver'] * 10:,.0f} live "
-        "episodes with answers after 10 s"
-    )
-    print(f"one process alone: {single['driver']:.0f} ms for 1,000 generations")
+        found = results[workers, LIVE]
+        total = found["driver"] + found["workers"]
+        print(f"{workers}: {total / single:.2f}× the CPU of one process for a generation")
+    large, small = results[4, LIVE], results[4, FEW]
+    parcel = (small["driver"] - large["driver"]) / (small["parcels"] - large["parcels"])
+    generation = (large["driver"] - parcel * large["parcels"]) / 1000
+    print(f"the driver's CPU: {parcel:.2f} ms for a parcel, {generation:.3f} ms more for each generation in it")
 
 
 if __name__ == "__main__":
