@@ -23,7 +23,7 @@ run-web: $(VENV)/.web
 	$(BIN)/rollout run configs/web.yml --no-resume
 
 test: $(VENV)/.dev $(VENV)/.torch chromium lint
-	$(BIN)/python -m pytest -n 4 --dist loadfile
+	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 # Only what runs in real browsers.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium

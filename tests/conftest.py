@@ -27,6 +27,13 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 # How long an example takes says more about the machine than about us.
 hypothesis.settings.register_profile("rollout", deadline=None)
 hypothesis.settings.load_profile("rollout")
+SLOW_FOLDERS = ("docs", "web", "cluster", "suites", "cli", "models", "worlds")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, so that no core waits for the last of them."""
+    folders = {folder: rank for rank, folder in enumerate(SLOW_FOLDERS)}
+    items.sort(key=lambda item: folders.get(item.path.parent.name, len(folders)))
 
 
 @pytest.fixture(autouse=True)
