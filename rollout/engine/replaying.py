@@ -6,6 +6,7 @@ one that the record tells of, and nothing may go on in it.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 import msgspec
@@ -15,13 +16,16 @@ from rollout.messages import Message, ToolCall, ToolResult
 from rollout.trajectories.tree import NodeBody
 from rollout.worlds.world import Opening
 
+CONTEXT = 20
+"""So many characters are shown before the first that differs, and twice as many from there on."""
 Answer = Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]]
 
 
 def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
     """Raise `ReplayMismatch` where a world begins otherwise than these nodes, the first of a path, say."""
     if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
-        raise ReplayMismatch("the world begins otherwise than recorded")
+        told = _difference(bodies[0].message, opening.observation)
+        raise ReplayMismatch(f"the world begins otherwise than recorded: {told}")
 
 
 async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
@@ -36,8 +40,10 @@ async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> Non
             raise ReplayMismatch(f"only {len(recorded)} of {len(calls)} answers are on record")
         results = await (user if body.kind == "user_call" else agent)(calls)
         for call, answer, result in zip(calls, recorded, results, strict=True):
-            if not _is_same(answer.message, result.to_message()):
-                raise ReplayMismatch(f"{call.name} answered otherwise than recorded")
+            shown = result.to_message()
+            if not _is_same(answer.message, shown):
+                told = _difference(answer.message, shown)
+                raise ReplayMismatch(f"{call.name} answered otherwise than recorded: {told}")
 
 
 def calls_any(bodies: Sequence[NodeBody], names: Collection[str]) -> bool:
@@ -54,3 +60,16 @@ def _calls(body: NodeBody) -> tuple[ToolCall, ...]:
 def _is_same(recorded: Message | None, shown: Message) -> bool:
     """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
     return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
+
+
+def _difference(recorded: Message | None, shown: Message) -> str:
+    """The beginning of what differs, for a person."""
+    before, now = (message.content or "" if message is not None else "" for message in (recorded, shown))
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
+    begin = max(alike - CONTEXT, 0)
+    return f"{_piece(now, begin)} instead of {_piece(before, begin)}"
+
+
+def _piece(text: str, begin: int) -> str:
+    piece = " ".join(text[begin : begin + 3 * CONTEXT].split())
+    return f"«{'…' if begin else ''}{piece}{'…' if begin + 3 * CONTEXT < len(text) else ''}»"

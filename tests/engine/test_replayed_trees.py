@@ -61,12 +61,14 @@ async def test_a_branch_goes_on_in_a_server_that_was_brought_to_its_state() -> N
     assert asked == 9 * 4 - sum(map(len, replayed)), "and nothing of it is asked of the model again"
 
 
-async def test_where_a_server_answers_otherwise_the_branch_is_a_fresh_chain() -> None:
+async def test_where_a_server_answers_otherwise_the_branch_is_a_fresh_chain(caplog: pytest.LogCaptureFixture) -> None:
     async with StubServer(script(ADD, PID, ADD)) as stub:
         opened = await roll_out(config(stub.url))
     lines = read_lines(OUT)
     fresh = [line for line in lines if line["metadata"]["branch"]["reason"] == "fresh"]
     assert len(fresh) == opened.engine.replay_mismatches >= 1, "counted, and told"
+    assert caplog.text.count("pid answered otherwise than recorded: «") == len(fresh), "with what differs"
+    assert any(f"» instead of «{answers(line)[1]}»" in caplog.text for line in lines)
     for line in fresh:
         assert "parent" not in line["metadata"]["branch"]
     for line in lines:

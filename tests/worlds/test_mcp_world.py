@@ -281,7 +281,7 @@ def test_server_that_does_not_start_is_reported_with_its_last_words_and_no_secre
     with pytest.raises(ConfigError) as caught:
         load(
             broken=raw_entry("--refuse", env={"VAULT_KEY": "sk-123456789"}),
-            late=raw_entry("--late", start_timeout=0.5),
+            late=raw_entry("--late", start_timeout=4),
             nowhere={"command": "no-such-program"},
             closed={"url": "http://127.0.0.1:9/mcp"},
             good=raw_entry(),
@@ -289,7 +289,7 @@ def test_server_that_does_not_start_is_reported_with_its_last_words_and_no_secre
     text = str(caught.value)
     assert "datasets.d.mcpServers.broken: the server ended with exit code 3 before it was ready; it said:" in text
     assert "cannot open the vault with «secret»" in text
-    assert "datasets.d.mcpServers.late: the server was not ready after 0.5 s; it said:\n    warming up" in text
+    assert "datasets.d.mcpServers.late: the server was not ready after 4 s; it said:\n    warming up" in text
     assert "datasets.d.mcpServers.nowhere: the server cannot be started: there is no program 'no-such-program'" in text
     assert "datasets.d.mcpServers.closed: the server cannot be reached: " in text
     assert "mcpServers.good" not in text
