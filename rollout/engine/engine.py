@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 import msgspec
 
 from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
+from rollout.engine.attempt import Attempt
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
-from rollout.engine.episode import Episode, Growing
+from rollout.engine.episode import Episode, Growing, OpenEpisode
 from rollout.engine.groups import Group, GroupStream
 from rollout.engine.journal import Journal
 from rollout.engine.live_tree import DueEpisode, LiveTree, leaf_of
@@ -40,8 +41,7 @@ HOPELESS = 20
 
 
 class Engine:
-    """Runs plans to their end. `control` pauses it, observers look on. `open_episode` takes what `Episode` takes, and
-    gives what grows the path: here, or on another machine."""
+    """Runs plans to their end. `control` pauses it, observers look on, `open_episode` says where episodes run."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Engine:
         tail: Tail | None = None,
         dynamic: Dynamic | None = None,
         observers: Sequence[Observer] = (),
-        open_episode: Callable[..., Growing] = Episode,
+        open_episode: OpenEpisode = Episode,
     ) -> None:
         self.control = control or Control()
         self.progress = Progress(total=sum(plan.total for plan in plans))
@@ -247,10 +247,10 @@ class Engine:
         """Run one episode, and let the strategy say what follows from it."""
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         saved = self._saved[plan.name].pop(launch.trajectory, None)
-        attempt = 0
+        tries = 0
         if saved is not None and self._journal.opening(saved.tree) != live_tree.task.messages:
             log.warning("%s: the task's opening changed since it was begun; it starts anew", launch.trajectory)
-            attempt = saved.attempt + 1
+            tries = saved.attempt + 1
             saved = None
         if saved is not None:
             launch = self._as_recorded(launch, saved)
@@ -259,15 +259,15 @@ class Engine:
         head = None
         try:
             try:
-                episode = self._open_episode(launch, saved, attempt)
+                episode = self._open_episode(launch, saved, tries)
                 head = await self._run(episode, self._journal.nodes(saved.id) if saved is not None else ())
             except ReplayMismatch as error:
                 self.replay_mismatches += 1
-                attempt = (saved.attempt if saved is not None else attempt) + 1
+                tries = (saved.attempt if saved is not None else tries) + 1
                 if isinstance(error, BranchMismatch):
                     launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", beginning=None)
-                log.warning("%s: %s; the path starts anew (attempt %d)", launch.trajectory, error, attempt + 1)
-                episode = self._open_episode(launch, None, attempt)
+                log.warning("%s: %s; the path starts anew (attempt %d)", launch.trajectory, error, tries + 1)
+                episode = self._open_episode(launch, None, tries)
                 head = await self._run(episode)
         except Paused:
             return
@@ -326,7 +326,7 @@ class Engine:
         reason = "init" if branch is None else branch.reason
         return msgspec.structs.replace(launch, start=start, reason=reason, beginning=beginning)
 
-    def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, attempt: int = 0) -> Growing:
+    def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, tries: int) -> Growing:
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         seed = plan.episode_seed(live_tree.task.id, launch.number)
         if saved is not None:
@@ -334,20 +334,17 @@ class Engine:
         else:
             if live_tree.id == 0:
                 live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
-            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, attempt, seed, launch.branch)
+            episode = self._journal.begin_episode(live_tree.id, launch.trajectory, tries, seed, launch.branch)
         live_tree.began(episode, launch.number, launch.beginning)
-        return self._make_episode(
-            plan,
+        attempt = Attempt(
+            episode,
+            launch.trajectory,
             live_tree.task,
-            live_tree.tree,
-            launch.start,
-            id=episode,
-            trajectory=launch.trajectory,
-            branch=launch.describe(),
-            seed=seed,
-            sampling=plan.sampling_at(launch.temperature),
-            prefix=None if launch.beginning is None else launch.beginning.prefix,
-            record=self._journal,
-            control=self.control,
-            observers=self._observers,
+            launch.describe(),
+            seed,
+            plan.sampling_at(launch.temperature),
+            None if launch.beginning is None else launch.beginning.prefix,
+        )
+        return self._make_episode(
+            plan, attempt, live_tree.tree, launch.start, self._journal, self.control, self._observers
         )

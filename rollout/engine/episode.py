@@ -16,7 +16,7 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
 import msgspec
@@ -25,6 +25,7 @@ from rollout import seeds
 from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import User
+from rollout.engine.attempt import Attempt
 from rollout.engine.blobs import file_url, image_url
 from rollout.engine.control import Control
 from rollout.engine.counts import UNJUDGED, Counts
@@ -36,11 +37,10 @@ from rollout.engine.replaying import calls_any, check_opening, replay
 from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
-from rollout.messages import JSON, Image, Message, ToolCall, ToolResult, Toolset
-from rollout.models.model import Prefix, Request, Sampling
+from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset
+from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
-from rollout.tasks.task import Task
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
@@ -77,42 +77,40 @@ class Growing(Protocol):
         ...
 
 
+OpenEpisode = Callable[[Plan, Attempt, RolloutTree, Node, Record, Control, Sequence[Observer]], Growing]
+"""Makes what grows an attempt's path from a node of its tree on: in this process, or on another machine."""
+
+
 class Episode:
     """Grows one path in this process. `run` once, then read `leaf`."""
 
     def __init__(
         self,
         plan: Plan,
-        task: Task,
+        attempt: Attempt,
         tree: RolloutTree,
         start: Node,
-        *,
-        id: int,
-        trajectory: str,
-        branch: JSON,
-        seed: int,
-        sampling: Sampling,
-        prefix: Prefix | None = None,
         record: Record,
         control: Control,
         observers: Sequence[Observer],
     ) -> None:
-        self.id = id
-        self.trajectory = trajectory
+        task = attempt.task
+        self.id = attempt.id
+        self.trajectory = attempt.trajectory
         self.leaf = start
         self._start = start
         self._plan = plan
         self._task = task
         self._tree = tree
-        self._branch = branch
-        self._seed = seed
-        self._sampling = sampling
-        self._prefix = prefix
+        self._branch = attempt.branch
+        self._seed = attempt.seed
+        self._sampling = attempt.sampling
+        self._prefix = attempt.prefix
         self._record = record
         self._control = control
         self._observers = observers
         self._world: World = plan.make_world(task)
-        self._user: User | None = plan.make_user(task, seed, self._world) if plan.make_user is not None else None
+        self._user: User | None = plan.make_user(task, self._seed, self._world) if plan.make_user is not None else None
         self._monitor = Monitor(plan.monitor, plan.judge) if plan.monitor is not None else None
         self._tools = plan.tools_of(task, 0)
         self._offers = [(0, self._tools)]

@@ -10,16 +10,13 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from rollout.engine.attempt import Attempt
 from rollout.engine.cluster.wire import Cancel, Cut, Start
 from rollout.engine.cluster.worker import BRANCH, CANCELLED, PAUSED, REPLAY
 from rollout.engine.control import Control, Paused
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
-from rollout.engine.record import Record
 from rollout.errors import BranchMismatch, ReplayMismatch, RolloutError
-from rollout.messages import JSON
-from rollout.models.model import Prefix, Sampling
-from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 from rollout.worlds.world import Snapshot
@@ -40,36 +37,23 @@ class FarEpisode:
         self,
         ranks: Ranks,
         plan: Plan,
-        task: Task,
+        attempt: Attempt,
         tree: RolloutTree,
         start: Node,
-        *,
-        id: int,
-        trajectory: str,
-        branch: JSON,
-        seed: int,
-        sampling: Sampling,
-        prefix: Prefix | None = None,
-        record: Record,
         control: Control,
         observers: Sequence[Observer],
     ) -> None:
-        self.id = id
-        self.trajectory = trajectory
+        self.id = attempt.id
+        self.trajectory = attempt.trajectory
         self.leaf = start
         self.head: Head | None = None
         """What is on record of it, once it is finished."""
         self.snapshots: dict[int, Snapshot] = {}
         self._ranks = ranks
         self._plan = plan
-        self._task = task
+        self._attempt = attempt
         self._tree = tree
         self._start = start
-        self._branch = branch
-        self._seed = seed
-        self._sampling = sampling
-        self._prefix = prefix
-        self._record = record
         self._control = control
         self._observers = observers
         self._bodies: list[NodeBody] = []
@@ -122,14 +106,8 @@ class FarEpisode:
         acted = max((place for place, node in enumerate(path) if node.body.kind == "tool"), default=None)
         snapshot = None if acted is None else path[acted].snapshot
         return Start(
-            id=self.id,
-            dataset=self._plan.name,
-            task=self._task,
-            trajectory=self.trajectory,
-            branch=self._branch,
-            seed=self._seed,
-            sampling=self._sampling,
-            prefix=self._prefix,
+            self._plan.name,
+            self._attempt,
             path=bodies,
             snapshots={} if acted is None or snapshot is None else {acted: snapshot},
             saved=tuple(self._bodies),

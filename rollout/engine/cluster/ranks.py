@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from rollout.config.cluster import Cluster
+from rollout.engine.attempt import Attempt
 from rollout.engine.cluster.far_episode import FarEpisode
 from rollout.engine.cluster.link import Link, LinkLost, Machine, Machines
 from rollout.engine.cluster.rank import Rank
@@ -25,11 +26,14 @@ from rollout.engine.cluster.worker import Setup
 from rollout.engine.control import Control
 from rollout.engine.episode import Growing
 from rollout.engine.journal import Journal
+from rollout.engine.observer import Observer
+from rollout.engine.plan import Plan
 from rollout.engine.rank_counts import RankCounts
+from rollout.engine.record import Record
 from rollout.errors import ConfigError, RolloutError
 from rollout.models.registry import Registry
 from rollout.shares import share_out
-from rollout.trajectories.tree import NodeBody
+from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
 LOOK_EVERY = 2.0
@@ -72,9 +76,18 @@ class Ranks:
 
     # ---- what the engine asks -----------------------------------------------------------------------------------
 
-    def open_episode(self, *args: object, **kwargs: object) -> Growing:
-        """An episode that runs on one of these ranks: takes what `Episode` takes."""
-        return FarEpisode(self, *args, **kwargs)  # type: ignore[arg-type]
+    def open_episode(
+        self,
+        plan: Plan,
+        attempt: Attempt,
+        tree: RolloutTree,
+        start: Node,
+        record: Record,
+        control: Control,
+        observers: Sequence[Observer],
+    ) -> Growing:
+        """An episode that runs on one of these ranks, which write its record down as it comes."""
+        return FarEpisode(self, plan, attempt, tree, start, control, observers)
 
     async def place(self, episode: FarEpisode) -> Rank:
         """Wait for a rank with room, and give it the episode. Raises `Paused` where the run pauses meanwhile."""

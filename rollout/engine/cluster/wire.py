@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rollout.engine.attempt import Attempt
 from rollout.engine.record import Finished
-from rollout.messages import JSON
-from rollout.models.model import Prefix, Sampling
-from rollout.tasks.task import Task
 from rollout.trajectories.tree import NodeBody
 from rollout.worlds.world import Snapshot
 
@@ -24,14 +22,8 @@ class _Told(msgspec.Struct, tag=True, omit_defaults=True, gc=False):
 class Start(_Told):
     """Run an episode."""
 
-    id: int
     dataset: str
-    task: Task
-    trajectory: str
-    branch: JSON
-    seed: int
-    sampling: Sampling
-    prefix: Prefix | None = None
+    attempt: Attempt
     path: tuple[NodeBody, ...] = ()
     """From the opening's end to the node that it starts from."""
     snapshots: dict[int, Snapshot] = {}

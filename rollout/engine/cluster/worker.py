@@ -178,35 +178,21 @@ class Worker:
         try:
             episode = self._open_episode(start)
         except Exception as error:
-            logging.getLogger(__name__).exception("%s: could not be opened", start.trajectory)
-            self._sending.add(Ended(start.id, FAULT, f"{type(error).__name__}: {error}"))
+            logging.getLogger(__name__).exception("%s: could not be opened", start.attempt.trajectory)
+            self._sending.add(Ended(start.attempt.id, FAULT, f"{type(error).__name__}: {error}"))
             return
         task = asyncio.get_running_loop().create_task(self._run(episode, start))
-        self._episodes[start.id] = episode, task
+        self._episodes[episode.id] = episode, task
 
     def _open_episode(self, start: Start) -> Episode:
         for name, data in start.images.items():
             self._record.receive(name, data)
-        tree = RolloutTree(start.task.id, start.task.messages)
+        tree = RolloutTree(start.attempt.task.id, start.attempt.task.messages)
         node = tree.trunk
         for place, body in enumerate(start.path):
             node = tree.append(node, body, 0, place)
             node.snapshot = start.snapshots.get(place)
-        episode = Episode(
-            self._plans[start.dataset],
-            start.task,
-            tree,
-            node,
-            id=start.id,
-            trajectory=start.trajectory,
-            branch=start.branch,
-            seed=start.seed,
-            sampling=start.sampling,
-            prefix=start.prefix,
-            record=self._record,
-            control=self._control,
-            observers=(),
-        )
+        episode = Episode(self._plans[start.dataset], start.attempt, tree, node, self._record, self._control, ())
         if start.is_cut:
             episode.cut()
         return episode
@@ -224,11 +210,11 @@ class Worker:
         except ReplayMismatch as mismatch:
             error, text = REPLAY, str(mismatch)
         except Exception as fault:
-            logging.getLogger(__name__).exception("%s: could not be run", start.trajectory)
+            logging.getLogger(__name__).exception("%s: could not be run", episode.trajectory)
             error, text = FAULT, f"{type(fault).__name__}: {fault}"
         finally:
-            del self._episodes[start.id]
-            self._sending.add(Ended(start.id, error, secrets.redact(text)))
+            del self._episodes[episode.id]
+            self._sending.add(Ended(episode.id, error, secrets.redact(text)))
 
 
 class _SendingHandler(logging.Handler):
