@@ -166,6 +166,9 @@ def show_figures(console: Console, figures: dict[str, Figures], budget: Budget) 
     for row in columns[0]:
         table.add_row(row, *(cells[row] for cells in columns))
     console.print(table)
+    for unit in budget.limits():
+        if not any(getattr(found, unit) for found in figures.values()):
+            console.print(f"nothing was counted in {unit.replace('_', ' ')}: that limited nothing", highlight=False)
     over = ", ".join(f"{label} {found.over}" for label, found in figures.items() if found.over)
     if over:
         console.print(f"not counted, because they went over the budget: {over}", highlight=False, soft_wrap=True)

@@ -47,11 +47,13 @@ class StrategyChoice(Section):
     at_once: int | None = Field(None, ge=1)
     """Attempts at a task that are begun together, at most. By default what the strategy asks for, and 2 with
     `stop_when_mixed`."""
+    attempts: int | None = Field(None, ge=1)
+    """Attempts at a task in all, at most. By default what the strategy asks for."""
 
     @property
     def is_limited(self) -> bool:
         """Whether it may be given less than it asks for."""
-        return bool(self.budget.limits()) or self.stop_when_mixed or self.at_once is not None
+        return bool(self.budget.limits()) or self.stop_when_mixed or bool(self.at_once or self.attempts)
 
 
 class Dynamic(Section):

@@ -64,8 +64,14 @@ def with_strategy(choice: StrategyChoice, budget: Budget) -> StrategyChoice:
     """A strategy that goes on until the budget is used up, whatever its own parameters say of when to end."""
     most = budget.generations or MOST_ATTEMPTS
     shipped = SHIPPED.get(choice.name)
-    params = dict(choice.params) if shipped is None else {**choice.params, shipped.grows_by: most}
-    return choice.model_copy(update={"params": params, "budget": budget, "stop_when_mixed": False})
+    changed = {
+        "params": dict(choice.params) if shipped is None else {**choice.params, shipped.grows_by: most},
+        "budget": budget,
+        "stop_when_mixed": False,
+        # Its parameter may be of rounds, each of which has several attempts.
+        "attempts": None if budget.generations else MOST_ATTEMPTS,
+    }
+    return choice.model_copy(update=changed)
 
 
 def with_strategies(config: Config, names: Sequence[str], choice: StrategyChoice, budget: Budget) -> Config:

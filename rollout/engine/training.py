@@ -32,7 +32,7 @@ from rollout.trajectories.labels import NoPrompt, make_example
 from rollout.trajectories.line import Head
 from rollout.trajectories.merging import Splits
 from rollout.trajectories.rewards import UNREWARDED
-from rollout.trajectories.rows.exchange import Attempted, ids_of_path
+from rollout.trajectories.rows.exchange import Attempted, StepKey, ids_of_path
 from rollout.trajectories.rows.pt import RowsPt
 from rollout.trajectories.rows.records import Maker
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
@@ -281,12 +281,14 @@ def _read(surveyed: _Surveyed, prompts: Prompts, readers: _Readers) -> Attempted
     if generations and len(generations) != len(steps):
         raise BadLine(f"it has {len(steps)} answers, but the journal has {len(generations)}")
     ids = ids_of_path(generations) or [None] * len(steps)
+    given = _given(line)
     marks = surveyed.marks
     exchanges = [
         msgspec.structs.replace(
             exchange,
             key=step.key,
             ids=known,
+            given=given.get(place),
             is_learnt=place not in marks.masked,
             finish_reason=generations[place].finish_reason if generations else None,
             weight_version=generations[place].weight_version if generations else None,
@@ -305,6 +307,15 @@ def _read(surveyed: _Surveyed, prompts: Prompts, readers: _Readers) -> Attempted
         surveyed.advantages,
         surveyed.values,
     )
+
+
+def _given(line: SavedLine) -> dict[int, tuple[StepKey, int]]:
+    """By its place, the step that was given the first tokens of another: that one, and how many."""
+    branch = line.metadata.get("branch") or {}
+    if not branch.get("token_offset"):
+        return {}
+    place = sum(count for _, count in branch["lineage"])
+    return {place: ((branch["lineage"][-1][0], place), branch["token_offset"])}
 
 
 def _open(kind: str, path: Path, columns: Columns) -> Writer:

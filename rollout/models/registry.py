@@ -21,7 +21,7 @@ from rollout.config.models import LocalModel, ModelEntry
 from rollout.config.schema import Retries, Timeouts
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
-from rollout.models.guard import GuardedModel
+from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
 from rollout.models.model import Capability, Model
 from rollout.models.openai import HttpPool, OpenAIModel
@@ -172,8 +172,7 @@ class Registry:
         entry = found.entry
         if found.name not in self._gates:
             self._gates[found.name] = self._make_gate(found.name, entry)
-        price = find_price(entry, found.name, f"{entry.provider}/{found.api_model}", found.api_model)
-        return GuardedModel(self._backend(found), self._gates[found.name], self._policy, price)
+        return GuardedModel(self._backend(found), self._gates[found.name], self._policy, price_of(found))
 
     def _backend(self, found: Resolved) -> Model:
         """What really answers, without limits and retries."""
@@ -258,6 +257,11 @@ def _check_litellm(found: Resolved) -> list[str]:
     state = litellm.validate_environment(model=found.api_model)
     missing = state.get("missing_keys") or []
     return [f"model {found.name!r}: no api_key; set {' or '.join(missing)}"] if missing else []
+
+
+def price_of(found: Resolved) -> Price | None:
+    """What its tokens cost; None where nobody knows, and then they count as free."""
+    return find_price(found.entry, found.name, f"{found.entry.provider}/{found.api_model}", found.api_model)
 
 
 def _check_tokenizer(found: Resolved) -> list[str]:

@@ -37,7 +37,13 @@ def make_strategy(choice: StrategyChoice, samples: int = 1) -> Strategy:
     params = {"n": samples, **choice.params} if choice.name == "chain" else choice.params
     strategy = _make(choice.name, params)
     if choice.is_limited:
-        return Limited(strategy, budget=choice.budget, stop_when_mixed=choice.stop_when_mixed, at_once=choice.at_once)
+        return Limited(
+            strategy,
+            budget=choice.budget,
+            stop_when_mixed=choice.stop_when_mixed,
+            at_once=choice.at_once,
+            attempts=choice.attempts,
+        )
     return strategy
 
 

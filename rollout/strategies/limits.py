@@ -1,4 +1,4 @@
-"""Limits on any strategy: a budget for each task, an end when a group has both outcomes, so many attempts at once.
+"""Limits on any strategy: a budget for each task, an end when a group has both outcomes, so many attempts.
 
 What a task has cost is read off its tree, each node once, so it is the same after a resume. An attempt that was begun
 is played to its end: a budget decides what is begun. Before anything is known of a task, one attempt goes alone and
@@ -71,17 +71,19 @@ class Limited:
         budget: Budget | None = None,
         stop_when_mixed: bool = False,
         at_once: int | None = None,
+        attempts: int | None = None,
     ) -> None:
         self.strategy = strategy
         self.budget = budget or Budget()
         self.stop_when_mixed = stop_when_mixed
         self.at_once = at_once or (MIXED_AT_ONCE if stop_when_mixed else None)
+        self.attempts = attempts
 
     @property
     def most(self) -> int:
         # An attempt that did not fail has at least one generation.
-        most = self.strategy.most
-        return most if self.budget.generations is None else min(most, self.budget.generations)
+        limits = (self.budget.generations, self.attempts)
+        return min([self.strategy.most, *(most for most in limits if most is not None)])
 
     @property
     def branches(self) -> bool:

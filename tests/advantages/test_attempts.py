@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -222,6 +223,31 @@ def test_an_unknown_estimator_or_parameter_is_named() -> None:
         step_advantages([], "ppo")
     with pytest.raises(ConfigError, match=r"rloo: .*unexpected keyword argument 'gamma'"):
         step_advantages([Attempt("t", 0, 0, 1.0, ())], "rloo", gamma=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "problem"),
+    [
+        ("grpo", {"scale": "sdt"}, "scale: expected one of std, none, got 'sdt'"),
+        ("grpo", {"ddof": 2}, "ddof: expected one of 0, 1, got 2"),
+        ("inter_intra", {"eps": "small"}, "eps: Expected `float`, got `str`: 'small'"),
+        ("tree_rl", {"by_leaves": "no"}, "by_leaves: Expected `bool`, got `str`: 'no'"),
+        ("at2po", {"value": "leaf_men"}, "value: expected one of child_softmax, child_mean, leaf_mean, got 'leaf_men'"),
+        ("at2po", {"value": "leaf_mean", "against": "x"}, "against: expected one of nothing, parent, root, both"),
+        ("gigpo", {"norm": "mean"}, "norm: expected one of mean_norm, mean_std_norm, got 'mean'"),
+        ("gigpo", {"anchor": "page"}, "anchor: expected one of state, observation, both, got 'page'"),
+    ],
+)
+def test_a_parameter_that_is_mistyped_is_not_taken_for_another(name: str, given: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{name}: {problem}")):
+        step_advantages(attempts_of_tree(grown()), name, **given)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    attempts = attempts_of_tree(grown())
+    of_numpy = step_advantages(attempts, "gigpo", gamma=np.float64(0.5), weight=np.int64(2))
+    for row, expected in zip(of_numpy, step_advantages(attempts, "gigpo", gamma=0.5, weight=2), strict=True):
+        np.testing.assert_array_equal(row, expected)
 
 
 class Watched(RandomTree):

@@ -84,6 +84,13 @@ def test_options_stand_for_the_section() -> None:
     assert 0 < results("here", "random_tree")["tool_calls"] <= 2 * 9
 
 
+def test_a_budget_that_nothing_uses_up_ends_at_the_same_number_of_attempts() -> None:
+    write_yaml(Path("c.yml"), DOCUMENT)
+    told = compare("c.yml", "--strategies", "chain,random_tree", "--budget", "tokens=100", "--limit", "1")
+    assert [results("runs/c-compare", label)["attempts"] for label in ("chain", "random_tree")] == [256, 256]
+    assert "nothing was counted in tokens: that limited nothing" in told
+
+
 def test_the_time_of_a_command_that_was_killed_counts() -> None:
     document = {**DOCUMENT, "compare": {**DOCUMENT["compare"], "strategies": {"chain": "chain"}}}
     write_yaml(Path("c.yml"), document)

@@ -78,6 +78,24 @@ def test_dry_run_refuses_a_strategy_that_the_model_cannot_follow() -> None:
         assert not Path("out").exists()
 
 
+def test_dry_run_says_that_a_limit_in_dollars_limits_nothing() -> None:
+    dataset = {"mcp_domain": "StudentAcademicPortal", "agent": "mine", "limit": 1}
+    entry = {"api_base": "http://127.0.0.1:9/v1"}
+    priced = {**entry, "input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6}
+    limited: dict[str, Any] = {**dataset, "strategy": {"budget": {"cost": 0.5}}}
+    for model, given, expected in [
+        (entry, limited, "portal: strategy.budget.cost: nobody knows what mine costs"),
+        (priced, limited, None),
+        (entry, dataset, None),
+    ]:
+        config = write_yaml(Path("c.yml"), {"models": {"mine": model}, "datasets": {"portal": given}})
+        done = rollout("run", str(config), "--dry-run")
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = " ".join(done.stdout.split())
+        assert ("nobody knows what" in told) == (expected is not None)
+        assert expected is None or expected in told
+
+
 def test_seeds_entry_point_does_the_same() -> None:
     command = [
         sys.executable,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from rollout.cli import main
 from rollout.engine.reader import JournalReader, open_reader
 from rollout.messages import Message
 from rollout.models.chat_template import ChatTemplate
@@ -353,6 +354,14 @@ async def test_branches_inside_the_first_generation_go_on_from_its_tokens_also_w
             assert own[: branch["token_offset"]] == parent[: branch["token_offset"]]
     attempts = attempts_of_lines(read_saved(text) for text in OUT.read_bytes().splitlines())
     assert sorted(attempt.chain for attempt in attempts) == [0, 0, 0, 1, 1, 1]
+    with pytest.raises(SystemExit) as ended:
+        main(["train-data", "run", "-o", "data", "--form", "tree", "--format", "jsonl", "--advantage", "none"])
+    assert ended.value.code == 0
+    (tree,) = read_lines(Path("data/tree.jsonl"))
+    nodes = zip(tree["node_lengths"], tree["node_weights"], tree["node_attempts"], strict=True)
+    shared = [(length, attempt) for length, weight, attempt in nodes if attempt >= 0 and weight == 0.5]
+    offsets = {branch["lineage"][0][0]: branch["token_offset"] for branch in branches.values()}
+    assert sorted(shared) == sorted((offset, attempt) for attempt, offset in offsets.items()), "each beginning once"
 
 
 async def test_branches_inside_a_generation_go_on_from_its_tokens(tokenizer: Path) -> None:

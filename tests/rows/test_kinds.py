@@ -122,6 +122,13 @@ def test_answers_of_equal_worth_and_answers_that_are_not_learnt_make_no_pair() -
     assert list(pairs_of([good, masked])) == []
 
 
+def test_an_answer_that_was_cut_off_is_neither_chosen_nor_rejected() -> None:
+    whole, other, cut = (attempted(f"a~{n}", [asked(), said(f"{n}")], reward) for n, reward in enumerate((1.0, 0.5, 0)))
+    broken = msgspec.structs.replace(cut.exchanges[0], finish_reason="length")
+    (pair,) = pairs_of([whole, other, msgspec.structs.replace(cut, exchanges=[broken])], "all")
+    assert (pair.chosen.trajectory, pair.rejected.trajectory) == ("a~0", "a~1")
+
+
 # ---- process rewards -------------------------------------------------------------------------------------------------
 
 

@@ -6,13 +6,14 @@ import math
 from array import array
 from collections.abc import Callable, Sequence
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.trajectories.rows.breaks import break_in_ids
 from rollout.trajectories.rows.exchange import Exchange
 from rollout.trajectories.rows.forms import per_step, prefix_merge
-from rollout.trajectories.rows.token_rows import NOT_LEARNT, TokenRow, token_row
+from rollout.trajectories.rows.token_rows import NOT_LEARNT, Span, TokenRow, token_row
 from rollout.trajectories.rows.token_tree import TokenTree, build_tree
 from tests.rows.made import Grown, grown
 
@@ -153,8 +154,6 @@ def test_the_same_holds_with_each_leafs_own_advantage(tree: Grown, advantages: l
 
 
 def test_weights_of_a_tree_of_whole_rows_are_leaves_below_over_leaves_in_all() -> None:
-    from rollout.trajectories.rows.token_rows import Span
-
     def row(name: str, *parts: tuple[list[int], tuple[int, int] | None]) -> TokenRow:
         ids = array("I", [token for part, _ in parts for token in part])
         return TokenRow(name, ids, tuple(Span(len(part), key, key is not None) for part, key in parts))
@@ -166,3 +165,38 @@ def test_weights_of_a_tree_of_whole_rows_are_leaves_below_over_leaves_in_all() -
     assert [node.weight for node in tree.nodes] == [1, 2 / 3, 2 / 3, 1 / 3, 1 / 3, 1 / 3]
     assert [node.parent for node in tree.nodes] == [-1, 0, 1, 2, 2, 0]
     assert sum(node.span.length for node in tree.nodes) == 7, "of 13 tokens in rows"
+
+
+def test_what_steps_share_inside_an_answer_is_there_once() -> None:
+    # Step (1, 0) went on from two tokens of (0, 0), (2, 0) from three of it, and (3, 0) from three of (1, 0).
+    answers = {
+        (0, 0): ([5, 6, 7, 8], None),
+        (1, 0): ([5, 6, 9, 9], ((0, 0), 2)),
+        (2, 0): ([5, 6, 7, 4], ((0, 0), 3)),
+        (3, 0): ([5, 6, 9, 3], ((1, 0), 3)),
+    }
+    rows = [
+        TokenRow(
+            f"a~{key[0]}",
+            array("I", [1, *ids]),
+            (Span(1), Span(4, key, True, given)),
+            advantages=array("d", [0.0, *[float(key[0])] * 4]),
+        )
+        for key, (ids, given) in answers.items()
+    ]
+    tree = build_tree(rows)
+    assert [(node.ids.tolist(), node.parent, node.weight, node.span.key) for node in tree.nodes] == [
+        ([1], -1, 1, None),
+        ([5, 6], 0, 1, (0, 0)),
+        ([7], 1, 0.5, (0, 0)),
+        ([8], 2, 0.25, (0, 0)),
+        ([4], 2, 0.25, (2, 0)),
+        ([9], 1, 0.5, (1, 0)),
+        ([9], 5, 0.25, (1, 0)),
+        ([3], 5, 0.25, (3, 0)),
+    ]
+    assert [row.ids for row in tree.rows()] == [row.ids for row in rows]
+    assert build_tree(list(tree.rows())).nodes == [
+        msgspec.structs.replace(node, advantages=None) for node in tree.nodes
+    ]
+    assert math.isclose(sum_over_nodes(tree, hashed), mean_over_leaves(rows, hashed, 4), abs_tol=1e-9)

@@ -70,6 +70,18 @@ def test_a_group_with_both_outcomes_ends_and_one_without_a_score_does_not() -> N
     assert count(strategy, tree) == 0
 
 
+def test_attempts_end_whatever_a_strategy_asks_for() -> None:
+    strategy = Limited(RandomTree(rounds=50), attempts=3)
+    assert strategy.most == 3
+    assert Limited(Chain(n=2), attempts=3).most == 2, "what it does not ask for it does not get"
+    tree = make_tree()
+    grow(tree, [None] * 2)
+    grow(tree, [None] * 2)
+    assert count(strategy, tree) == 1
+    grow(tree, [None] * 2)
+    assert count(strategy, tree) == 0
+
+
 def test_at_once_limits_what_is_begun_together() -> None:
     strategy = Limited(Chain(n=5), at_once=3)
     tree = make_tree()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import msgspec
 import numpy as np
 
 from rollout.errors import ConfigError
@@ -24,9 +25,25 @@ def step_advantages(attempts: Sequence[Attempt], estimator: str = "grpo", **para
     if estimate is None:
         raise ConfigError(f"there is no estimator {estimator!r}; expected one of {', '.join(ESTIMATORS)}")
     try:
-        return estimate(attempts, **params)
+        return estimate(attempts, **_checked(estimator, params))
     except TypeError as error:
         raise ConfigError(f"{estimator}: {error}") from error
+
+
+def _checked(estimator: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters, where each is of the kind that its formula takes: a choice that does not exist would pass for
+    another one, and the advantages would be of a formula that nobody asked for."""
+    takes = {**get_type_hints(FORMULAS[estimator]), **get_type_hints(ESTIMATORS[estimator])}
+    checked = {}
+    for name, value in params.items():
+        kind = takes.get(name, Any)
+        try:
+            checked[name] = msgspec.convert(value.item() if isinstance(value, np.generic) else value, kind)
+        except msgspec.ValidationError as error:
+            choices = f"expected one of {', '.join(map(str, get_args(kind)))}, got {value!r}"
+            problem = choices if get_origin(kind) is Literal else f"{error}: {value!r}"
+            raise ConfigError(f"{estimator}: {name}: {problem}") from error
+    return checked
 
 
 def _grpo(attempts: Sequence[Attempt], **params: Any) -> list[Floats]:
@@ -81,3 +98,12 @@ ESTIMATORS: dict[str, Estimate] = {
     "at2po": _at2po,
     "gigpo": _gigpo,
 }
+FORMULAS: dict[str, Callable[..., Advantages]] = {
+    "grpo": groups.grpo,
+    "rloo": groups.rloo,
+    "inter_intra": groups.inter_intra,
+    "tree_rl": tree_values.tree_rl,
+    "at2po": tree_values.at2po,
+    "gigpo": steps.gigpo,
+}
+"""What the parameters of each go to."""

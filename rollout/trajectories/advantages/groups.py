@@ -18,6 +18,8 @@ EPS = 1e-6
 """What is added to a standard deviation, in all published codes."""
 
 Scale = Literal["std", "none"]
+Ddof = Literal[0, 1]
+"""What is taken off the count where a standard deviation divides by it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +62,7 @@ def _statistics(rewards: Floats, rows: Rows, ddof: int) -> GroupStatistics:
     return GroupStatistics(count, mean, std, np.where(empty, np.nan, low), np.where(empty, np.nan, high))
 
 
-def grpo(rewards: npt.ArrayLike, rows: Rows, *, scale: Scale = "std", ddof: int = 1, eps: float = EPS) -> Advantages:
+def grpo(rewards: npt.ArrayLike, rows: Rows, *, scale: Scale = "std", ddof: Ddof = 1, eps: float = EPS) -> Advantages:
     """GRPO: reward minus the group's mean, divided by its standard deviation plus `eps` (`scale="std"`) or by nothing.
 
     `ddof=1` is what torch's `std` and so verl, TRL and Tree-GRPO divide by; `ddof=0` is numpy's, in AT²PO.
@@ -90,7 +92,7 @@ def inter_intra(
     chains: npt.ArrayLike,
     *,
     scale: Scale = "std",
-    ddof: int = 1,
+    ddof: Ddof = 1,
     eps: float = EPS,
 ) -> Advantages:
     """Tree-GRPO: GRPO over all leaves of the task, plus GRPO over the leaves that grew from the same first chain.

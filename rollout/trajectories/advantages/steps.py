@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from rollout.trajectories.advantages.groups import EPS, grpo
+from rollout.trajectories.advantages.groups import EPS, Ddof, grpo
 from rollout.trajectories.advantages.rows import Advantages, Bools, Floats, Ints, Rows, sum_by
 
 Norm = Literal["mean_norm", "mean_std_norm"]
@@ -36,7 +36,7 @@ def gigpo(
     weight: float = 1.0,
     gamma: float = 0.95,
     norm: Norm = "mean_norm",
-    ddof: int = 1,
+    ddof: Ddof = 1,
     eps: float = EPS,
     across_steps: bool = False,
 ) -> Advantages:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rollout.trajectories.advantages.forest import Forest
-from rollout.trajectories.advantages.groups import EPS, grpo, rloo
+from rollout.trajectories.advantages.groups import EPS, Ddof, grpo, rloo
 from rollout.trajectories.advantages.rows import Advantages, Bools, Floats, Rows, sum_by
 
 NodeValue = Literal["child_softmax", "child_mean", "leaf_mean"]
@@ -79,7 +79,7 @@ def at2po(
     value: NodeValue = "child_softmax",
     against: Against = "nothing",
     normalise: bool = True,
-    ddof: int = 0,
+    ddof: Ddof = 0,
     eps: float = EPS,
 ) -> Advantages:
     """AT²PO: leaf rewards, centred and scaled within their tree, carried up to each node by `value`; the advantage is

@@ -49,6 +49,8 @@ class Exchange(msgspec.Struct, frozen=True):
     """None where it is not on record."""
     weight_version: str | None = None
     key: StepKey = (0, 0)
+    given: tuple[StepKey, int] | None = None
+    """Where it went on from inside another step's answer: that step, and how many of its tokens it was given."""
     is_learnt: bool = True
     """False where the answer is context only: no token of it has a loss."""
 

@@ -67,7 +67,7 @@ class Preference(msgspec.Struct, frozen=True):
 def pairs_of(group: Sequence[Attempted], which: Pairs = "extremes", margin: float = 0.0) -> Iterator[Preference]:
     """The pairs that the attempts at a task hold, whose values differ by more than `margin`. `extremes`: of each
     request the best answer and the worst; `all`: every two. Attempts without a reward say nothing; answers that are
-    not to be learnt are in no pair, but what became of them counts."""
+    not to be learnt, or were cut off by length, are in no pair, but what became of them counts."""
     for candidates in _siblings(group):
         ranked = sorted(candidates, key=lambda candidate: -candidate.value)
         chosen = combinations(ranked, 2) if which == "all" else [(ranked[0], ranked[-1])]
@@ -88,7 +88,9 @@ def _siblings(group: Sequence[Attempted]) -> Iterator[list[Candidate]]:
             key = _digest([[message_to_json(exchange.answer)]])
             candidate = answers.setdefault(key, Candidate(exchange, attempted.id, step, {}))
             candidate.rewards[attempted.id] = attempted.reward
-            if attempted.is_learnt and exchange.is_learnt and not candidate.is_learnt:
+            # Whoever tokenises an answer that was cut off would close it as if the model had ended it there.
+            is_learnt = attempted.is_learnt and exchange.is_learnt and exchange.finish_reason != "length"
+            if is_learnt and not candidate.is_learnt:
                 candidate.trajectory, candidate.step, candidate.is_learnt = attempted.id, step, True
     for answers in requests.values():
         learnt = [candidate for candidate in answers.values() if candidate.is_learnt]

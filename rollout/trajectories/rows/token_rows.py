@@ -25,6 +25,8 @@ class Span(msgspec.Struct, frozen=True):
     key: StepKey | None = None
     """The step that sampled it; None for context."""
     is_learnt: bool = False
+    given: tuple[StepKey, int] | None = None
+    """The step whose first tokens it begins with, and how many they are."""
 
 
 class TokenRow(msgspec.Struct, frozen=True):
@@ -81,7 +83,7 @@ def token_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | N
         if begin > end:
             spans.append(Span(begin - end))
         end = begin + len(own.completion)
-        spans.append(Span(end - begin, exchange.key, exchange.is_learnt))
+        spans.append(Span(end - begin, exchange.key, exchange.is_learnt, exchange.given))
         if own.logprobs is None:
             has_scores = False
         else:

@@ -1,8 +1,9 @@
 """All rows of a task as one tree of tokens: what they share is there once.
 
-Nodes are spans of rows (`token_rows.Span`): what a step sampled, or the context between two steps. Two rows share a
-node where they share all nodes before it, and its ids, step, mask and logprobs. Nodes stand in the order of a
-depth-first walk, parents before their children.
+Nodes are spans of rows (`token_rows.Span`): what a step sampled, or the context between two steps. Where other steps
+went on from inside a step's answer, it is cut there: each piece is of the step that sampled it. Two rows share a node
+where they share all nodes before it, and its ids, step, mask and logprobs. Nodes stand in the order of a depth-first
+walk, parents before their children.
 
 The weight of a node is the number of rows that go through it over the number of trajectories: for trajectories of one
 row each, leaves below / leaves in all. So the sum over the nodes' tokens, each with its node's weight, is the mean over
@@ -103,12 +104,13 @@ class _Part(msgspec.Struct, frozen=True):
 def build_tree(rows: Sequence[TokenRow]) -> TokenTree:
     """The tree of these rows."""
     root = _Growing(None, 0)
+    beginnings = _Beginnings(rows)
     places: dict[str, int] = {}
     ends: list[_Growing] = []
     for number, row in enumerate(rows):
         places.setdefault(row.trajectory, len(places))
         node = root
-        for part in _parts(row):
+        for part in _parts(row, beginnings):
             below = node.children.get(part.identity)
             if below is None:
                 before = 0 if node.part is None else node.part.span.length
@@ -144,9 +146,45 @@ def _in_order(root: _Growing, trajectories: int) -> tuple[list[TokenNode], dict[
     return nodes, numbers
 
 
-def _parts(row: TokenRow) -> Iterable[_Part]:
+class _Beginnings:
+    """Which steps were given the first tokens of others, and where that cuts them."""
+
+    def __init__(self, rows: Iterable[TokenRow]) -> None:
+        self._given: dict[StepKey, tuple[StepKey, int]] = {}
+        self._taken: dict[StepKey, set[int]] = {}
+        for row in rows:
+            for span in row.spans:
+                if span.key is not None and span.given is not None:
+                    self._given[span.key] = span.given
+                    self._taken.setdefault(span.given[0], set()).add(span.given[1])
+
+    def pieces(self, span: Span) -> Iterator[Span]:
+        """The span, cut wherever one of these steps begins to differ from another."""
+        if span.key is None:
+            yield span
+            return
+        begin = 0
+        for end in [*sorted(cut for cut in self._cuts(span.key) if cut < span.length), span.length]:
+            yield Span(end - begin, self._owner(span.key, begin), span.is_learnt)
+            begin = end
+
+    def _cuts(self, step: StepKey) -> set[int]:
+        cuts = self._taken.get(step, set())
+        if step not in self._given:
+            return cuts
+        giver, count = self._given[step]
+        return cuts | {count} | {cut for cut in self._cuts(giver) if cut < count}
+
+    def _owner(self, step: StepKey, place: int) -> StepKey:
+        """The step that sampled the token at this place."""
+        while step in self._given and place < self._given[step][1]:
+            step = self._given[step][0]
+        return step
+
+
+def _parts(row: TokenRow, beginnings: _Beginnings) -> Iterable[_Part]:
     begin = 0
-    for span in row.spans:
+    for span in (piece for whole in row.spans for piece in beginnings.pieces(whole)):
         end = begin + span.length
         yield _Part(
             span,
