@@ -254,6 +254,11 @@ def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strate
             f"datasets.{name}.strategy: {dataset.strategy.name} decides by what earlier attempts did, which only a "
             "journal with all nodes can tell after a resume; set use_checkpoints: true"
         )
+    if config.dynamic is not None and strategy.most < 2:
+        raise ConfigError(
+            f"datasets.{name}.strategy: dynamic wants tasks whose attempts have different rewards, and here each has "
+            "one attempt; ask for more (samples: 4), or leave dynamic out"
+        )
     return strategy
 
 

@@ -11,6 +11,7 @@ import pytest
 from rollout.config.exploring import Dynamic
 from rollout.engine.dynamic import DynamicSampling
 from rollout.engine.reader import open_reader
+from rollout.errors import ConfigError
 from tests.conftest import read_lines, roll_out
 
 OUT = Path("out.jsonl")
@@ -83,6 +84,11 @@ async def test_a_stopped_run_opens_no_more_than_it_needs(strategy: dict[str, Any
     more = await roll_out(config(strategy, groups=useful + 2))
     assert more.summary is not None
     assert more.summary.total.useful_groups >= useful + 2
+
+
+async def test_single_attempts_are_refused_because_no_group_of_them_is_useful() -> None:
+    with pytest.raises(ConfigError, match=r"datasets\.portal\.strategy: dynamic .* each has one attempt"):
+        await roll_out(config({"name": "chain", "params": {"n": 1}}, groups=4))
 
 
 def test_so_many_tasks_are_open_as_groups_are_missing() -> None:
