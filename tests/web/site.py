@@ -94,6 +94,7 @@ PAGES = {
 <p>At the very end of it stands the answer.</p>
 <form onclick="1"><label>Name <input></label><button>Send</button></form>
 <p onclick="1">Or <a href=/>go home</a></p></body>""",
+    "/broken": "<title>Broken</title><a href=/reset>Broken off</a><a href=http://127.0.0.1:9/>No such port</a>",
     "/editor": '<title>Editor</title><div contenteditable aria-label=Letter style="width:300px;height:50px"></div>',
     "/scrolling": """<title>Scrolling</title><div style="height:200px;overflow:auto;border:1px solid">
 <div style="height:900px">inside</div>
@@ -168,6 +169,9 @@ class Site:
         if path == "/slow":
             await self.slow.wait()
             return web.Response(text="came late")
+        if path == "/reset":
+            assert request.transport is not None
+            request.transport.abort()
         if path == "/never":
             await self.never.wait()
         if path == "/half":

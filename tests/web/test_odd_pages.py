@@ -56,3 +56,11 @@ async def test_what_was_typed_into_an_editor_is_shown(browsing: Browsing, site: 
     driver = await browsing.driver(mode=mode).open(site.url("/editor"))
     result = await driver.do("type", element=driver.number("Letter"), text="Dear Ann")
     assert 'textbox "Letter" (= "Dear Ann")' in result.content
+
+
+@pytest.mark.parametrize("link", ["Broken off", "No such port"])
+async def test_a_link_that_leads_nowhere_is_told(browsing: Browsing, site: Site, link: str) -> None:
+    driver = await browsing.driver().open(site.url("/broken"))
+    result = await driver.do("click", element=driver.number(link))
+    assert "Note: The page could not be opened. goback or navigate to go on." in result.content
+    assert "Title: Broken" in (await driver.do("goback")).content
