@@ -37,7 +37,7 @@ from rollout.engine import iterations
 from rollout.engine.iterations import Iteration, Sample
 from rollout.engine.rank_files import ranks_of_run, save_rank_files
 from rollout.engine.web_saving import save_iteration
-from rollout.errors import JournalError, RolloutError
+from rollout.errors import ConfigError, JournalError, RolloutError
 from rollout.secrets import redact
 
 SHOWN_PROBLEMS = 5
@@ -177,11 +177,14 @@ def _run_one(
         if verbose:
             run = run.model_copy(update={"verbose": True})
         if not dry_run:
-            # Only now: a command that is refused leaves no sample that the corrected one would have to take.
-            if sample is not None:
-                iteration.begin(sample)
-            _append_hyperparameters(config.save_path, iteration, job.tree)
-        code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
+            _begin(config, iteration, sample, job.tree)
+        try:
+            code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
+        except ConfigError:
+            # A command that is refused leaves no sample that the corrected one would have to take.
+            if sample is not None and not dry_run:
+                iteration.withdraw()
+            raise
     if not dry_run:
         _conclude(config, iteration, run, console, is_over=code in (0, EXIT_FAILED))
     return code
@@ -198,6 +201,16 @@ def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Conso
         _say(console, note)
     _say(console, f"{sample.mark.tasks} tasks of {config.tasks_path}, the hardest first")
     return sample
+
+
+def _begin(config: WebConfig, iteration: Iteration, sample: Sample | None, tree: dict[str, Any]) -> None:
+    """Write down what is about to run."""
+    try:
+        if sample is not None:
+            iteration.begin(sample)
+        _append_hyperparameters(config.save_path, iteration, tree)
+    except OSError as error:
+        raise ConfigError(f"save_path: {config.save_path} cannot be used: {error.strerror or error}") from error
 
 
 def _conclude(config: WebConfig, iteration: Iteration, run: Config, console: Console, *, is_over: bool) -> None:

@@ -23,6 +23,8 @@ from rollout.errors import ConfigError
 
 PACKAGED = Path(__file__).parent / "web"
 DEFAULT_NAME = "rollout_train"
+STEP_LIMITS = ("env_config.train_difficulty_max_steps", "env_config.test_difficulty_max_steps")
+"""Keys that take a list as well as names."""
 
 
 class Composed(msgspec.Struct, frozen=True):
@@ -97,10 +99,16 @@ def _look_up(tree: Any, key: str) -> Any:
 
 def _known_without_plus(overrides: Sequence[str]) -> list[str]:
     """Overrides of keys that the schema knows as `++key=value`, which sets a key whether a file has it or not."""
-    return [
-        f"++{parsed.input_line.lstrip('+')}" if not parsed.is_delete() and _hint(parsed.key_or_group) is None else line
-        for parsed, line in zip(_parse(overrides), overrides, strict=True)
-    ]
+    lines = []
+    for parsed, line in zip(_parse(overrides), overrides, strict=True):
+        if parsed.is_delete() or _hint(parsed.key_or_group) is not None:
+            lines.append(line)
+            continue
+        if parsed.key_or_group in STEP_LIMITS and isinstance(parsed.value(), list):
+            # Hydra merges, and a list cannot be merged into what has names.
+            lines.append(f"~{parsed.key_or_group}")
+        lines.append(f"++{parsed.input_line.lstrip('+')}")
+    return lines
 
 
 def _whole_weights(override: str) -> str:

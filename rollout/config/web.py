@@ -266,7 +266,7 @@ class WebConfig(Section):
     """Go on with an iteration that was not finished. false: begin the next one."""
     samples: int = Field(ge=1)
     """Attempts at each training task."""
-    blocklist_hours: float = Field(ge=0)
+    blocklist_hours: float = Field(ge=0, le=1_000_000)
     """How long a site that was found blocked is left out of training."""
     models_config_file: Path | None
     """A registry of models, as `rollout run` takes it."""

@@ -17,6 +17,7 @@ twice.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Iterable
@@ -92,6 +93,14 @@ class Iteration(msgspec.Struct, frozen=True):
         self.paths.run_dir.mkdir(parents=True, exist_ok=True)
         self._write_mark(sample.mark)
         write_atomic(self.paths.tasks, sample.lines)
+
+    def withdraw(self) -> None:
+        """Take its sample back, where nothing was rolled out of it: its run was refused."""
+        if not (self.paths.run_dir / "journal.db").exists():
+            for path in (self.paths.tasks, self.paths.run_dir / "iteration.json"):
+                path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self.paths.run_dir.rmdir()
 
     def finish(self, web: WebConfig) -> None:
         """Note that everything is accounted for: the next command begins the next iteration."""

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON, Message, ToolCall, read_arguments, write_calls
+from rollout.messages import JSON, MALFORMED_CALL, Message, ToolCall, read_arguments, write_calls
 from rollout.trajectories.saved import SavedLine, opening_of
 from rollout.trajectories.stop import Status
 from rollout.trajectories.web_page import NO_PAGE, Page, read_page
@@ -141,9 +141,11 @@ def _action(message: Message, errors: Sequence[str | None] | None) -> JSON:
         is_answered = errors is not None and number < len(errors)
         is_invalid = errors[number] in UNREADABLE if errors and is_answered else not _is_action(call)
         calls.append(_call(call, is_invalid))
-    if calls:
+    is_written = bool(message.content or message.raw or message.reasoning)
+    # Where calls are written as text, an empty answer is answered as a malformed call that nobody has written.
+    if calls and (is_written or message.tool_calls[-1].name != MALFORMED_CALL):
         chosen = calls[-1]
-    elif message.content or message.reasoning:
+    elif is_written:
         chosen = {"key": INVALID_STEP, "arguments": {"text": message.content or ""}}
     else:
         chosen = {"key": NONE, "arguments": {}}

@@ -21,7 +21,7 @@ def to_result(call_id: str, value: Any) -> ToolResult:
     record marks it as an error.
     """
     if isinstance(value, str):
-        return ToolResult(call_id, _clean(value))
+        return ToolResult(call_id, well_formed(value))
     try:
         text = _encoder.encode(value).decode()
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
@@ -63,7 +63,7 @@ def _by_the_standard_library(value: Any) -> str:
         return f"<{type(value).__name__}>"
 
 
-def _clean(text: str) -> str:
+def well_formed(text: str) -> str:
     """The text without lone surrogates, which no file and no server takes."""
     return text.encode("utf-8", "replace").decode()
 
@@ -71,5 +71,5 @@ def _clean(text: str) -> str:
 def failed_result(call_id: str, kind: str, text: str) -> ToolResult:
     """An error observation that the agent can react to."""
     return ToolResult(
-        call_id, _encoder.encode({"error": _clean(redact(text))}).decode(), is_error=True, error_kind=kind
+        call_id, _encoder.encode({"error": well_formed(redact(text))}).decode(), is_error=True, error_kind=kind
     )

@@ -101,6 +101,28 @@ def test_refused_command_leaves_no_sample_behind() -> None:
     assert not Path("exp/train_trajectories").exists()
 
 
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [("sites=[nowhere]", "there is no site 'nowhere'"), ("browsers.executable=/none", "/none: not found")],
+)
+def test_command_that_cannot_be_made_ready_leaves_no_sample_behind(override: str, words: str) -> None:
+    Path("data").mkdir()
+    write_tasks(Path("data/train.jsonl"), *[web_row(number) for number in range(3)])
+    refused = rollout("web", *GIVEN, override, "env_config.train_tasks_rollout_size=1")
+    assert refused.returncode == 2
+    assert words in refused.stderr
+    corrected = rollout("web", *GIVEN, "env_config.train_tasks_rollout_size=2", "--dry-run")
+    assert "2 tasks of data/train.jsonl" in corrected.stdout
+
+
+def test_folder_that_cannot_be_written_is_told() -> None:
+    Path("data").mkdir()
+    write_tasks(Path("data/train.jsonl"), web_row(0))
+    refused = rollout("web", *GIVEN, "save_path=/proc/exp")
+    assert refused.returncode == 2
+    assert "save_path: /proc/exp cannot be used: No such file or directory" in refused.stderr
+
+
 def test_going_on_says_what_the_sample_does_not_follow() -> None:
     Path("data").mkdir()
     write_tasks(Path("data/train.jsonl"), *[web_row(number) for number in range(3)])

@@ -78,6 +78,16 @@ def test_known_key_is_set_with_or_without_plus(plus: str) -> None:
     assert config.browsers.max_served == 5
 
 
+@pytest.mark.parametrize("plus", ["", "+"])
+def test_steps_can_be_given_for_each_difficulty(plus: str) -> None:
+    config = compose(f"{plus}env_config.train_difficulty_max_steps=[5,8]")
+    assert [config.max_steps_of(difficulty) for difficulty in (1, 2, 9)] == [5, 8, 8]
+    config = compose("env_config.test_difficulty_max_steps=[4]", config_name="rollout_test")
+    assert config.max_steps_of(3) == 4
+    config = compose("env_config.train_difficulty_max_steps.easy=3")
+    assert [config.max_steps_of(difficulty) for difficulty in (1, 4)] == [3, 20], "and what has names is still merged"
+
+
 def test_parts_of_a_ratio_can_be_given_one_by_one() -> None:
     config = compose("+env_config.difficulty_ratio.hard.range=[7,99]", "+env_config.difficulty_ratio.hard.weight=0.5")
     assert config.env_config.difficulty_ratio["hard"].weight == 0.5
@@ -100,6 +110,7 @@ def test_parts_of_a_ratio_can_be_given_one_by_one() -> None:
         ("+env_config.multinode_total_workers=3", "one by one"),
         ("+env_config.multinode_rank_suffix=_rank_1", "one by one"),
         ("+env_config.difficulty_ratio.a={range: [3, 1], weight: 1}", "3 is more than 1"),
+        ("blocklist_hours=1e12", "blocklist_hours: .* less than or equal to"),
         ("save_path=null", "save_path: it has to be given"),
         ("save_path", "save_path"),
         ("policy_config.temperature=0.1,0.2", "multirun"),

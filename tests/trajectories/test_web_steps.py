@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollout.agents.text_calls import read_answer
 from rollout.config.browsing import WebSettings
 from rollout.messages import Message, ToolCall
 from rollout.trajectories.line import Head, encode_line
@@ -117,6 +118,14 @@ def test_an_error_that_moved_the_page_shows_the_new_one() -> None:
         says("goback", "a"), page("late", call="a", error="goback: no answer"), says("answer", "b", text="")
     )
     assert steps_of(line, TASK.info)[1]["observation"]["page_metadata"]["url"] == "http://shop.test/late"
+
+
+def test_an_empty_answer_is_no_action_also_where_calls_are_written_as_text() -> None:
+    empty = read_answer(Message(role="assistant", content=""), None, must_call=True)
+    words = read_answer(Message(role="assistant", content="<tool_call>{"), None, must_call=True)
+    line = web_line(empty, refusal(empty.tool_calls[0].id, "…", "malformed_call"), words)
+    steps = steps_of(line, TASK.info, error_kinds={3: "malformed_call"})
+    assert [step["action"]["action"]["key"] for step in steps] == ["none", "invalid_step"]
 
 
 def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written() -> None:

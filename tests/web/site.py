@@ -83,9 +83,30 @@ PAGES = {
 <input id=note value="ring twice"><select id=size><option value=s>Small<option value=m selected>Medium</select>
 <script>window.basket = {items: ['mug', 'pot'], total: 21.5}; localStorage.seen = 1</script>""",
     "/loud": "<title>Loud</title><script>alert('hi'); window.open('/second')</script><p>there</p>",
+    "/post": """<title>Post</title>
+<form style="width:600px;height:300px"><input name=title><input name=labels></form>""",
+    "/empty": "<title>Empty</title><script>onload = () => document.documentElement.remove()</script>",
+    "/sandbox": """<title>Sandbox</title><p>outer</p><iframe sandbox srcdoc="<button>Still</button>"></iframe>""",
+    "/slow-frames": "<title>Slow</title><p>outer</p>" + "<iframe sandbox=allow-scripts src=/half></iframe>" * 5,
+    "/torn": f"""<title>Torn</title><button>{"x" * 119}\N{SAUROPOD}</button>
+<script>document.title = '\\ud800'</script>""",
+    "/listening": """<!doctype html><title>Listening</title><body onclick="1">
+<p>At the very end of it stands the answer.</p>
+<form onclick="1"><label>Name <input></label><button>Send</button></form>
+<p onclick="1">Or <a href=/>go home</a></p></body>""",
+    "/broken": "<title>Broken</title><a href=/reset>Broken off</a><a href=http://127.0.0.1:9/>No such port</a>",
+    "/editor": '<title>Editor</title><div contenteditable aria-label=Letter style="width:300px;height:50px"></div>',
     "/scrolling": """<title>Scrolling</title><div style="height:200px;overflow:auto;border:1px solid">
 <div style="height:900px">inside</div>
 <button>Deep inside</button></div><div style="height:3000px"></div><p>end of the page</p>""",
+}
+
+DOCUMENTS = {
+    "/picture": (
+        "image/svg+xml",
+        '<svg xmlns="http://www.w3.org/2000/svg"><a href="/second"><text x="20" y="40">Enter</text></a></svg>',
+    ),
+    "/feed": ("text/xml", "<rss><channel><item>News</item></channel></rss>"),
 }
 
 
@@ -129,6 +150,9 @@ class Site:
         self.asked[path] += 1
         if path in PAGES:
             return web.Response(text=PAGES[path], content_type="text/html")
+        if path in DOCUMENTS:
+            kind, text = DOCUMENTS[path]
+            return web.Response(text=text, content_type=kind)
         if path == "/status":
             given = request.query if request.method == "GET" else await request.post()
             code = int(str(given["code"]))
@@ -145,6 +169,9 @@ class Site:
         if path == "/slow":
             await self.slow.wait()
             return web.Response(text="came late")
+        if path == "/reset":
+            assert request.transport is not None
+            request.transport.abort()
         if path == "/never":
             await self.never.wait()
         if path == "/half":

@@ -9,6 +9,7 @@ import msgspec
 from rollout.config.browsing import WebSettings
 from rollout.messages import Image
 from rollout.trajectories.web_page import read_text
+from rollout.worlds.results import well_formed
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -93,7 +94,8 @@ def describe(observation: Observation, settings: WebSettings) -> str:
         lines += ["", seen.text or "(the page shows no text)"]
         if seen.is_cut:
             lines.append("(cut here; scroll down to read on)")
-    return "\n".join(lines)
+    # Pages cut texts in the middle of a character, and so do we.
+    return well_formed("\n".join(lines))
 
 
 def add_note(text: str, note: str) -> str:

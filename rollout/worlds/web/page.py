@@ -209,7 +209,8 @@ class Tab:
                 if offset is None:
                     continue
                 first = len(seen["elements"])
-                told = options | {"first": first, "x": offset[0], "y": offset[1]}
+                # The page has waited for its frames to load already, as long as it may.
+                told = options | {"first": first, "x": offset[0], "y": offset[1], "load": 0}
                 inner = await self._evaluate(world, _call("observe", told))
                 self._foreign.append(ForeignFrame(frame, world, first, len(inner["elements"])))
                 seen["elements"] += inner["elements"]

@@ -8,6 +8,7 @@
   const ROLES = new Set(['button', 'link', 'checkbox', 'radio', 'switch', 'tab', 'menuitem', 'menuitemcheckbox',
     'menuitemradio', 'option', 'combobox', 'textbox', 'searchbox', 'slider', 'spinbutton', 'listbox', 'treeitem',
     'gridcell']);
+  const CONTROLS = /^(A|AREA|BUTTON|INPUT|SELECT|TEXTAREA|SUMMARY)$/;
   const SKIPPED = new Set(['SCRIPT', 'STYLE', 'NOSCRIPT', 'TEMPLATE', 'HEAD', 'META', 'LINK', 'TITLE']);
   const BLOCKS = /^(block|flex|grid|table|list-item|flow-root|table-row|table-caption)$/;
   const MAX_VISITED = 60000;
@@ -30,6 +31,8 @@
   document.addEventListener('readystatechange', () => wake());
 
   async function settle({quiet, settle, load}) {
+    // In a frame whose sandbox forbids scripts no timer fires, and nothing changes by itself.
+    if (matchMedia('(scripting: none)').matches) return;
     const start = performance.now();
     let loaded = null;
     for (;;) {
@@ -179,7 +182,8 @@
     };
     let name = own(element);
     if (!name.trim() && !NAMED_APART.test(roleOf(element))) { seen.clear(); name = content(element); }
-    return clean(name) || clean(element.title || element.getAttribute('placeholder') || element.getAttribute('name') || '');
+    // The attribute: a form's own `title` is its field of that name, where it has one.
+    return clean(name) || clean(element.getAttribute('title') || element.getAttribute('placeholder') || element.getAttribute('name') || '');
   }
 
   function stateOf(element) {
@@ -197,6 +201,8 @@
       if (element.value) state.push('= ' + JSON.stringify(clean(element.value)));
       if (/^(date|time|month|week|datetime-local|color)$/.test(element.type)) state.push(element.type);
     }
+    if (element.hasAttribute('contenteditable') && element.textContent.trim())
+      state.push('= ' + JSON.stringify(clean(element.innerText)));
     for (const what of ['checked', 'selected', 'expanded', 'pressed']) {
       const value = element.getAttribute('aria-' + what);
       if (value === 'true') state.push(what);
@@ -216,7 +222,7 @@
     if (element.matches(CANDIDATES)) {
       const tag = element.tagName;
       if (tag === 'INPUT') return element.type !== 'hidden';
-      if (/^(A|AREA|BUTTON|SELECT|TEXTAREA|SUMMARY)$/.test(tag)) return true;
+      if (CONTROLS.test(tag)) return true;
       if (tag === 'OPTION') return false;
       if (tag === 'LABEL') {
         const box = element.control?.getBoundingClientRect();
@@ -298,11 +304,14 @@
       if (isAbove && style.overflow !== 'visible') return;
       const isBlock = BLOCKS.test(style.display) || node.tagName === 'BR';
       if (isBlock) say('\n');
-      if (!isAbove && style.visibility === 'visible' && isInteractive(node)) {
+      // A body that listens to clicks is the page itself.
+      if (!isAbove && style.visibility === 'visible' && node !== document.body && isInteractive(node)) {
         elements.push({element: node, box});
-        say(` [${first + elements.length}] ${line(node)} `);
+        const told = line(node);
+        say(` [${first + elements.length}] ${told} `);
         if (isBlock) say('\n');
-        if (!/^(DIV|SECTION|ARTICLE|LI|UL|TR|TD|TABLE|SPAN|LABEL)$/.test(node.tagName) || !node.querySelector(CANDIDATES)) return;
+        // Whatever is no control by itself may hold others, and more to read than its name says.
+        if (CONTROLS.test(node.tagName) || !(node.querySelector(CANDIDATES) || told.includes('…"'))) return;
       }
       if (/^H[1-6]$/.test(node.tagName)) say('#'.repeat(Number(node.tagName[1])) + ' ');
       if (node.tagName === 'LI') say('- ');
@@ -356,10 +365,13 @@
 
   const COLOURS = ['#d11149', '#1a5fb4', '#1b7f3b', '#8f3fb0', '#b35900', '#0b7a75', '#5c4b00', '#333333'];
 
+  // Of HTML also in documents that are none, such as pictures and feeds.
+  const makeBox = () => document.createElementNS('http://www.w3.org/1999/xhtml', 'div');
+
   // The numbers lie in the top layer, above dialogs, until the screenshot is taken.
   function draw(elements, first) {
     clear();
-    overlay = document.createElement('div');
+    overlay = makeBox();
     overlay.setAttribute('popover', 'manual');
     overlay.style.cssText = 'all:initial;position:fixed;inset:0;width:100vw;height:100vh;margin:0;padding:0;border:0;'
       + 'background:transparent;pointer-events:none;overflow:hidden;z-index:2147483647;display:block';
@@ -369,10 +381,10 @@
       const part = clipped(box);
       if (!part) return;
       const colour = COLOURS[index % COLOURS.length];
-      const frame = document.createElement('div');
+      const frame = makeBox();
       frame.style.cssText = `position:fixed;box-sizing:border-box;left:${part.left}px;top:${part.top}px;`
         + `width:${part.right - part.left}px;height:${part.bottom - part.top}px;border:2px solid ${colour}`;
-      const label = document.createElement('div');
+      const label = makeBox();
       label.textContent = String(first + index + 1);
       const size = 8 * label.textContent.length + 6;
       label.style.cssText = `position:fixed;left:${Math.max(0, Math.min(width - size, part.right - size))}px;`
@@ -380,8 +392,8 @@
         + 'color:#fff;font:bold 12px/15px monospace;text-align:center';
       root.append(frame, label);
     });
-    document.documentElement.append(overlay);
-    try { overlay.showPopover(); } catch { /* an old Chromium: the z-index has to do */ }
+    document.documentElement?.append(overlay);
+    try { overlay.showPopover(); } catch { /* an old Chromium, or an empty document: the z-index has to do */ }
   }
 
   function clear() {

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
 """Kinds of requests that a page depends on and that come to an end. Images are many, and seldom decide anything."""
+ERROR_PAGE = "chrome-error:"
+"""How the address begins that a tab has where its page could not be had."""
 MAX_NOTES = 12
 
 
@@ -103,6 +105,9 @@ class Session:
         if refusal is not None:
             self._told_of = refusal
             self.note(status_note(refusal.status, refusal.status_text))
+        if seen.url.startswith(ERROR_PAGE) and not self._notes:
+            # Chromium's own page for it is empty without a window.
+            self.note("The page could not be opened. goback or navigate to go on.")
         notes, self._notes = (*self.reminders, *self._notes), []
         tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
         return Observation(seen, tabs, self.tabs.index(self.active), notes, image)
