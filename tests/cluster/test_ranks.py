@@ -319,6 +319,22 @@ async def test_a_worker_that_says_nothing_is_taken_for_dead() -> None:
     assert machines.links[0].is_dead
 
 
+async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rollout.engine.cluster.ranks.CLOSE_TIMEOUT", 1000)
+    machines = NearMachines(1, 1)
+
+    def fill() -> None:
+        machines.full.add("m1")
+        machines.links[1].kill()
+
+    async with asyncio.timeout(60):
+        await roll_out({**portal(), "cluster": "auto"}, observers=[When(10, fill)], machines=machines)
+    assert metrics()["ranks"][1]["restarts"] == 1
+    assert len(comparable_lines()) == 16
+
+
 async def test_a_run_pauses_where_no_worker_is_left() -> None:
     machines = NearMachines(1)
     config = {**portal(), "cluster": {"start_timeout": 3}}

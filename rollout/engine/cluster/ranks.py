@@ -201,15 +201,17 @@ class Ranks:
             self._watching.cancel()
         for rank in self._ranks:
             rank.is_leaving = True
-        links = [self._links[number] for number in self._lives]
+            # Who is not ready has nothing to tell, and may never be: Ray may find no place for it.
+            if not rank.is_live and rank.number in self._lives:
+                self._lives[rank.number].cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                closing = (link.close() for link in links)
+                closing = (self._links[rank.number].close() for rank in self._ranks if rank.is_live)
                 await asyncio.gather(*closing, *self._lives.values(), return_exceptions=True)
         for task in self._lives.values():
             task.cancel()
         await asyncio.gather(*self._lives.values(), return_exceptions=True)
-        for link in links:
+        for link in self._links.values():
             link.kill()
 
     @property
