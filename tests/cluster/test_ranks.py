@@ -319,6 +319,12 @@ async def test_a_worker_that_says_nothing_is_taken_for_dead() -> None:
     assert machines.links[0].is_dead
 
 
+async def test_ranks_go_where_cpus_are_left_for_them() -> None:
+    machines = NearMachines(1, 3)
+    await roll_out({**portal(), "cluster": {"workers": 4}}, machines=machines)
+    assert [link.machine.id for link in machines.links] == ["m0", "m1", "m1", "m1"]
+
+
 async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

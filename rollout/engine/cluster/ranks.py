@@ -179,8 +179,9 @@ class Ranks:
         machines = await self._look()
         if not machines:
             raise ConfigError("cluster: there is no machine with CPUs; start Ray on one: ray start --head")
-        for number in range(self._first_ranks(machines)):
-            self._add_rank(machines[number % len(machines)])
+        used: Counter[str] = Counter()
+        for _ in range(self._first_ranks(machines)):
+            self._add_rank(self._emptiest(machines, used))
         self._give_slots()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._cluster.start_timeout):
@@ -233,6 +234,18 @@ class Ranks:
         machines = await self._machines.list()
         self._cpus.update({machine.id: machine.cpus for machine in machines})
         return [machine for machine in machines if machine.cpus >= self._cluster.cpus]
+
+    def _emptiest(self, machines: Sequence[Machine], used: Counter[str]) -> Machine:
+        """Where the next rank goes: of the machines that have CPUs left for it, or else of all, the one with the fewest.
+        It is counted as used."""
+        cpus = self._cluster.cpus
+
+        def order(machine: Machine) -> tuple[bool, int]:
+            return (used[machine.id] + 1) * cpus > machine.cpus, used[machine.id]
+
+        found = min(machines, key=order)
+        used[found.id] += 1
+        return found
 
     def _add_rank(self, machine: Machine) -> None:
         rank = Rank(len(self._ranks), self._journal, self._control, self._registry.gate, self._cluster.silence)
@@ -316,8 +329,7 @@ class Ranks:
         taken = {rank.machine for rank in gone if rank not in dead} | set(used)
         free = [machine for machine in machines if machine.id not in taken] if self._is_one_each else None
         for rank in dead if free is None else dead[: len(free)]:
-            machine = free.pop(0) if free else min(machines, key=lambda machine: used[machine.id])
-            used[machine.id] += 1
+            machine = free.pop(0) if free else self._emptiest(machines, used)
             rank.not_before = now + min(LOOK_EVERY * 2**rank.count.restarts, LONGEST_WAIT)
             rank.count.restarts += 1
             self._begin(rank, machine)
