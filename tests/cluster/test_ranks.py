@@ -319,6 +319,15 @@ async def test_a_worker_that_says_nothing_is_taken_for_dead() -> None:
     assert machines.links[0].is_dead
 
 
+async def test_a_rank_without_places_works_where_those_that_had_them_are_gone() -> None:
+    machines = NearMachines(1, 1)
+    config = {**portal(), "max_workers": 1, "cluster": {"rank_weights": "1,1", "max_restarts": 0}}
+    async with asyncio.timeout(60):
+        await roll_out(config, observers=[When(10, lambda: machines.lose(0))], machines=machines)
+    assert len(comparable_lines()) == 16
+    assert metrics()["ranks"][1]["done"] > 0
+
+
 async def test_ranks_go_where_cpus_are_left_for_them() -> None:
     machines = NearMachines(1, 3)
     await roll_out({**portal(), "cluster": {"workers": 4}}, machines=machines)

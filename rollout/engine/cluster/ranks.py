@@ -170,6 +170,11 @@ class Ranks:
             there, share_out(self._max_workers, weights, [self._max_workers] * len(there)), strict=True
         ):
             rank.count.slots = slots
+        live = [rank for rank in self._ranks if rank.is_live]
+        if live and not any(rank.count.slots for rank in live):
+            # There are fewer places than ranks, and those that have one are gone: the others do not stand by idly.
+            for rank, slots in zip(live, share_out(self._max_workers, [1] * len(live), [1] * len(live)), strict=True):
+                rank.count.slots = slots
         self._wake()
 
     # ---- coming and going ---------------------------------------------------------------------------------------
