@@ -334,6 +334,14 @@ async def test_ranks_go_where_cpus_are_left_for_them() -> None:
     assert [link.machine.id for link in machines.links] == ["m0", "m1", "m1", "m1"]
 
 
+async def test_what_a_killed_driver_left_to_know_its_folder_by_is_removed() -> None:
+    config = {**portal(), "cluster": "auto"}
+    await roll_out(config, machines=NearMachines(1))
+    Path("run/.shared.0123456789abcdef").touch()
+    await roll_out(config, machines=NearMachines(1))
+    assert not list(Path("run").glob(".shared.*"))
+
+
 async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

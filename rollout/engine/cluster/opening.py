@@ -55,6 +55,8 @@ async def open_ranks(
             machines = await held.enter_async_context(_connected(config.cluster))
         run_dir = journal.folder.resolve()
         # Whoever sees this file shares the run directory with us.
+        for old in run_dir.glob(".shared.*"):
+            old.unlink()  # a driver's that was killed
         token = run_dir / f".shared.{os.urandom(8).hex()}"
         held.callback(token.unlink, missing_ok=True)
         token.touch()
