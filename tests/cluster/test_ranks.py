@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -340,6 +341,13 @@ async def test_what_a_killed_driver_left_to_know_its_folder_by_is_removed() -> N
     Path("run/.shared.0123456789abcdef").touch()
     await roll_out(config, machines=NearMachines(1))
     assert not list(Path("run").glob(".shared.*"))
+
+
+async def test_no_file_of_the_folder_stands_in_the_way_of_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path.cwd())
+    await roll_out({**portal(), "cluster": "auto"}, machines=NearMachines(1))
+    assert sys.path[0] != str(Path.cwd())
+    assert sys.path[-1] == str(Path.cwd()), "plugins are found there all the same, as the driver finds them"
 
 
 async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(

@@ -67,6 +67,7 @@ async def open_ranks(
             run_dir=str(run_dir),
             token=token.name,
             folder=str(Path.cwd()),
+            module_path=[os.path.abspath(path) for path in sys.path],
             environment={key: value for key, value in os.environ.items() if _KEYS.search(key)},
             secrets=secrets.known(),
         )
