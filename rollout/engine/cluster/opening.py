@@ -67,7 +67,7 @@ async def open_ranks(
             run_dir=str(run_dir),
             token=token.name,
             folder=str(Path.cwd()),
-            module_path=[os.path.abspath(path) for path in sys.path],
+            module_path=_module_path(),
             environment={key: value for key, value in os.environ.items() if _KEYS.search(key)},
             secrets=secrets.known(),
         )
@@ -77,6 +77,10 @@ async def open_ranks(
             yield ranks
         finally:
             await ranks.close()
+
+
+def _module_path() -> list[str]:
+    return [os.path.abspath(path) for path in sys.path]
 
 
 @contextlib.asynccontextmanager

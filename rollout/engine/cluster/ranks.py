@@ -241,8 +241,8 @@ class Ranks:
         return [machine for machine in machines if machine.cpus >= self._cluster.cpus]
 
     def _emptiest(self, machines: Sequence[Machine], used: Counter[str]) -> Machine:
-        """Where the next rank goes: of the machines that have CPUs left for it, or else of all, the one with the fewest.
-        It is counted as used."""
+        """Where the next rank goes: of the machines that have CPUs left for it, else of all, the one with the fewest
+        ranks. It is counted as used."""
         cpus = self._cluster.cpus
 
         def order(machine: Machine) -> tuple[bool, int]:
