@@ -363,6 +363,7 @@ async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(
     async with asyncio.timeout(60):
         await roll_out({**portal(), "cluster": "auto"}, observers=[When(10, fill)], machines=machines)
     assert metrics()["ranks"][1]["restarts"] == 1
+    assert [rank["slots"] for rank in metrics()["ranks"]] == [6, 0], "what is shown adds up"
     assert len(comparable_lines()) == 16
 
 

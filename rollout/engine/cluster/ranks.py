@@ -166,6 +166,8 @@ class Ranks:
         if weights is None:
             on_machine = Counter(rank.machine for rank in there)
             weights = [max(self._cpus.get(rank.machine, 1.0), 0.1) / on_machine[rank.machine] for rank in there]
+        for rank in self._ranks:
+            rank.count.slots = 0
         for rank, slots in zip(
             there, share_out(self._max_workers, weights, [self._max_workers] * len(there)), strict=True
         ):
