@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from rollout.config.section import Section
 
@@ -12,11 +12,12 @@ from rollout.config.section import Section
 def _weights(value: Any) -> Any:
     """`"2,1,1"` is `[2, 1, 1]`."""
     if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
+        return [part.strip() for part in value.split(",")]
     return value
 
 
-RankWeights = Annotated[list[Annotated[float, Field(gt=0)]] | None, BeforeValidator(_weights)]
+Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+RankWeights = Annotated[Annotated[list[Weight], Field(min_length=1)] | None, BeforeValidator(_weights)]
 
 
 class Cluster(Section):
@@ -39,6 +40,13 @@ class Cluster(Section):
     """Seconds for a worker to be placed and to make itself ready; also how long a run goes on without any."""
     silence: float = Field(60.0, gt=0)
     """Seconds after which a worker that gives no sign of life is taken for dead."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        weights = self.rank_weights
+        if self.workers is not None and weights is not None and self.workers != len(weights):
+            raise ValueError(f"workers: {self.workers}, but rank_weights has {len(weights)}; leave workers out")
+        return self
 
 
 def cluster_shorthand(value: Any) -> Any:

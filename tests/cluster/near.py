@@ -27,13 +27,12 @@ class NearLink:
     async def open(self) -> Hello:
         if self._refusal is not None:
             raise ConfigError(self._refusal)
+        await self._while_mute()
         return await self._worker.open()
 
     async def next(self, told: bytes) -> bytes:
         self._check()
-        if self.is_mute:
-            await self._death.wait()
-            raise LinkLost("it was killed")
+        await self._while_mute()
         asked = asyncio.ensure_future(self._worker.next(told))
         died = asyncio.ensure_future(self._death.wait())
         await asyncio.wait([asked, died], return_when=asyncio.FIRST_COMPLETED)
@@ -49,6 +48,7 @@ class NearLink:
 
     async def close(self) -> None:
         if not self.is_dead:
+            await self._while_mute()
             await self._worker.close()
         elif self._ending is not None:
             await self._ending
@@ -58,6 +58,11 @@ class NearLink:
             self.is_dead = True
             self._death.set()
             self._ending = asyncio.ensure_future(self._worker.close())
+
+    async def _while_mute(self) -> None:
+        if self.is_mute:
+            await self._death.wait()
+            raise LinkLost("it was killed")
 
     def _check(self) -> None:
         if self.is_dead:
@@ -73,6 +78,8 @@ class NearMachines:
         for each in cpus:
             self.join(each)
         self.links: list[NearLink] = []
+        self.full: set[str] = set()
+        """Machines where no worker that is started now becomes ready."""
         self.looks = 0
         self._shares = shares
         self._refuses = refuses or {}
@@ -97,5 +104,6 @@ class NearMachines:
         if not self._shares:
             setup = msgspec.structs.replace(setup, token="nowhere")
         link = NearLink(Worker(setup), machine, self._refuses.get(machine.id))
+        link.is_mute = machine.id in self.full
         self.links.append(link)
         return link

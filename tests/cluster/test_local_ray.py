@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -64,12 +66,29 @@ def test_without_a_cluster_nothing_of_ray_is_imported() -> None:
     assert done.stdout.strip() == "False", done.stderr
 
 
-def test_a_cluster_that_is_not_there_is_told_in_words() -> None:
+@pytest.fixture
+def command() -> list[str]:
     Path("config.yml").write_text(
         "datasets: {portal: {mcp_domain: StudentAcademicPortal, agent: builtin/oracle, max_turns: 1}}\n"
     )
-    command = [*COMMAND, "config.yml", "--cluster", "127.0.0.1:1"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return [*COMMAND, "config.yml", "--cluster"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "ray://127.0.0.1"])
+def test_a_cluster_that_is_not_there_is_told_in_words(command: list[str], address: str) -> None:
+    other = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
+    done = subprocess.run([*command, address], capture_output=True, text=True, timeout=60, env=other)
     assert done.returncode == 2
-    assert "cluster.address: 127.0.0.1:1" in done.stderr
+    assert f"cluster.address: {address}: 127.0.0.1:1" in done.stderr
     assert "--cluster local" in done.stderr
+
+
+def test_ctrl_c_ends_the_wait_for_a_cluster_that_does_not_answer(command: list[str]) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as mute,
+        subprocess.Popen([*command, f"127.0.0.1:{mute.getsockname()[1]}"]) as child,
+    ):
+        # It has looked whether anybody is there; Ray is next.
+        mute.accept()[0].close()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=30) == 130

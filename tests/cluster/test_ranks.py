@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -317,6 +318,53 @@ async def test_a_worker_that_says_nothing_is_taken_for_dead() -> None:
     await roll_out(config, observers=[When(10, silence)], machines=machines)
     assert comparable_lines() == expected
     assert machines.links[0].is_dead
+
+
+async def test_a_rank_without_places_works_where_those_that_had_them_are_gone() -> None:
+    machines = NearMachines(1, 1)
+    config = {**portal(), "max_workers": 1, "cluster": {"rank_weights": "1,1", "max_restarts": 0}}
+    async with asyncio.timeout(60):
+        await roll_out(config, observers=[When(10, lambda: machines.lose(0))], machines=machines)
+    assert len(comparable_lines()) == 16
+    assert metrics()["ranks"][1]["done"] > 0
+
+
+async def test_ranks_go_where_cpus_are_left_for_them() -> None:
+    machines = NearMachines(1, 3)
+    await roll_out({**portal(), "cluster": {"workers": 4}}, machines=machines)
+    assert [link.machine.id for link in machines.links] == ["m0", "m1", "m1", "m1"]
+
+
+async def test_what_a_killed_driver_left_to_know_its_folder_by_is_removed() -> None:
+    config = {**portal(), "cluster": "auto"}
+    await roll_out(config, machines=NearMachines(1))
+    Path("run/.shared.0123456789abcdef").touch()
+    await roll_out(config, machines=NearMachines(1))
+    assert not list(Path("run").glob(".shared.*"))
+
+
+async def test_no_file_of_the_folder_stands_in_the_way_of_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path.cwd())
+    await roll_out({**portal(), "cluster": "auto"}, machines=NearMachines(1))
+    assert sys.path[0] != str(Path.cwd())
+    assert sys.path[-1] == str(Path.cwd()), "plugins are found there all the same, as the driver finds them"
+
+
+async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rollout.engine.cluster.ranks.CLOSE_TIMEOUT", 1000)
+    machines = NearMachines(1, 1)
+
+    def fill() -> None:
+        machines.full.add("m1")
+        machines.links[1].kill()
+
+    async with asyncio.timeout(60):
+        await roll_out({**portal(), "cluster": "auto"}, observers=[When(10, fill)], machines=machines)
+    assert metrics()["ranks"][1]["restarts"] == 1
+    assert [rank["slots"] for rank in metrics()["ranks"]] == [6, 0], "what is shown adds up"
+    assert len(comparable_lines()) == 16
 
 
 async def test_a_run_pauses_where_no_worker_is_left() -> None:

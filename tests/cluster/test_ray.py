@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 import rollout
 from rollout.errors import ConfigError
@@ -194,6 +195,23 @@ def test_a_killed_node_is_missed_by_nobody_and_one_may_join(cluster: Cluster, st
     assert stub.stats().requests - needed <= 3
     assert len(ranks()) >= 4
     assert sum(rank["done"] for rank in ranks()) == TASKS
+
+
+def test_plugins_are_found_where_the_driver_finds_them(
+    cluster: Cluster, stub: StubProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("plugins").mkdir()
+    Path("plugins/own_scorer.py").write_text(
+        "class Whim:\n    name = 'whim'\n    async def score(self, task, trajectory, world):\n        return None\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", "plugins")
+    write_config(stub.url, cluster.address, cluster={"max_restarts": 0})
+    config = yaml.safe_load(Path("config.yml").read_text())
+    config["datasets"]["data"]["scoring"] = {"custom": ["own_scorer:Whim"]}
+    write_yaml(Path("config.yml"), config)
+    with driver() as child:
+        finish(child)
+    assert len(lines()) == TASKS
 
 
 @pytest.mark.web

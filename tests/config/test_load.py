@@ -98,6 +98,11 @@ def test_unknown_key_names_the_nearest_known_one() -> None:
         ({"models": {"m": {"rpm": -1}}}, "models.m.rpm", "greater than 0"),
         ({"timeouts": {"request": 0}}, "timeouts.request", "greater than 0"),
         ({"datasets": [1]}, "datasets", "dictionary"),
+        ({"cluster": {"rank_weights": ""}}, "cluster.rank_weights.0", "valid number"),
+        ({"cluster": {"rank_weights": "2,,1"}}, "cluster.rank_weights.1", "valid number"),
+        ({"cluster": {"rank_weights": "inf,1"}}, "cluster.rank_weights.0", "finite number"),
+        ({"cluster": {"rank_weights": []}}, "cluster.rank_weights", "at least 1 item"),
+        ({"cluster": {"rank_weights": "2,1", "workers": 3}}, "cluster", "workers: 3, but rank_weights has 2"),
     ],
 )
 def test_bad_value_names_file_key_and_what_was_expected(document: Any, key: str, expected: str) -> None:

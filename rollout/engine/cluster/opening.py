@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import re
 import sys
+import threading
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractContextManager
+from concurrent.futures import Future
 from pathlib import Path
 from secrets import token_hex
 
@@ -23,6 +25,7 @@ from rollout.engine.journal import Journal
 from rollout.errors import ConfigError
 from rollout.models.registry import Registry
 
+log = logging.getLogger(__name__)
 _KEYS = re.compile(r"_(API_KEY|API_BASE|TOKEN)$")
 """Variables of the environment that workers are given: where clients of models look for their keys."""
 
@@ -49,12 +52,11 @@ async def open_ranks(
                 # when it is imported.
                 os.environ.setdefault("RAY_AUTH_MODE", "token")
                 os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
-            # Ray takes seconds to start, and a person may change his mind meanwhile.
-            connection = await asyncio.to_thread(_connection, config.cluster)
-            machines = await asyncio.to_thread(connection.__enter__)
-            held.callback(connection.__exit__, None, None, None)
+            machines = await held.enter_async_context(_connected(config.cluster))
         run_dir = journal.folder.resolve()
         # Whoever sees this file shares the run directory with us.
+        for old in run_dir.glob(".shared.*"):
+            old.unlink()  # a driver's that was killed
         token = run_dir / f".shared.{os.urandom(8).hex()}"
         held.callback(token.unlink, missing_ok=True)
         token.touch()
@@ -65,6 +67,7 @@ async def open_ranks(
             run_dir=str(run_dir),
             token=token.name,
             folder=str(Path.cwd()),
+            module_path=_module_path(),
             environment={key: value for key, value in os.environ.items() if _KEYS.search(key)},
             secrets=secrets.known(),
         )
@@ -76,7 +79,45 @@ async def open_ranks(
             await ranks.close()
 
 
-def _connection(cluster: Cluster) -> AbstractContextManager[Machines]:
-    from rollout.engine.cluster.ray_nodes import connect
+def _module_path() -> list[str]:
+    return [os.path.abspath(path) for path in sys.path]
 
-    return connect(cluster)
+
+@contextlib.asynccontextmanager
+async def _connected(cluster: Cluster) -> AsyncIterator[Machines]:
+    """The machines of Ray. A thread connects to it, and nobody waits for that thread longer than he wants to: Ray takes
+    seconds to start, and where it is not there it may try for ever. The thread stays until the end, because what Ray
+    starts dies with the thread that started it."""
+    answer: Future[Machines] = Future()
+    answer.set_running_or_notify_cancel()
+    is_over = threading.Event()
+
+    def stay() -> None:
+        try:
+            from rollout.engine.cluster.ray_nodes import connect
+
+            with connect(cluster) as machines:
+                answer.set_result(machines)
+                is_over.wait()
+        except Exception as error:
+            if answer.done():
+                log.exception("the cluster was not left well")
+            else:
+                answer.set_exception(error)
+
+    thread = threading.Thread(target=stay, name="ray", daemon=True)
+    thread.start()
+    try:
+        try:
+            async with asyncio.timeout(cluster.start_timeout):
+                machines = await asyncio.wrap_future(answer)
+        except TimeoutError:
+            raise ConfigError(
+                f"cluster.address: {cluster.address}: no answer within {cluster.start_timeout:g} s; is Ray running "
+                "there?"
+            ) from None
+        yield machines
+    finally:
+        is_over.set()
+        if answer.done():
+            await asyncio.to_thread(thread.join)

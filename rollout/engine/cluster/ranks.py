@@ -179,10 +179,17 @@ class Ranks:
         if weights is None:
             on_machine = Counter(rank.machine for rank in there)
             weights = [max(self._cpus.get(rank.machine, 1.0), 0.1) / on_machine[rank.machine] for rank in there]
+        for rank in self._ranks:
+            rank.count.slots = 0
         for rank, slots in zip(
             there, share_out(self._max_workers, weights, [self._max_workers] * len(there)), strict=True
         ):
             rank.count.slots = slots
+        live = [rank for rank in self._ranks if rank.is_live]
+        if live and not any(rank.count.slots for rank in live):
+            # There are fewer places than ranks, and those that have one are gone: the others do not stand by idly.
+            for rank, slots in zip(live, share_out(self._max_workers, [1] * len(live), [1] * len(live)), strict=True):
+                rank.count.slots = slots
         self._wake()
 
     # ---- coming and going ---------------------------------------------------------------------------------------
@@ -192,8 +199,9 @@ class Ranks:
         machines = await self._look()
         if not machines:
             raise ConfigError("cluster: there is no machine with CPUs; start Ray on one: ray start --head")
-        for number in range(self._first_ranks(machines)):
-            self._add_rank(machines[number % len(machines)])
+        used: Counter[str] = Counter()
+        for _ in range(self._first_ranks(machines)):
+            self._add_rank(self._emptiest(machines, used))
         self._give_slots()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._cluster.start_timeout):
@@ -214,15 +222,17 @@ class Ranks:
             self._watching.cancel()
         for rank in self._ranks:
             rank.is_leaving = True
-        links = [self._links[number] for number in self._lives]
+            # Who is not ready has nothing to tell, and may never be: Ray may find no place for it.
+            if not rank.is_live and rank.number in self._lives:
+                self._lives[rank.number].cancel()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_TIMEOUT):
-                closing = (link.close() for link in links)
+                closing = (self._links[rank.number].close() for rank in self._ranks if rank.is_live)
                 await asyncio.gather(*closing, *self._lives.values(), return_exceptions=True)
         for task in self._lives.values():
             task.cancel()
         await asyncio.gather(*self._lives.values(), return_exceptions=True)
-        for link in links:
+        for link in self._links.values():
             link.kill()
 
     @property
@@ -244,6 +254,18 @@ class Ranks:
         machines = await self._machines.list()
         self._cpus.update({machine.id: machine.cpus for machine in machines})
         return [machine for machine in machines if machine.cpus >= self._cluster.cpus]
+
+    def _emptiest(self, machines: Sequence[Machine], used: Counter[str]) -> Machine:
+        """Where the next rank goes: of the machines that have CPUs left for it, else of all, the one with the fewest
+        ranks. It is counted as used."""
+        cpus = self._cluster.cpus
+
+        def order(machine: Machine) -> tuple[bool, int]:
+            return (used[machine.id] + 1) * cpus > machine.cpus, used[machine.id]
+
+        found = min(machines, key=order)
+        used[found.id] += 1
+        return found
 
     def _add_rank(self, machine: Machine) -> None:
         rank = Rank(len(self._ranks), self._journal, self._control, self._registry.gate, self._cluster.silence)
@@ -327,8 +349,7 @@ class Ranks:
         taken = {rank.machine for rank in gone if rank not in dead} | set(used)
         free = [machine for machine in machines if machine.id not in taken] if self._is_one_each else None
         for rank in dead if free is None else dead[: len(free)]:
-            machine = free.pop(0) if free else min(machines, key=lambda machine: used[machine.id])
-            used[machine.id] += 1
+            machine = free.pop(0) if free else self._emptiest(machines, used)
             rank.not_before = now + min(LOOK_EVERY * 2**rank.count.restarts, LONGEST_WAIT)
             rank.count.restarts += 1
             self._begin(rank, machine)

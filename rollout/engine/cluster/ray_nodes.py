@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import socket
 from collections.abc import Awaitable, Iterator
 from typing import Any, TypeVar
@@ -26,6 +27,8 @@ except ModuleNotFoundError as missing:
 
 CALLS_AT_ONCE = 16
 KNOCK_TIMEOUT = 10.0
+CLIENT_PORT = ":10001"
+"""Where Ray takes `ray://` without a port."""
 T = TypeVar("T")
 
 
@@ -119,9 +122,16 @@ def connect(cluster: Cluster) -> Iterator[RayMachines]:
 
 def _knock(address: str) -> None:
     """Raise OSError where nobody listens: Ray itself tries for long, and then ends the process."""
+    if address == "auto":
+        address = os.environ.get("RAY_ADDRESS", "")
+    if address.startswith("ray://") and not re.search(r":\d+$", address):
+        address += CLIENT_PORT
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK_TIMEOUT).close()
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), KNOCK_TIMEOUT).close()
+        except OSError as error:
+            raise OSError(f"{host}:{port}: {error.strerror or error}") from error
 
 
 async def _answer(call: Awaitable[T]) -> T:

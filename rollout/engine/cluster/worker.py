@@ -61,6 +61,8 @@ class Setup(msgspec.Struct, frozen=True):
     """The name of a file in `run_dir`: whoever sees it shares the driver's folder."""
     folder: str
     """The driver's working directory, which the configuration's paths are relative to."""
+    module_path: list[str]
+    """Where the driver finds modules: after its own places a worker looks there for plugins."""
     environment: dict[str, str]
     secrets: list[str]
 
@@ -102,8 +104,9 @@ class Worker:
                 f"{socket.gethostname()}: the folder {setup.folder} cannot be used ({error.strerror}); every machine "
                 "of the cluster has to see the configuration's files under the same path"
             ) from error
-        if setup.folder not in sys.path:
-            sys.path.insert(0, setup.folder)
+        # Ray puts the driver's folder first, where any file in it may stand in the way of a package.
+        own = [path for path in sys.path if path != setup.folder]
+        sys.path[:] = own + [path for path in setup.module_path if path not in own]
         is_shared = (Path(setup.run_dir) / setup.token).exists()
         folder = Path(setup.run_dir) if is_shared else Path(tempfile.mkdtemp(prefix="rollout-"))
         if not is_shared:
