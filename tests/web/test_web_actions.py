@@ -117,6 +117,9 @@ async def test_select_chooses_by_label(shop: Driver) -> None:
 
 async def test_press_reaches_the_page(shop: Driver) -> None:
     assert "Title: escaped" in (await shop.do("press", key="Escape")).content
+    await shop.do("type", **await shop.place("Search", "input[name=q]"), text="caf")
+    assert not (await shop.do("press", key="é")).is_error, "also where it is not on an American keyboard"
+    assert await shop.page.input_value("input[name=q]") == "café"
     result = await shop.do("press", key="Hyper")
     assert result.is_error
     assert "Enter, Tab" in result.content

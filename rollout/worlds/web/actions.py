@@ -310,11 +310,16 @@ async def _press(session: Session, arguments: JSON) -> None:
     from playwright.async_api import Error
 
     key: str = arguments["key"]
+    keyboard = session.active.page.keyboard
     try:
-        await session.active.page.keyboard.press(key)
+        await keyboard.press(key)
     except Error:
         if session.active.is_gone:
             raise
+        if len(key) == 1:
+            # Playwright's keyboard is an American one. A letter that is not on it comes as from another.
+            await keyboard.insert_text(key)
+            return
         raise ActionFault(f"{key!r} is not a key: use one character or {KEYS}") from None
 
 
