@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from rollout.config.schema import Config
+from rollout.engine.cluster.wire import Version, encode, join_numbered
+from rollout.engine.cluster.worker import Setup, Worker
 from rollout.engine.reader import open_reader
 from rollout.engine.run import open_run
 from rollout.errors import ConfigError
@@ -287,6 +289,15 @@ async def test_the_version_of_the_weights_reaches_the_workers() -> None:
     assert versions[0] == "0"
     assert versions == sorted(versions)
     assert versions[-1] != "0"
+
+
+async def test_a_message_that_overtook_another_waits_for_it() -> None:
+    setup = Setup(Config(), [], 0, run_dir=".", token="", folder=".", module_path=[], environment={}, secrets=[])
+    worker = Worker(setup)
+    await worker.tell(join_numbered(1, [encode(Version("1"))]))
+    assert worker._control.weight_version is None
+    await worker.tell(join_numbered(0, [encode(Version("0"))]))
+    assert worker._control.weight_version == "1"
 
 
 async def test_stragglers_are_cut_on_their_workers() -> None:

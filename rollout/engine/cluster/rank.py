@@ -26,7 +26,7 @@ from rollout.engine.cluster.wire import (
     ToWorker,
     Version,
     encode,
-    join,
+    join_numbered,
     read_by_driver,
 )
 from rollout.engine.control import Control
@@ -67,6 +67,8 @@ class Rank:
         self._silence = silence
         self._link: Link | None = None
         self._outgoing: list[bytes] = []
+        self._messages = 0
+        """That its worker was sent."""
         self._is_listening = False
         self._telling: asyncio.Task[None] | None = None
         self._asking: dict[int, asyncio.Task[None]] = {}
@@ -86,6 +88,7 @@ class Rank:
         self._link = link
         self.is_shared = is_shared
         self.known = set()
+        self._messages = 0
         self.count.is_live = True
         self._since = time.monotonic()
         if self._control.reason is not None:
@@ -115,7 +118,7 @@ class Rank:
             self._telling = asyncio.get_running_loop().create_task(self._tell())
 
     async def _next(self, link: Link) -> bytes:
-        told, self._outgoing = join(self._outgoing), []
+        told = self._message()
         self._is_listening = True
         try:
             async with asyncio.timeout(self._silence):
@@ -131,12 +134,18 @@ class Rank:
             # Several things are often said in one round of the loop.
             await asyncio.sleep(0)
             while self._outgoing and self._is_listening and self._link is not None:
-                told, self._outgoing = join(self._outgoing), []
-                await self._link.tell(told)
+                await self._link.tell(self._message())
         except LinkLost:
             pass  # whoever listens learns of it
         finally:
             self._telling = None
+
+    def _message(self) -> bytes:
+        """All that waits to be said."""
+        told = join_numbered(self._messages, self._outgoing)
+        self._messages += 1
+        self._outgoing = []
+        return told
 
     def _let_go(self) -> None:
         """The worker is gone: nobody waits for it any more, and what it held of models' limits is free."""

@@ -1,4 +1,8 @@
-"""What driver and workers tell each other. Both directions carry lists of small tagged records, in MessagePack."""
+"""What driver and workers tell each other. Both directions carry lists of small tagged records, in MessagePack.
+
+What a worker sends is asked for one parcel at a time, so it comes in order. What the driver sends is numbered, because
+a large message may be overtaken by a small one: Ray brings it another way.
+"""
 
 from __future__ import annotations
 
@@ -136,7 +140,7 @@ class Logged(_Told):
 ToDriver = Nodes | StateAt | File | Done | Ended | Ask | Leave | Logged
 
 _encoder = msgspec.msgpack.Encoder()
-_to_worker = msgspec.msgpack.Decoder(list[ToWorker])
+_to_worker = msgspec.msgpack.Decoder(tuple[int, list[ToWorker]])
 _to_driver = msgspec.msgpack.Decoder(list[ToDriver])
 
 
@@ -150,8 +154,13 @@ def join(records: Sequence[bytes]) -> bytes:
     return _encoder.encode([msgspec.Raw(record) for record in records])
 
 
-def read_by_worker(data: bytes) -> list[ToWorker]:
-    """What the driver says."""
+def join_numbered(number: int, records: Sequence[bytes]) -> bytes:
+    """Encoded records for a worker, and which message to it they are, from 0 on."""
+    return _encoder.encode((number, [msgspec.Raw(record) for record in records]))
+
+
+def read_by_worker(data: bytes) -> tuple[int, list[ToWorker]]:
+    """What the driver says, and which of its messages it is."""
     return _to_worker.decode(data)
 
 

@@ -88,6 +88,9 @@ class Worker:
         self._episodes: dict[int, tuple[Episode, asyncio.Task[None]]] = {}
         self._plans: dict[str, Plan] = {}
         self._held = contextlib.AsyncExitStack()
+        self._heard = 0
+        self._early: dict[int, list[ToWorker]] = {}
+        """Messages of the driver that have overtaken others."""
         self._sending = Sending()
         self._gates = Gates(self._sending)
 
@@ -159,8 +162,12 @@ class Worker:
         await self._held.aclose()
 
     def _hear(self, data: bytes) -> None:
-        for told in read_by_worker(data):
-            self._obey(told)
+        number, told = read_by_worker(data)
+        self._early[number] = told
+        while self._heard in self._early:
+            for one in self._early.pop(self._heard):
+                self._obey(one)
+            self._heard += 1
 
     def _obey(self, told: ToWorker) -> None:
         match told:
