@@ -13,6 +13,7 @@ from rich.text import Text
 
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
+from rollout.engine.costs import describe_unpriced
 from rollout.engine.output import output_problems
 from rollout.engine.plan import make_dataset_strategy, refuse_model
 from rollout.engine.pools import Pools, open_pools
@@ -21,7 +22,7 @@ from rollout.engine.tools import load_tools, open_tasks
 from rollout.engine.viewing import describe_blindness, make_viewing
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
-from rollout.models.registry import Registry, price_of
+from rollout.models.registry import Registry
 from rollout.secrets import redact
 from rollout.suites.find import settle_dataset
 from rollout.suites.suite import Suite
@@ -140,7 +141,7 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     if suite is not None or dataset.suite is None:
         has_actions = _check_tasks(report, name, dataset, config, suite)
     _check_models(report, dataset, config, registry)
-    _check_costs(report, dataset, config, registry)
+    report.warnings += describe_unpriced(dataset, config, registry)
     _check_strategy(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle":
         try:
@@ -212,26 +213,6 @@ def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, regist
         report.problems += registry.check(dataset.scoring.judge)
     if config.enable_monitor and config.monitor_use_llm_judge:
         report.problems += registry.check(config.monitor_judge_model)
-
-
-def _check_costs(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:
-    """Whether limits in dollars can limit anything."""
-    limits = {"max_cost": config.max_cost, "strategy.budget.cost": dataset.strategy.budget.cost}
-    set_ = " and ".join(key for key, most in limits.items() if most is not None)
-    if not set_:
-        return
-    user = dataset.user
-    names = [dataset.agent.model, user.model if user is not None and user.kind == "model" else None]
-    for name in dict.fromkeys([*names, dataset.scoring.judge]):
-        try:
-            found = registry.resolve(name) if name is not None else None
-        except ConfigError:
-            continue  # told with the models
-        if found is not None and found.kind in ("direct", "litellm") and price_of(found) is None:
-            report.warnings.append(
-                f"{set_}: nobody knows what {name} costs, so it counts as free; set its input_cost_per_token and "
-                "output_cost_per_token in the models registry"
-            )
 
 
 def _check_strategy(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:

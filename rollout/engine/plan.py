@@ -21,6 +21,7 @@ from rollout.agents.prompts import with_tool_list
 from rollout.agents.viewing import Viewing
 from rollout.agents.web_prompts import web_prompt
 from rollout.config.schema import Config, Dataset, Scoring
+from rollout.engine.costs import describe_unpriced
 from rollout.engine.measures import MakeMeasure
 from rollout.engine.pools import Pools
 from rollout.engine.scorers import make_panel
@@ -176,6 +177,8 @@ def make_plan(
     viewing = make_viewing(name, dataset, entry, suite)
     if (blindness := describe_blindness(dataset, viewing, found)) is not None:
         log.warning("%s: %s", name, blindness)
+    for unpriced in describe_unpriced(dataset, config, registry):
+        log.warning("%s: %s", name, unpriced)
     system = _system_prompt(name, dataset, tools)
     toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
     if entry.constrain_tools and len(toolset):

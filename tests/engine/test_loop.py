@@ -259,6 +259,17 @@ async def test_scripted_user_says_its_list_and_then_it_is_over() -> None:
     assert line["metadata"]["stop_reason"] == "script_end"
 
 
+async def test_a_limit_in_dollars_without_a_price_is_told(stub: StubServer, caplog: pytest.LogCaptureFixture) -> None:
+    path = write_tasks(Path("tasks.jsonl"), "Hello")
+    config = {**stub_config(stub.url, path), "max_cost": 1.0}
+    await roll_out(config)
+    assert "data: max_cost: nobody knows what agent costs" in caplog.text
+    caplog.clear()
+    config["models"]["agent"]["output_cost_per_token"] = 1e-6
+    await roll_out(config, Path("priced"))
+    assert "nobody knows" not in caplog.text
+
+
 async def test_budget_pauses_the_run_and_more_money_goes_on() -> None:
     tasks = write_tasks(Path("tasks.jsonl"), *(f"Question {n}" for n in range(8)))
     async with StubServer() as stub:
