@@ -221,7 +221,8 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             ]
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
-                "Use --no-resume to start anew (the old run is moved aside), or another run_dir"
+                "Use --no-resume to start anew (the old run is moved aside), or another folder (run_dir; --output of "
+                "rollout compare)"
             )
         output = journal.meta(f"output:{plan.name}")
         if output != str(plan.output_path.resolve()):
