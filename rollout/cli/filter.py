@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -82,11 +83,13 @@ def filter_run(
         subjects = Subjects(path, run or ())
         book = RuleBook(_config(config, subjects.run_dir), _wished(filter_, off, set_, counts_in_group))
         summary = Summary(book.filters(), examples)
-        records = filter_subjects(subjects, book, summary)
         target = output or (None if subjects.run_dir is None else subjects.run_dir / FILE)
         if dry_run:
             target = None
-        if target is not None:
+        records = filter_subjects(subjects, book, summary, None if target is None else target.parent)
+        if target is None:
+            collections.deque(records, maxlen=0)
+        else:
             write_records(target, records)
     except RolloutError as error:
         show_error(console, error)

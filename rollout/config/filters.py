@@ -41,7 +41,7 @@ class WholeFilter(_Given):
 
 
 class VoidTurns(TurnFilter):
-    """Turns without a call and without words. What is said to a user, a question too, is not void."""
+    """Turns without a call and without an answer: empty, garbage, or a block of code that never ends."""
 
     answer_pattern: str | None = None
     """A regular expression that the last answer must hold, where tasks ask for a form, such as `\\\\boxed\\{`."""
@@ -62,7 +62,8 @@ class PrematureEnd(TurnFilter):
     policy: Policy = "mask_turn"
     """What becomes of what it finds."""
     min_tokens: int = Field(2, ge=0)
-    """An answer without a call has at least so many tokens, unless it was scored as solved."""
+    """An answer without a call has at least this many tokens, reasoning and the end of turn not counted, unless it was
+    scored as solved."""
 
 
 class Repetition(TurnFilter):
@@ -77,12 +78,12 @@ class Repetition(TurnFilter):
     min_words: int = Field(20, ge=1)
     """Shorter texts are not looked at."""
     calls: Literal["same_answer", "any", "off"] = "same_answer"
-    """Calls equal to those of the turn before: same_answer, where the world answered as before or with an error; any;
-    off."""
+    """Calls that repeat since the user last spoke, at once or in a cycle: same_answer, unless the world's answers show
+    progress; any; off."""
 
 
 class MalformedCalls(TurnFilter):
-    """Turns with a call that could not be read: broken JSON, or a call left standing in the text."""
+    """Turns with a call that could not be read: broken JSON, or a call written into the text."""
 
     bad_arguments: bool = False
     """Also calls whose arguments can be read and do not fit the tool's schema."""
@@ -105,7 +106,7 @@ class LeakedMarkers(TurnFilter):
     markers: list[str] = ["###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###"]
     """Texts that steer the simulated user."""
     template_tokens: bool = True
-    """Also tokens of chat templates, such as `<|im_end|>`."""
+    """Also tokens of chat templates, such as `<|im_end|>`, and a stray `</think>`."""
     prompt_words: int = Field(30, ge=0)
     """Also so many words of the system prompt in a row, said aloud; 0: none of it."""
 

@@ -8,20 +8,23 @@ rules that the run itself goes by. Nothing that was written before is changed: t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
 from rollout.config.section import Section
-from rollout.engine.blobs import write_atomic
 from rollout.engine.reader import JournalReader, RecordedPath, open_reader
 from rollout.engine.sources import Prompts, Source, find_sources
+from rollout.engine.store import find_run
 from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, ToolResult, Toolset, ToolSpec
+from rollout.spelling import suggest
+from rollout.trajectories.exports.writing import replaced_together
 from rollout.trajectories.filters.duplicates import NearDuplicates
 from rollout.trajectories.filters.endings import Infrastructure, Overlong
 from rollout.trajectories.filters.faults import (
@@ -42,6 +45,7 @@ from rollout.trajectories.filters.summary import Summary
 from rollout.trajectories.labels import NoPrompt, Prompt
 from rollout.trajectories.rewards import reward_rule
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved
+from rollout.trajectories.stop import StopReason
 from rollout.worlds.calls import CallReader
 
 FILE = "filters.jsonl"
@@ -61,13 +65,16 @@ GROUPS: dict[str, Callable[..., GroupFilter]] = {"constant_groups": ConstantGrou
 NAMES = (*OWN, DUPLICATES, *GROUPS)
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Filtered)
+READ_AHEAD = 64
+"""Records that are read from their file at once."""
+T = TypeVar("T")
 
 
 # ---- the rules ------------------------------------------------------------------------------------------------------
 
 
 def make_rules(filters: Filters) -> Rules:
-    """The filters that a configuration switches on. Raises ConfigError on a reward that there is not."""
+    """The filters that a configuration switches on. Raises ConfigError for an unknown reward or stop reason."""
     own = [(name, make, getattr(filters, name)) for name, make in OWN.items()]
     groups = [(name, make, getattr(filters, name)) for name, make in GROUPS.items()]
     for name, _, section in groups:
@@ -75,6 +82,10 @@ def make_rules(filters: Filters) -> Rules:
             reward_rule(section.reward)
         except ConfigError as error:
             raise ConfigError(f"filters.{name}: {error}") from error
+    for reason in filters.overlong.stop_reasons:
+        if reason not in list(StopReason):
+            hint = suggest(reason, list(StopReason))
+            raise ConfigError(f"filters.overlong.stop_reasons: there is no stop reason {reason!r}; {hint}")
     near = filters.near_duplicates
     return Rules(
         tuple(Active(name, section.policy, make(**_params(section))) for name, make, section in own if section.enabled),
@@ -130,10 +141,11 @@ class Subjects:
     def __init__(self, path: Path, runs: Sequence[Path] = ()) -> None:
         """`path`: a run directory, a batch's output folder, a folder of JSONL files, or such a file. `runs`: where to
         look for system prompts and tools besides."""
-        self.run_dir = run_at(path)
+        self.run_dir = find_run(path)
         self._path = path
         self._prompts = Prompts(runs)
         self._readers: dict[bytes, CallReader] = {}
+        self._last_tools: tuple[list[JSON], frozenset[str]] | None = None
         self.unreadable: list[str] = []
         """Lines that hold no trajectory, each with its place and what is wrong."""
         self.without_prompt = 0
@@ -156,8 +168,12 @@ class Subjects:
                 subject = self._of_kept_line(path, dataset, source)
             else:
                 messages, generations, kinds = read_path(path.opening, path.nodes)
-                system = self._system(path.head.metadata, source)
-                subject = Subject(path.head, messages, dataset, len(path.opening), generations, kinds, system)
+                prompt = self._prompt(path.head.metadata, source)
+                system = None if prompt is None else prompt.system
+                # Where tools were handed out by turn, the first ones are not all of them.
+                has_all = prompt is not None and not path.head.metadata.get("prompts")
+                names = self._names(prompt.tools) if prompt is not None and has_all else frozenset[str]()
+                subject = Subject(path.head, messages, dataset, len(path.opening), generations, kinds, system, names)
             if subject is not None:
                 yield subject
 
@@ -190,7 +206,8 @@ class Subjects:
         opening = _opening(line.metadata) + bool(messages and messages[0].role == "system")
         # Where tools were handed out by turn, the last ones say nothing about earlier calls.
         kinds = {} if tools is None or line.metadata.get("prompts") else self._kinds(messages, tools)
-        return Subject(line, messages, dataset, opening, {}, kinds, system)
+        names = frozenset[str]() if tools is None or line.metadata.get("prompts") else self._names(tools)
+        return Subject(line, messages, dataset, opening, {}, kinds, system, names)
 
     def _kinds(self, messages: Sequence[Message], tools: list[JSON]) -> dict[int, str]:
         """The errors in the calls of a conversation, by the places of their results: read as a run reads them."""
@@ -216,9 +233,16 @@ class Subjects:
                 return None
         return self._readers[key]
 
-    def _system(self, metadata: JSON, source: Source) -> str | None:
-        prompt = self._prompt(metadata, source)
-        return None if prompt is None else prompt.system
+    def _names(self, tools: list[JSON]) -> frozenset[str]:
+        """The names of tools; none of a list that is none of ours."""
+        # Lists are the same object for all trajectories of a run.
+        if self._last_tools is None or self._last_tools[0] is not tools:
+            try:
+                names = frozenset(ToolSpec.from_json(entry).name for entry in tools)
+            except (KeyError, TypeError, AttributeError, ValueError):
+                names = frozenset()
+            self._last_tools = (tools, names)
+        return self._last_tools[1]
 
     def _prompt(self, metadata: JSON, source: Source) -> Prompt | None:
         name = metadata.get("prompt")
@@ -235,39 +259,37 @@ def _opening(metadata: JSON) -> int:
     return opening if isinstance(opening, int) and opening >= 0 else 0
 
 
-def run_at(path: Path) -> Path | None:
-    """The run directory that a path means, if it means one."""
-    return next((place for place in (path, path / "run") if (place / "journal.db").is_file()), None)
-
-
 # ---- the records ----------------------------------------------------------------------------------------------------
 
 
-def filter_subjects(subjects: Subjects, book: RuleBook, summary: Summary) -> list[Filtered]:
-    """Filter everything that is there, and count it."""
-    filtering = Filtering(book.of)
+def filter_subjects(
+    subjects: Subjects, book: RuleBook, summary: Summary, folder: Path | None = None
+) -> Iterator[Filtered]:
+    """Filter everything that is there: read all of it, then give the records one at a time and count each.
+
+    `folder`: where to put aside what does not fit into memory; see `Filtering`.
+    """
+    filtering = Filtering(book.of, folder)
     for subject in subjects.read():
         filtering.add(subject)
-    records = filtering.records()
-    for record in records:
+    for record in filtering.records():
         summary.add(record)
-    return records
+        yield record
 
 
-def write_records(path: Path, records: Sequence[Filtered]) -> None:
-    """Write `filters.jsonl`, all at once."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, b"".join(_encode(record) + b"\n" for record in records))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be written: {error.strerror or error}") from error
+def write_records(path: Path, records: Iterable[Filtered]) -> None:
+    """Write `filters.jsonl`. The old file is there until the new one is whole."""
+    is_private = find_run(path.parent) == path.parent
+    with replaced_together([path], is_private=is_private) as [temporary], temporary.open("wb") as file:
+        for record in records:
+            file.write(_encode(record) + b"\n")
 
 
 class Records:
     """What `rollout filter` found in runs, for those who use it."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, dict[tuple[str, str], Filtered]] = {}
+        self._files: dict[Path, _RecordFile] = {}
 
     def of(self, line: SavedLine, source: Source) -> Filtered:
         """The record of a trajectory. Raises ConfigError where its run was not filtered, BadLine where it is newer."""
@@ -275,26 +297,69 @@ class Records:
             raise ConfigError(f"{source.path}: --filters needs run directories, whose marks `rollout filter` keeps")
         path = source.run_dir / FILE
         if path not in self._files:
-            self._files[path] = read_records(path)
-        record = self._files[path].get((str(line.metadata.get("dataset")), line.id))
+            self._files[path] = _RecordFile(path)
+        record = self._files[path].get(str(line.metadata.get("dataset")), line.id)
         if record is None or record.digest != digest_of(line.read_messages()):
             raise BadLine(f"{path} does not know it as it is now; `rollout filter {source.run_dir}` makes it again")
         return record
 
 
+class _Name(msgspec.Struct):
+    """What a record is looked up by."""
+
+    dataset: str
+    id: str
+
+
+_name_decoder = msgspec.json.Decoder(_Name)
+
+
+class _RecordFile:
+    """`filters.jsonl`: where each record lies is in memory, the records themselves are read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[tuple[str, str], tuple[int, int]] = {}
+        """The number of the line and the byte at which it begins."""
+        self._at_hand: dict[tuple[str, str], Filtered] = {}
+        for number, begin, line in _read_lines(path):
+            name = _decode(_name_decoder, line, path, number)
+            self._places[name.dataset, name.id] = (number, begin)
+
+    def get(self, dataset: str, name: str) -> Filtered | None:
+        """The record of a trajectory, None where it has none."""
+        key = (dataset, name)
+        if key not in self._at_hand and key in self._places:
+            # Whoever asks goes through the trajectories in the order of the file.
+            number, begin = self._places[key]
+            lines = itertools.islice(_read_lines(self._path, begin, number), READ_AHEAD)
+            ahead = [_decode(_decoder, line, self._path, at) for at, _, line in lines]
+            self._at_hand = {(record.dataset, record.id): record for record in ahead}
+        return self._at_hand.get(key)
+
+
 def read_records(path: Path) -> dict[tuple[str, str], Filtered]:
     """The records of `filters.jsonl`, by dataset and id. Raises ConfigError where it is not there or not ours."""
+    records = (_decode(_decoder, line, path, number) for number, _, line in _read_lines(path))
+    return {(record.dataset, record.id): record for record in records}
+
+
+def _read_lines(path: Path, begin: int = 0, number: int = 1) -> Iterator[tuple[int, int, bytes]]:
+    """The lines from a byte on, each with its number and where it begins."""
     try:
-        lines = path.read_bytes().splitlines()
+        with path.open("rb") as file:
+            file.seek(begin)
+            for line in file:
+                yield number, begin, line
+                number, begin = number + 1, begin + len(line)
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read: {error.strerror or error}; `rollout filter {path.parent}` makes it"
         ) from error
-    records: dict[tuple[str, str], Filtered] = {}
-    for number, line in enumerate(lines, 1):
-        try:
-            record = _decoder.decode(line)
-        except msgspec.MsgspecError as error:
-            raise ConfigError(f"{path}:{number}: is not what `rollout filter` writes: {error}") from error
-        records[record.dataset, record.id] = record
-    return records
+
+
+def _decode(decoder: msgspec.json.Decoder[T], line: bytes, path: Path, number: int) -> T:
+    try:
+        return decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path}:{number}: is not what `rollout filter` writes: {error}") from error

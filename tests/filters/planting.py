@@ -16,7 +16,8 @@ PLANTED: dict[int, set[str]] = {}
 
 class Planting:
     """Errs as the oracle does. An error counts as planted where the answer differs from that of an oracle that does
-    not err. A repeated call has the errors of the call that it repeats, and the same error twice is a repetition."""
+    not err. A repeated call has the errors of the call that it repeats, and the same error twice is a repetition,
+    unless the user spoke in between."""
 
     capabilities: frozenset[Capability] = frozenset()
 
@@ -34,6 +35,10 @@ class Planting:
         last = next((calls[-1] for message in reversed(messages) if (calls := message.tool_calls)), None)
         if errors == {"repeat"} and last is not None:
             errors |= self._of_call[last.id]
+        since = next((said for said in reversed(messages) if said.tool_calls or said.role == "user"), None)
+        if since is None or since.role == "user":
+            errors.discard("repeat")
+            last = None
         for call in answer.message.tool_calls if errors and last is not None else ():
             if (call.name, call.arguments) == (last.name, last.arguments):
                 errors |= {"repeat"}

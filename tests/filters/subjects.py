@@ -44,6 +44,7 @@ def subject(
     logprobs: dict[int, tuple[float, ...]] | None = None,
     system: str | None = None,
     dataset: str = "data",
+    tools: frozenset[str] = frozenset(),
     **metadata: Any,
 ) -> Subject:
     """A trajectory that begins with the task's first message. Places count from that one."""
@@ -64,7 +65,7 @@ def subject(
         success,
         {"status": str(status_of(reason)), "stop_reason": str(reason), "scored": True, "group": task, **metadata},
     )
-    return Subject(head, said, dataset, 1, generations, kinds or {}, system)
+    return Subject(head, said, dataset, 1, generations, kinds or {}, system, tools)
 
 
 def find(name: str, of: Subject, **params: Any) -> list[Found]:

@@ -82,7 +82,7 @@ def filtered(given_: tuple[Subject, ...], filters: Any) -> list[Filtered]:
     filtering = Filtering(RuleBook(Config.model_validate({"filters": filters})).of)
     for subject in given_:
         filtering.add(subject)
-    return filtering.records()
+    return list(filtering.records())
 
 
 @given(several, rules, st.randoms(use_true_random=False))
@@ -148,7 +148,7 @@ def test_lines_that_others_wrote_never_break_it(lines: list[dict[str, Any]], tmp
     path = write(tmp_path / "x.jsonl", *(json.dumps(entry).encode() + b"\n" for entry in lines))
     found = Subjects(path)
     summary = Summary()
-    records = filter_subjects(found, RuleBook(Config()), summary)
+    records = list(filter_subjects(found, RuleBook(Config()), summary))
     assert len(records) + len(found.unreadable) == len(lines)
     write_records(tmp_path / "filters.jsonl", records)
     assert set(read_records(tmp_path / "filters.jsonl")) == {(record.dataset, record.id) for record in records}

@@ -84,3 +84,17 @@ def test_long_piece_of_the_system_prompt_said_aloud_is_a_leak() -> None:
     assert turns_found("leaked_markers", thought) == [], "thinking of the rules is what they are for"
     assert turns_found("leaked_markers", subject(ASK, say(recited), THANKS, system=RULES), prompt_words=0) == []
     assert turns_found("leaked_markers", subject(ASK, say(recited), THANKS)) == [], "nobody knows the prompt"
+
+
+@pytest.mark.parametrize(
+    "text", ["It is due.</think>Book 7.", "</think>\n\nBook 7.", "<think>Book 7.", "a</thinking>b"]
+)
+def test_mark_of_reasoning_without_its_other_half_is_a_leak(text: str) -> None:
+    assert turns_found("leaked_markers", subject(ASK, say(text), THANKS)) == [0]
+
+
+@pytest.mark.parametrize(
+    "text", ["`</think>` ends it.", "```\n</think>\n```\nBook 7.", "<think>due</think>Book 7.", "I think > 7"]
+)
+def test_mark_of_reasoning_in_code_or_in_a_pair_is_no_leak(text: str) -> None:
+    assert turns_found("leaked_markers", subject(ASK, say(text), THANKS)) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollout.messages import Message, ToolCall
+from rollout.trajectories.filters.turns import read_turns
 from rollout.trajectories.stop import StopReason
 from tests.filters.subjects import ASK, THANKS, call, find, result, say, subject, turns_found
 
@@ -48,6 +49,29 @@ def test_last_answer_can_be_asked_for_a_form() -> None:
     assert turns_found("void_turns", question, answer_pattern=pattern) == [], "only the last answer has that form"
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["Let me compute:\n```python\nprint(len(divisors", "~~~\nls -l", "<execute_python>\nprint(1)", "So: ```py\nx = 1"],
+)
+def test_block_of_code_that_never_ends_is_a_void_turn(text: str) -> None:
+    [found] = find("void_turns", subject(ASK, say(text), THANKS))
+    assert "code" in found.reason
+    assert not read_turns(subject(ASK, say(text)))[0].is_final_answer
+
+
+@pytest.mark.parametrize(
+    "text", ["```python\nprint(1)\n```", "Use ``` around code.", "```x```", "````md\n```py\n1\n```\n````", "`open"]
+)
+def test_code_that_ends_is_not_void(text: str) -> None:
+    assert turns_found("void_turns", subject(ASK, say(text), THANKS)) == []
+
+
+def test_fragment_that_was_cut_or_holds_the_answer_is_not_void() -> None:
+    text = "\\boxed{7}\n```python\nprint("
+    assert turns_found("void_turns", subject(ASK, say(text), finish={1: "length"})) == []
+    assert turns_found("void_turns", subject(ASK, say(text)), answer_pattern=r"\\boxed\{") == []
+
+
 # ---- premature end ---------------------------------------------------------------------------------------------------
 
 
@@ -62,6 +86,24 @@ def test_short_answers_that_are_answers_are_not_premature() -> None:
     assert turns_found("premature_end", subject(ASK, say("7"), tokens={1: 1}, success=True)) == [], "it was solved"
     assert turns_found("premature_end", subject(ASK, call(arguments="{}"), result(), say("It is 7."))) == []
     assert turns_found("premature_end", subject(ASK, say("7"), tokens={1: 1}, finish={1: "length"})) == []
+
+
+def test_answer_is_premature_whether_or_not_the_server_counts_the_end_of_turn() -> None:
+    assert turns_found("premature_end", subject(ASK, say("I"), tokens={1: 1})) == [0]
+    assert turns_found("premature_end", subject(ASK, say("I"), tokens={1: 2})) == [0]
+    assert read_turns(subject(ASK, say("I"), tokens={1: 2}))[0].premature
+    four = "I am going home"
+    for counted in (4, 5):
+        assert turns_found("premature_end", subject(ASK, say(four), tokens={1: counted}), min_tokens=5) == [0]
+        assert turns_found("premature_end", subject(ASK, say(four), tokens={1: counted}), min_tokens=4) == []
+
+
+def test_reasoning_does_not_make_an_answer_longer() -> None:
+    assert turns_found("premature_end", subject(ASK, say("I", "Let me think."), tokens={1: 40})) == [0]
+
+
+def test_answers_in_scripts_without_spaces_are_not_premature() -> None:
+    assert turns_found("premature_end", subject(ASK, say("はい"), THANKS)) == []
 
 
 def test_trajectory_without_an_answer_ended_prematurely() -> None:
@@ -128,6 +170,29 @@ def test_trying_again_after_infrastructure_broke_is_no_repetition(kind: str) -> 
     assert turns_found("repetition", retried, calls="any") == []
 
 
+def test_call_that_the_user_asks_for_again_is_no_repetition() -> None:
+    asked = [ASK, call(), result(), say("Book 7 is due."), Message(role="user", content="And now?")]
+    assert turns_found("repetition", subject(*asked, call(), result(), say("The same.")), calls="any") == []
+    twice = subject(*asked, call(), result(), call(), result(), say("The same."))
+    assert turns_found("repetition", twice) == [3], "once is what was asked for"
+
+
+def test_round_of_calls_gone_through_again_is_a_repetition() -> None:
+    one, other = [call(), result()], [call("fees", "{}"), result("none")]
+    assert turns_found("repetition", subject(ASK, *one, *other, *one, *other, say("Fine."))) == [2, 3]
+    assert turns_found("repetition", subject(ASK, *one, *other, *one, call("renew"), result("ok"), say("Ok."))) == []
+    moved = [call(), result("changed")]
+    assert turns_found("repetition", subject(ASK, *one, *other, *moved, *other, say("Fine."))) == []
+
+
+def test_polling_and_retrying_that_get_somewhere_are_no_repetition() -> None:
+    waiting, done = [call("status"), result("pending")], [call("status"), result("done")]
+    assert turns_found("repetition", subject(ASK, *waiting, *waiting, *done, say("Done."))) == []
+    assert turns_found("repetition", subject(ASK, *waiting, *waiting, say("Still pending."))) == [1]
+    refused = [call("status"), result("locked")]
+    assert turns_found("repetition", subject(ASK, *refused, *refused, *done, kinds={2: "tool", 4: "tool"})) == []
+
+
 # ---- calls -----------------------------------------------------------------------------------------------------------
 
 
@@ -148,6 +213,35 @@ def test_call_that_was_left_in_the_text_is_malformed() -> None:
     text = 'One moment.\n<tool_call>\n{"name": "find_loans"'
     assert turns_found("malformed_calls", subject(ASK, say(text), THANKS)) == [0]
     assert turns_found("malformed_calls", subject(ASK, say("A `<tool_call>` is how models ask."), THANKS)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'Thought: look it up\nAction: find_loans\nAction Input: {"member": "m1"}',
+        "Action: Search[overdue books]",
+        "**Action:** `find_loans`",
+        'Action:\n```json\n{"action": "find_loans", "action_input": {}}\n```',
+        '{"name": "find_loans", "arguments": {"member": "m1"}}',
+        '```json\n{"name": "find_loans", "arguments": {}}\n```',
+    ],
+)
+def test_call_written_in_another_form_is_malformed(text: str) -> None:
+    assert turns_found("malformed_calls", subject(ASK, say(text), THANKS, tools=frozenset({"find_loans"}))) == [0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Action: please bring the book back by Friday.",
+        "Issue: late\nAction: waived",
+        "ReAct looks so:\n```\nAction: find_loans\nAction Input: {}\n```\nWe do not use it.",
+        '{"name": "Ada", "loans": [7]}',
+        "Actions speak louder than words.",
+    ],
+)
+def test_words_about_actions_are_no_calls(text: str) -> None:
+    assert turns_found("malformed_calls", subject(ASK, say(text), THANKS, tools=frozenset({"find_loans"}))) == []
 
 
 def test_call_that_could_not_be_read_out_of_a_text_is_malformed() -> None:

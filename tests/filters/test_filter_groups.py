@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 
-import pytest
-
 from rollout.messages import Message
-from rollout.trajectories.filters.duplicates import BINS, Index, jaccard, sign
+from rollout.trajectories.filters.minhash import BINS, jaccard, sign
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.stop import StopReason
 from tests.filters.subjects import ASK, call, filter_all, result, say, subject
@@ -141,25 +139,6 @@ def test_leaves_of_a_tree_are_compared_by_what_they_do_not_share() -> None:
 def test_nothing_is_a_duplicate_of_what_is_gone() -> None:
     void = subject(ASK, say(story(1)), say(""), id="a0")
     assert marked("near_duplicates", void, subject(ASK, say(story(1)), id="a1")) == []
-
-
-@pytest.mark.parametrize("similarity", [0.5, 0.7, 0.9, 1.0])
-def test_index_finds_what_a_comparison_of_all_pairs_finds(similarity: float) -> None:
-    chance = random.Random(7)
-    sets: list[frozenset[int]] = []
-    for _ in range(60):
-        base = [chance.getrandbits(64) for _ in range(chance.choice((5, 40, 300)))]
-        near = [value if chance.random() > 0.06 else chance.getrandbits(64) for value in base]
-        sets += [frozenset(base), frozenset(near)]
-    index = Index(similarity)
-    missed = 0
-    for number, one in enumerate(sets):
-        found = index.nearest(one)
-        expected = [name for name, other in enumerate(sets[:number]) if jaccard(one, other) >= similarity]
-        assert (found is None) or int(found[1]) in expected, "never alike by chance"
-        missed += found is None and bool(expected)
-        index.add(str(number), one)
-    assert missed == 0
 
 
 def test_signatures_agree_as_often_as_sets_are_similar() -> None:

@@ -42,7 +42,7 @@ CONFIG: dict[str, Any] = {
 
 def filter_path(path: Path, config: dict[str, Any]) -> tuple[Summary, list[Filtered]]:
     summary = Summary()
-    records = filter_subjects(Subjects(path), RuleBook(Config.model_validate(config)), summary)
+    records = list(filter_subjects(Subjects(path), RuleBook(Config.model_validate(config)), summary))
     return summary, records
 
 

@@ -5,50 +5,69 @@ similar as the Jaccard index of their sets. Of several that are alike the first 
 attempt and id, whatever the order they are read in.
 
 Attempts at one task begin alike, so they are compared without the task's opening; leaves of one tree also without what
-they share by having branched, which is no evidence of anything. All of a group's pairs are compared. Over the whole run
-candidates come from MinHash signatures in bands, and each candidate is then compared exactly: no two are called alike
-by chance. The signature has one permutation (a shingle falls into one bin, empty bins borrow from the next), so it
-costs one pass over the shingles.
+they share by having branched, which is no evidence of anything.
+
+Not all pairs are compared. A trajectory's `Sketch` holds hashes of bands of its MinHash signature (`minhash`), and only
+trajectories that share one of them are candidates. Each candidate is then compared exactly, so no two are called alike
+by chance. Of a large group the same is done within the group; up to `ALL_PAIRS` attempts are compared one by one, which
+misses nothing. Sketches stay in memory, a few hundred bytes each. Shingles are loaded when they are needed: those of
+one group at a time, and of candidates.
 """
 
 from __future__ import annotations
 
-import hashlib
+import functools
 from array import array
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby
 
 import msgspec
 
-from rollout.messages import Message, encode_message
+from rollout.messages import Message
 from rollout.trajectories.filters.marks import Found
+from rollout.trajectories.filters.minhash import band_hashes, band_rows, jaccard, shared_hashes
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import shingles, words
 
-BINS = 128
-MOST_MISSED = 1e-3
-_EMPTY = (1 << 64) - 1
+ALL_PAIRS = 32
+"""Groups of up to this many attempts are compared pair by pair."""
+AT_HAND = 64
+"""Trajectories of other groups whose shingles are kept loaded."""
 
 
-class Trace(msgspec.Struct, frozen=True):
-    """What is remembered of a trajectory for comparing it."""
+class Trace(msgspec.Struct, frozen=True, array_like=True):
+    """What an exact comparison needs of a trajectory."""
 
-    key: tuple[str, str, int, str]
-    """Dataset, group, attempt, id."""
-    messages: tuple[array[int], ...]
-    """The shingles of each message."""
+    messages: tuple[bytes, ...]
+    """The shingles of each message, packed."""
     digests: tuple[bytes, ...]
     """Equal where messages are equal."""
     opening: int
     inherited: int
     """Messages that it shares with the attempt that it branched from; at least the opening."""
 
+    def since(self, place: int) -> frozenset[int]:
+        """Its shingles from a message on."""
+        return frozenset(array("q", b"".join(self.messages[place:])))
+
+
+class Sketch(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a trajectory until all are there."""
+
+    key: tuple[str, str, int, str]
+    """Dataset, group, attempt, id."""
+    size: int
+    """Shingles of the whole; 0 where only attempts at one task are compared."""
+    bands: bytes
+    """The packed hashes of its bands; empty where only attempts at one task are compared."""
+
     @property
     def group(self) -> tuple[str, str]:
         return self.key[:2]
 
-    def since(self, place: int) -> frozenset[int]:
-        """Its shingles from a message on."""
-        return frozenset(shingle for message in self.messages[place:] for shingle in message)
+
+Load = Callable[[int], Trace]
+"""The trace of the trajectory at a place."""
 
 
 class NearDuplicates(msgspec.Struct, frozen=True):
@@ -58,140 +77,189 @@ class NearDuplicates(msgspec.Struct, frozen=True):
     words: int
     across_tasks: bool
 
-    def trace(self, subject: Subject) -> Trace:
-        """What to remember of a trajectory."""
+    def trace(self, subject: Subject, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
+        """What to keep of a trajectory, and what to put aside. `digests`: those of its messages."""
         branch = subject.head.metadata.get("branch")
         known = branch if isinstance(branch, dict) else {}
         number, shared = (_whole(known.get(name)) for name in ("number", "shared_messages"))
-        return Trace(
-            (subject.dataset, subject.group, number, subject.head.id),
-            tuple(shingles(_told(message), self.words) for message in subject.messages),
-            tuple(hashlib.blake2b(encode_message(message), digest_size=8).digest() for message in subject.messages),
-            subject.opening,
-            min(max(shared, subject.opening), len(subject.messages)),
+        found = [shingles(_told(message), self.words) for message in subject.messages]
+        inherited = min(max(shared, subject.opening), len(subject.messages))
+        trace = Trace(
+            tuple(array("q", one).tobytes() for one in found),
+            tuple(digests),
+            min(subject.opening, inherited),
+            inherited,
         )
+        key = (subject.dataset, subject.group, number, subject.head.id)
+        if not self.across_tasks:
+            return Sketch(key, 0, b""), trace
+        whole = set(chain.from_iterable(found))
+        return Sketch(key, len(whole), band_hashes(whole, band_rows(self.similarity)).tobytes()), trace
 
-    def find(self, traces: Sequence[Trace]) -> Iterator[tuple[int, Found]]:
+    def find(self, sketches: Sequence[Sketch], load: Load) -> Iterator[tuple[int, Found]]:
         """Which of them are duplicates, by their places, and of which other."""
-        kept: dict[tuple[str, str], list[Trace]] = {}
-        index = Index(self.similarity)
-        sets = _Sets()
-        for place, trace in sorted(enumerate(traces), key=lambda entry: (entry[1].key, entry[1].digests)):
-            if trace.group not in kept:
-                sets = _Sets()  # groups come one after the other
-            fellows = kept.setdefault(trace.group, [])
-            alike = next((found for other in fellows if (found := self._alike(trace, other, sets)) is not None), None)
-            whole = trace.since(0) if self.across_tasks else frozenset()
-            if alike is None and self.across_tasks:
-                alike = index.nearest(whole, trace.group)
-            if alike is not None:
-                share, other_id = alike
-                yield place, Found(f"nearly the same as {other_id}", f"{share:.1%} of their shingles in common")
-                continue
-            fellows.append(trace)
-            if self.across_tasks:
-                index.add(trace.key[3], whole, trace.group)
-
-    def _alike(self, trace: Trace, other: Trace, sets: _Sets) -> tuple[float, str] | None:
-        """How similar two attempts at one task are, where that is enough."""
-        start = min(max(trace.inherited, other.inherited), _common(trace, other))
-        share = jaccard(sets.since(trace, start), sets.since(other, start), self.similarity)
-        return None if share < self.similarity else (share, other.key[3])
-
-
-class _Sets:
-    """Shingles of the traces of one group, made once for each place that somebody begins to compare at."""
-
-    def __init__(self) -> None:
-        self._made: dict[tuple[int, int], frozenset[int]] = {}
-
-    def since(self, trace: Trace, place: int) -> frozenset[int]:
-        key = (id(trace), place)
-        if key not in self._made:
-            self._made[key] = trace.since(place)
-        return self._made[key]
+        order = _in_order(sketches, load)
+        others = _Others(self.similarity, [sketches[place] for place in order] if self.across_tasks else [])
+        ranks = iter(range(len(order)))
+        whole = functools.lru_cache(AT_HAND)(lambda rank: load(order[rank]).since(0))
+        for _, group in groupby(order, key=lambda place: sketches[place].group):
+            members = list(group)
+            fellows = _fellows(self.similarity, members, load)
+            for place, rank in zip(members, ranks, strict=False):
+                alike = fellows.alike(place)
+                if alike is None and self.across_tasks:
+                    found = others.alike(rank, whole)
+                    alike = None if found is None else (found[0], order[found[1]])
+                if alike is None:
+                    fellows.keep(place)
+                    others.keep(rank)
+                else:
+                    share, other = alike
+                    yield (
+                        place,
+                        Found(
+                            f"nearly the same as {sketches[other].key[3]}", f"{share:.1%} of their shingles in common"
+                        ),
+                    )
 
 
-class Index:
-    """Sets that were seen, to be found again by others that are nearly the same."""
+class _Others:
+    """Trajectories of other groups, in their order; only those that share a band with another group are looked at."""
 
-    def __init__(self, similarity: float) -> None:
+    def __init__(self, similarity: float, sketches: Sequence[Sketch]) -> None:
         self._similarity = similarity
-        self._rows = _rows(similarity)
-        self._bands: dict[tuple[int, bytes], list[int]] = {}
-        self._sets: list[tuple[str, Hashable, array[int]]] = []
+        self._sketches = sketches
+        groups: dict[tuple[str, str], int] = {}
+        owners = array("Q", (groups.setdefault(sketch.group, len(groups)) for sketch in sketches))
+        self._kept: dict[int, list[int]] = {
+            band: [] for band in shared_hashes([sketch.bands for sketch in sketches], owners)
+        }
 
-    def add(self, name: str, shingled: frozenset[int], group: Hashable = None) -> None:
-        """Remember a set under a name."""
-        for band in self._bands_of(shingled):
-            self._bands.setdefault(band, []).append(len(self._sets))
-        self._sets.append((name, group, array("Q", shingled)))
-
-    def nearest(self, shingled: frozenset[int], group: Hashable = ...) -> tuple[float, str] | None:
-        """The first set of another group that is similar enough, with how similar it is."""
-        candidates = {place for band in self._bands_of(shingled) for place in self._bands.get(band, ())}
-        for place in sorted(candidates):
-            name, its_group, other = self._sets[place]
-            if its_group == group or min(len(other), len(shingled)) < self._similarity * max(len(other), len(shingled)):
+    def alike(self, rank: int, shingled: Callable[[int], frozenset[int]]) -> tuple[float, int] | None:
+        """The first that was kept and is similar enough, with how similar it is."""
+        candidates = {other for band in self._bands(rank) for other in self._kept[band]}
+        mine = self._sketches[rank] if candidates else None
+        for other in sorted(candidates):
+            its = self._sketches[other]
+            if mine is None or its.group == mine.group or not _may_fit(its.size, mine.size, self._similarity):
                 continue
-            share = jaccard(shingled, frozenset(other), self._similarity)
+            share = jaccard(shingled(rank), shingled(other), self._similarity)
             if share >= self._similarity:
-                return share, name
+                return share, other
         return None
 
-    def _bands_of(self, shingled: frozenset[int]) -> Iterator[tuple[int, bytes]]:
-        signature = array("Q", sign(shingled))
-        for start in range(0, BINS - self._rows + 1, self._rows):
-            yield start, signature[start : start + self._rows].tobytes()
+    def keep(self, rank: int) -> None:
+        for band in self._bands(rank):
+            self._kept[band].append(rank)
+
+    def _bands(self, rank: int) -> list[int]:
+        if not self._kept:
+            return []
+        return [band for band in array("Q", self._sketches[rank].bands) if band in self._kept]
 
 
-def sign(shingled: frozenset[int]) -> list[int]:
-    """The MinHash signature of a set: of each bin the smallest member, of an empty bin that of the next full one."""
-    bins = [_EMPTY] * BINS
-    for shingle in shingled:
-        place, value = shingle % BINS, shingle // BINS
-        if value < bins[place]:
-            bins[place] = value
-    if not shingled:
-        return bins
-    filled = list(bins)
-    for place in range(BINS):
-        if bins[place] == _EMPTY:
-            steps = next(step for step in range(1, BINS) if bins[(place + step) % BINS] != _EMPTY)
-            # Told apart from the bin that it was borrowed from, so that neighbours do not agree by borrowing alone.
-            filled[place] = (bins[(place + steps) % BINS] + steps * 0x9E3779B97F4A7C15) & _EMPTY
-    return filled
+class _Pairs:
+    """The attempts of a group of usual size, each compared with all that were kept before it."""
+
+    def __init__(self, similarity: float, load: Load) -> None:
+        self._similarity = similarity
+        self._load = functools.cache(load)
+        self._since = functools.cache(lambda place, start: self._load(place).since(start))
+        self._kept: list[int] = []
+
+    def alike(self, place: int) -> tuple[float, int] | None:
+        for other in self._candidates(place):
+            start = _start(self._load(place), self._load(other))
+            share = jaccard(self._since(place, start), self._since(other, start), self._similarity)
+            if share >= self._similarity:
+                return share, other
+        return None
+
+    def keep(self, place: int) -> None:
+        self._kept.append(place)
+
+    def _candidates(self, place: int) -> Sequence[int]:
+        return self._kept
 
 
-def jaccard(one: frozenset[int], other: frozenset[int], least: float = 0.0) -> float:
-    """Common members by all members; 1 for two empty sets. Not worked out (0) where sizes alone keep it below."""
-    if not one and not other:
-        return 1.0
-    if min(len(one), len(other)) < least * max(len(one), len(other)):
-        return 0.0
-    common = len(one & other)
-    return common / (len(one) + len(other) - common)
+class _Crowd(_Pairs):
+    """The attempts of a large group, each compared with those that share a band with it.
+
+    Where two are compared from depends on the pair, but it is never behind the last message that anybody inherited. So
+    there is a signature from each message up to that one.
+    """
+
+    def __init__(self, similarity: float, members: Sequence[int], load: Load) -> None:
+        super().__init__(similarity, load)
+        self._load = functools.lru_cache(AT_HAND)(load)
+        self._since = functools.lru_cache(AT_HAND)(lambda place, start: self._load(place).since(start))
+        last = max(load(place).inherited for place in members)
+        rows = band_rows(similarity)
+        self._bands = {place: _bands_since(load(place), last, rows) for place in members}
+        self._rank = {place: rank for rank, place in enumerate(members)}
+        shared = shared_hashes(list(self._bands.values()), array("Q", range(len(members))))
+        self._by_band: dict[int, list[int]] = {band: [] for band in shared}
+
+    def keep(self, place: int) -> None:
+        for band in array("Q", self._bands[place]):
+            if band in self._by_band:
+                self._by_band[band].append(place)
+
+    def _candidates(self, place: int) -> Sequence[int]:
+        bands = array("Q", self._bands[place])
+        found = {other for band in bands for other in self._by_band.get(band, ())}
+        return sorted(found, key=self._rank.__getitem__)
 
 
-def _rows(similarity: float) -> int:
-    """The most rows of a band with which a pair this similar is still missed less often than `MOST_MISSED`."""
-    fit = [rows for rows in range(1, 17) if (1 - similarity**rows) ** (BINS // rows) <= MOST_MISSED]
-    return max(fit, default=1)
+def _fellows(similarity: float, members: Sequence[int], load: Load) -> _Pairs:
+    if len(members) <= ALL_PAIRS:
+        return _Pairs(similarity, load)
+    return _Crowd(similarity, members, load)
 
 
-def _common(one: Trace, other: Trace) -> int:
-    """How many messages two trajectories begin with in common."""
+def _bands_since(trace: Trace, last: int, rows: int) -> bytes:
+    """The hashes of the bands of its signatures from each message up to the last."""
+    return b"".join(
+        array("Q", (hash((start, band)) & _WORD for band in band_hashes(trace.since(start), rows))).tobytes()
+        for start in range(last + 1)
+    )
+
+
+def _in_order(sketches: Sequence[Sketch], load: Load) -> list[int]:
+    """The places, by key; where two have the same, by what they hold."""
+    order = sorted(range(len(sketches)), key=lambda place: sketches[place].key)
+    found: list[int] = []
+    for _, equal in groupby(order, key=lambda place: sketches[place].key):
+        places = list(equal)
+        found += places if len(places) == 1 else sorted(places, key=lambda place: load(place).digests)
+    return found
+
+
+def _start(one: Trace, other: Trace) -> int:
+    """The message from which two attempts at one task are compared."""
+    latest = max(one.inherited, other.inherited)
     for place, (mine, its) in enumerate(zip(one.digests, other.digests, strict=False)):
-        if mine != its:
+        if mine != its or place == latest:
             return place
-    return min(len(one.digests), len(other.digests))
+    return min(latest, len(one.digests), len(other.digests))
+
+
+def _may_fit(one: int, other: int, similarity: float) -> bool:
+    return min(one, other) >= similarity * max(one, other)
 
 
 def _told(message: Message) -> list[str]:
     """The words of a message, with who says it and what it calls; ids of calls are left out."""
-    calls = [part for call in message.tool_calls for part in (call.name, call.arguments)]
-    return [f"{message.role}:", *words(" ".join(filter(None, (message.reasoning, message.content, *calls))))]
+    said = message.content or ""
+    if message.reasoning:
+        said = f"{message.reasoning} {said}"
+    for call in message.tool_calls:
+        said = f"{said} {call.name} {call.arguments}"
+    return [f"{message.role}:", *words(said)]
 
 
 def _whole(value: object) -> int:
     return value if isinstance(value, int) and value >= 0 else 0
+
+
+_WORD = (1 << 64) - 1

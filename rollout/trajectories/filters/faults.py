@@ -1,7 +1,8 @@
 """Filters that look at one turn at a time: turns that do nothing, break off, repeat, or call what cannot be called.
 
 What SimpleTIR calls a void turn, neither a complete call nor a final answer, is told apart here: `void_turns` for one
-that tries nothing, `malformed_calls` for a call that is not complete, `length_truncated` for one that was cut. A turn
+that says nothing or leaves its code open, `malformed_calls` for a call that is not complete, `length_truncated` for one
+that was cut. A turn
 that the server broke off is none of them: see `endings.Infrastructure`.
 
 Each filter is a frozen record of its parameters; what they are by default stands in `rollout.config.filters`.
@@ -15,14 +16,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rollout.messages import MALFORMED_CALL, ToolCall, read_arguments
+from rollout.messages import MALFORMED_CALL, ToolCall
+from rollout.trajectories.filters.cycles import find_cycles
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.subject import Subject
-from rollout.trajectories.filters.texts import count_tokens, measure_repetition, quote, words
-from rollout.trajectories.filters.turns import Turn, call_status
-
-INFRASTRUCTURE = frozenset({"timeout", "crash"})
-"""Kinds of error observations after which calling again is sensible."""
+from rollout.trajectories.filters.texts import measure_repetition, most_repeated, quote
+from rollout.trajectories.filters.turns import Turn, call_status, count_answer, is_shorter
 
 
 class TrajectoryFilter(Protocol):
@@ -34,7 +33,11 @@ class TrajectoryFilter(Protocol):
 
 
 class VoidTurns(msgspec.Struct, frozen=True):
-    """Turns that ask for no call and say nothing: empty, or garbage. Words to a user, also a question, are not void."""
+    """Turns that ask for no call and give no answer: empty, garbage, or a fragment of code that was never closed.
+
+    Words to a user, also a question, are not void. A fragment that was cut at the limit is `length_truncated`, and one
+    that holds the final answer (`answer_pattern`) is not void.
+    """
 
     answer_pattern: str | None
 
@@ -52,14 +55,19 @@ class VoidTurns(msgspec.Struct, frozen=True):
                 )
             elif turn.is_garbled:
                 yield Found("no call, and words that say nothing", quote(content), turn.turn)
-            elif pattern is not None and turn.is_final_answer and not pattern.search(content):
+            elif pattern is not None and pattern.search(content):
+                continue
+            elif turn.has_open_code and turn.finish_reason != "length":
+                yield Found("no call, and a block of code that never ends", quote(content[-100:]), turn.turn)
+            elif pattern is not None and turn.is_final_answer:
                 yield Found("ended without a final answer (answer_pattern)", quote(content[-300:]), turn.turn)
 
 
 class PrematureEnd(msgspec.Struct, frozen=True):
     """Turns that ended by themselves within fewer tokens than an answer has, and trajectories without any answer.
 
-    A short answer that was scored as solved was long enough.
+    The token that ends the turn is not counted, nor is reasoning. A short answer that was scored as solved was long
+    enough.
     """
 
     min_tokens: int
@@ -72,19 +80,18 @@ class PrematureEnd(msgspec.Struct, frozen=True):
         for turn in turns:
             if turn.parse_status != "none" or turn.is_broken_off or turn.finish_reason == "length":
                 continue
-            content = subject.messages[turn.message].content or ""
-            length = count_tokens(content) if turn.tokens is None else turn.tokens
-            if turn.is_empty or (length < self.min_tokens and not (is_solved and turn.is_final_answer)):
-                said = "nothing" if turn.is_empty else f"{length} tokens, fewer than {self.min_tokens}"
-                yield Found(f"ended by itself after {said}", quote(content), turn.turn)
+            is_short = not (is_solved and turn.is_final_answer) and is_shorter(subject, turn.message, self.min_tokens)
+            if turn.is_empty:
+                yield Found("ended by itself after nothing", "", turn.turn)
+            elif is_short:
+                said = f"{count_answer(subject, turn.message)} tokens, fewer than {self.min_tokens}"
+                yield Found(
+                    f"ended by itself after {said}", quote(subject.messages[turn.message].content or ""), turn.turn
+                )
 
 
 class Repetition(msgspec.Struct, frozen=True):
-    """Turns whose text repeats its n-grams, and turns that make the calls of the turn before once more.
-
-    Calling again after a time-out or a crash is no repetition. With `same_answer` calls count only where the world
-    answered as before or with an error: scrolling down a page is no repetition.
-    """
+    """Turns whose text repeats its n-grams, and turns that make the same calls once more: see `cycles`."""
 
     n: int
     ratio: float
@@ -92,31 +99,18 @@ class Repetition(msgspec.Struct, frozen=True):
     calls: Literal["same_answer", "any", "off"]
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
-        before: Turn | None = None
+        again = {} if self.calls == "off" else find_cycles(subject, turns, any_answer=self.calls == "any")
         for turn in turns:
             message = subject.messages[turn.message]
-            said = words(" ".join(filter(None, (message.reasoning, message.content))))
-            if len(said) >= self.min_words:
-                repeated = measure_repetition(said, self.n)
-                if repeated.ratio >= self.ratio:
-                    reason = f"{repeated.ratio:.0%} of its {self.n}-grams repeat"
-                    yield Found(reason, quote(f"{repeated.times} x {repeated.ngram!r}"), turn.turn)
-            if not message.tool_calls:
-                continue
-            if self.calls != "off" and before is not None and self._is_again(subject, before, turn):
-                yield Found("makes the calls of the turn before once more", _written(message.tool_calls), turn.turn)
-            before = turn
-
-    def _is_again(self, subject: Subject, before: Turn, turn: Turn) -> bool:
-        first, second = subject.results_of(before.message), subject.results_of(turn.message)
-        if [_key(call) for call, _, _ in first] != [_key(call) for call, _, _ in second]:
-            return False
-        if any(kind in INFRASTRUCTURE for _, _, kind in first):
-            return False
-        return self.calls == "any" or all(
-            kind is not None or (old is not None and new is not None and old.content == new.content)
-            for (_, old, _), (_, new, kind) in zip(first, second, strict=True)
-        )
+            said = " ".join(filter(None, (message.reasoning, message.content)))
+            length, ratio = measure_repetition(said, self.n)
+            if length >= self.min_words and ratio >= self.ratio:
+                ngram, times = most_repeated(said, self.n)
+                yield Found(f"{ratio:.0%} of its {self.n}-grams repeat", quote(f"{times} x {ngram!r}"), turn.turn)
+            period = again.get(turn.turn)
+            if period is not None:
+                what = "the calls of the turn before" if period == 1 else f"the calls of the last {period} turns"
+                yield Found(f"makes {what} once more", _written(message.tool_calls), turn.turn)
 
 
 class MalformedCalls(msgspec.Struct, frozen=True):
@@ -148,6 +142,9 @@ class UnknownTools(msgspec.Struct, frozen=True):
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         for turn in turns:
+            # Of several calls the worst counts, and only a malformed one is worse.
+            if turn.parse_status not in ("unknown_tool", "malformed"):
+                continue
             for call, _, kind in subject.results_of(turn.message):
                 if call_status(call, kind) == "unknown_tool":
                     yield Found(f"there is no tool {call.name!r}", _written([call]), turn.turn)
@@ -163,11 +160,6 @@ class LengthTruncated(msgspec.Struct, frozen=True):
                 message = subject.messages[turn.message]
                 counted = "" if turn.tokens is None else f" at {turn.tokens} tokens"
                 yield Found(f"cut{counted}", quote((message.content or message.reasoning or "")[-100:]), turn.turn)
-
-
-def _key(call: ToolCall) -> tuple[str, object]:
-    """A call without what differs between two that ask for the same."""
-    return call.name, read_arguments(call)
 
 
 def _written(calls: Sequence[ToolCall]) -> str:

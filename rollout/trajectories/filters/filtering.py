@@ -4,6 +4,9 @@
 2. Near-duplicates, among those that the first pass did not drop: nothing is a duplicate of what is gone.
 3. Groups, by the rewards of all attempts, or of those that are left (`counts_in_group: false`).
 
+A run may be larger than memory. What the first pass found lies in a temporary file (`spill`); about a kilobyte of each
+trajectory stays in memory, and records come out one at a time.
+
 What comes out depends neither on the order of the trajectories nor on that of the filters. A trajectory whose
 infrastructure broke is marked for that and for nothing else, is no duplicate, and counts in no group.
 """
@@ -11,17 +14,19 @@ infrastructure broke is marked for that and for nothing else, is no duplicate, a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
 from rollout.messages import Message, encode_message
-from rollout.trajectories.filters.duplicates import NearDuplicates, Trace
+from rollout.trajectories.filters.duplicates import NearDuplicates, Sketch, Trace
 from rollout.trajectories.filters.endings import Infrastructure
 from rollout.trajectories.filters.faults import TrajectoryFilter
 from rollout.trajectories.filters.groups import GroupFilter
 from rollout.trajectories.filters.marks import Filtered, Found, Mark, Policy, settle
+from rollout.trajectories.filters.spill import Spill
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import MIN_TOKENS, NGRAM, Turn, read_turns
 from rollout.trajectories.line import Head
@@ -29,7 +34,6 @@ from rollout.trajectories.rewards import reward_rule
 from rollout.trajectories.stop import Status
 
 F = TypeVar("F")
-SUCCESS = "success"
 MOST_REWARD = 1e100
 """Beyond it is no reward but something else under its name."""
 
@@ -58,45 +62,54 @@ class Rules(msgspec.Struct, frozen=True):
     """What `premature` and `repetition` of the recorded turns go by."""
 
     @property
-    def rewards(self) -> set[str]:
+    def rewards(self) -> list[str]:
         """The rules by which trajectories are worth something here."""
-        return {SUCCESS, *(active.filter.reward for active in self.groups)}
+        return list(dict.fromkeys(active.filter.reward for active in self.groups))
 
 
-class _Draft(msgspec.Struct):
-    """A trajectory on its way: all that later passes need. The rest is let go, for a run may be larger than memory."""
+class _Draft(msgspec.Struct, array_like=True):
+    """What the first pass found of a trajectory, put aside until the others are through."""
 
     id: str
     dataset: str
     group: str
     status: str
-    rules: Rules
     turns: tuple[Turn, ...]
     digest: str
-    marks: list[Mark]
-    rewards: dict[str, float]
-    """What it is worth by each rule that somebody asks about, where that is known."""
-    trace: Trace | None
-    is_broken: bool
-    counts: bool = False
+    marks: tuple[Mark, ...]
 
-    @property
-    def is_dropped(self) -> bool:
-        return settle(self.marks, self.turns).verdict == "drop"
+
+class _Member(msgspec.Struct, gc=False):
+    """What stays in memory of a trajectory."""
+
+    rules: Rules
+    is_broken: bool
+    is_dropped: bool
+    rewards: tuple[float | None, ...] = ()
+    """What it is worth by each rule that somebody asks about, in their order; None where that is not known."""
+    duplicate: Found | None = None
+    sketch: Sketch | None = None
+    trace: int = 0
+    """The place of its trace among those put aside, where it has a sketch."""
+    counts: bool = False
 
 
 class Filtering:
     """Takes trajectories in, then gives the record of each."""
 
-    def __init__(self, rules_of: Callable[[str], Rules]) -> None:
-        """`rules_of`: the rules of a dataset."""
+    def __init__(self, rules_of: Callable[[str], Rules], folder: Path | None = None) -> None:
+        """`rules_of`: the rules of a dataset. `folder`: where what does not fit into memory is put aside, in a file
+        without a name; the system's folder for such files where it is None."""
         self._rules_of = rules_of
-        self._drafts: list[_Draft] = []
+        self._members: list[_Member] = []
+        self._groups: dict[tuple[str, str], list[int]] = {}
+        self._drafts = Spill(_Draft, folder)
+        self._traces = Spill(Trace, folder)
 
     def add(self, subject: Subject) -> None:
         """Look at one trajectory by itself."""
         rules = self._rules_of(subject.dataset)
-        turns = read_turns(subject, min_tokens=rules.min_tokens, ngram=rules.ngram)
+        turns = tuple(read_turns(subject, min_tokens=rules.min_tokens, ngram=rules.ngram))
         is_failed = subject.head.status == Status.FAILED
         marks: list[Mark] = []
         is_broken = is_failed
@@ -107,62 +120,80 @@ class Filtering:
             found = [active.mark(entry) for entry in active.filter.find(subject, turns)]
             is_broken = is_broken or (is_infrastructure and bool(found))
             marks += found
-        trace = None
-        if rules.duplicates is not None and not is_broken and settle(marks, turns).verdict != "drop":
-            trace = rules.duplicates.filter.trace(subject)
-        asked = {} if is_broken else {rule: _reward(subject.head, rule) for rule in rules.rewards}
+        is_dropped = settle(marks, turns).verdict == "drop"
+        encoded = [encode_message(message) for message in subject.messages]
+        member = _Member(rules, is_broken, is_dropped)
+        if rules.duplicates is not None and not is_broken and not is_dropped:
+            digests = [_digest(message).digest() for message in encoded]
+            sketch, trace = rules.duplicates.filter.trace(subject, digests)
+            member.sketch, member.trace = sketch, len(self._traces)
+            self._traces.append(trace)
+        if not is_broken:
+            member.rewards = tuple(_reward(subject.head, rule) for rule in rules.rewards)
+        self._groups.setdefault((subject.dataset, subject.group), []).append(len(self._members))
+        self._members.append(member)
         self._drafts.append(
             _Draft(
                 subject.head.id,
                 subject.dataset,
                 subject.group,
                 subject.head.status,
-                rules,
-                tuple(turns),
-                digest_of(subject.messages),
-                marks,
-                {rule: reward for rule, reward in asked.items() if reward is not None},
-                trace,
-                is_broken,
+                turns,
+                _digest(b"".join(encoded)).hexdigest(),
+                tuple(marks),
             )
         )
 
-    def records(self) -> list[Filtered]:
+    def records(self) -> Iterator[Filtered]:
         """The record of each trajectory, in the order in which they were added. Ends the filtering: call it once."""
-        self._find_duplicates()
-        self._judge_groups()
-        return [_record(draft) for draft in self._drafts]
+        with self._drafts, self._traces:
+            self._find_duplicates()
+            judged = self._judge_groups()
+            for member, draft in zip(self._members, self._drafts, strict=True):
+                marks = list(draft.marks)
+                if member.duplicate is not None and member.rules.duplicates is not None:
+                    marks.append(member.rules.duplicates.mark(member.duplicate))
+                if not member.is_broken:
+                    # What broke is not part of the group that is spoken of.
+                    marks += judged.get((draft.dataset, draft.group), ())
+                yield _record(draft, marks, member.counts)
 
     def _find_duplicates(self) -> None:
-        by_rule: dict[Active[NearDuplicates], list[tuple[_Draft, Trace]]] = {}
-        for draft in self._drafts:
-            if draft.trace is not None and draft.rules.duplicates is not None:
-                by_rule.setdefault(draft.rules.duplicates, []).append((draft, draft.trace))
-        for active, traced in by_rule.items():
-            for place, found in active.filter.find([trace for _, trace in traced]):
-                traced[place][0].marks.append(active.mark(found))
+        by_rule: dict[Active[NearDuplicates], list[_Member]] = {}
+        for member in self._members:
+            if member.sketch is not None and member.rules.duplicates is not None:
+                by_rule.setdefault(member.rules.duplicates, []).append(member)
+        for active, members in by_rule.items():
+            sketches = [member.sketch for member in members if member.sketch is not None]
 
-    def _judge_groups(self) -> None:
-        groups: dict[tuple[str, str], list[_Draft]] = {}
-        for draft in self._drafts:
-            groups.setdefault((draft.dataset, draft.group), []).append(draft)
-        for drafts in groups.values():
-            rules = drafts[0].rules
-            members = [draft for draft in drafts if rules.counts_in_group or not draft.is_dropped]
-            for draft in members:
+            def load(place: int, members: list[_Member] = members) -> Trace:
+                return self._traces[members[place].trace]
+
+            for place, found in active.filter.find(sketches, load):
+                member = members[place]
+                member.duplicate = found
+                # It is said of the whole, so any policy but to keep it leaves nothing.
+                member.is_dropped = member.is_dropped or active.policy != "keep"
+
+    def _judge_groups(self) -> dict[tuple[str, str], list[Mark]]:
+        """The marks of each group; says of each trajectory whether it counts in its own."""
+        judged: dict[tuple[str, str], list[Mark]] = {}
+        for group, places in self._groups.items():
+            every = [self._members[place] for place in places]
+            rules = every[0].rules
+            members = [member for member in every if rules.counts_in_group or not member.is_dropped]
+            for member in members:
                 # Not by what it is worth: that depends on the rule by which somebody asks later.
-                draft.counts = not draft.is_broken
-            judged = [(active, _judge(active.filter, members)) for active in rules.groups]
-            for active, found in judged:
-                if found is not None:
-                    # What broke is not part of the group that is spoken of.
-                    for draft in drafts:
-                        if not draft.is_broken:
-                            draft.marks.append(active.mark(found))
+                member.counts = not member.is_broken
+            found = [(active, active.filter.judge(_rewards(active.filter, rules, members))) for active in rules.groups]
+            marks = [active.mark(entry) for active, entry in found if entry is not None]
+            if marks:
+                judged[group] = marks
+        return judged
 
 
-def _record(draft: _Draft) -> Filtered:
-    settled = settle(draft.marks, draft.turns)
+def _record(draft: _Draft, marks: Sequence[Mark], counts: bool) -> Filtered:
+    settled = settle(marks, draft.turns)
     return Filtered(
         draft.id,
         draft.dataset,
@@ -173,16 +204,17 @@ def _record(draft: _Draft) -> Filtered:
         settled.masked,
         tuple(draft.turns[number].message for number in settled.masked),
         settled.end,
-        draft.counts,
-        tuple(sorted(draft.marks, key=lambda mark: (-1 if mark.turn is None else mark.turn, mark.filter))),
+        counts,
+        tuple(sorted(marks, key=lambda mark: (-1 if mark.turn is None else mark.turn, mark.filter))),
         draft.turns,
         draft.digest,
     )
 
 
-def _judge(judge: GroupFilter, members: Sequence[_Draft]) -> Found | None:
-    rewards = [draft.rewards[judge.reward] for draft in members if judge.reward in draft.rewards]
-    return judge.judge(sorted(rewards))
+def _rewards(judge: GroupFilter, rules: Rules, members: Sequence[_Member]) -> list[float]:
+    """What the members are worth to a filter, as far as it is known."""
+    place = rules.rewards.index(judge.reward)
+    return sorted(reward for member in members if member.rewards and (reward := member.rewards[place]) is not None)
 
 
 def _reward(head: Head, rule: str) -> float | None:
@@ -196,4 +228,8 @@ def _reward(head: Head, rule: str) -> float | None:
 
 def digest_of(messages: Sequence[Message]) -> str:
     """A short name of messages: equal for equal ones."""
-    return hashlib.blake2b(b"".join(map(encode_message, messages)), digest_size=8).hexdigest()
+    return _digest(b"".join(map(encode_message, messages))).hexdigest()
+
+
+def _digest(data: bytes) -> hashlib.blake2b:
+    return hashlib.blake2b(data, digest_size=8)

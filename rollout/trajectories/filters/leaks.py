@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from rollout.messages import Message
+from rollout.trajectories.filters.code_blocks import without_code
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import quote, words
@@ -21,6 +22,7 @@ from rollout.trajectories.filters.turns import Turn
 _TEMPLATE = re.compile(
     r"<\|[a-z][a-z0-9_]*\|>|<｜[^｜<>\n]{1,40}｜>|</?(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>|</?tool_response>"
 )
+_THINKING = re.compile(r"<(/?)(think|thinking|thought)>")
 
 
 class LeakedMarkers(msgspec.Struct, frozen=True):
@@ -59,6 +61,7 @@ class LeakedMarkers(msgspec.Struct, frozen=True):
             found = [marker for marker in self.markers if marker in text]
             if self.template_tokens:
                 found += _TEMPLATE.findall(text)
+                found += _stray_thinking(text)
             for token in found:
                 if token not in seen:
                     seen.add(token)
@@ -74,6 +77,23 @@ class LeakedMarkers(msgspec.Struct, frozen=True):
             if piece in known:
                 return quote(piece)
         return None
+
+
+def _stray_thinking(text: str) -> list[str]:
+    """Marks of reasoning that lack their other half. A whole pair is reasoning that nobody split off, which is no
+    fault of the agent, and a mark in code is a quotation."""
+    if "<think" not in text and "</th" not in text and "<thought" not in text:
+        return []
+    stray: list[str] = []
+    opened: list[str] = []
+    for slash, name in _THINKING.findall(without_code(text)):
+        if not slash:
+            opened.append(name)
+        elif name in opened:
+            opened.remove(name)
+        else:
+            stray.append(f"</{name}>")
+    return stray + [f"<{name}>" for name in opened]
 
 
 @functools.lru_cache(maxsize=32)

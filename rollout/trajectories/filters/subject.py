@@ -30,6 +30,8 @@ class Subject(msgspec.Struct, frozen=True):
     """The kinds of error observations, by their places."""
     system: str | None = None
     """The system prompt, where it is known."""
+    tools: frozenset[str] = frozenset()
+    """The names of the tools that the agent was offered, where they are known."""
 
     @property
     def group(self) -> str:

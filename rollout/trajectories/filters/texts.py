@@ -6,61 +6,73 @@ endless run gives pieces of equal length, so that repetition shows in all of the
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import unicodedata
-from array import array
 from collections import Counter
 from collections.abc import Sequence
-
-import msgspec
 
 LONGEST_WORD = 40
 PIECE = 8
 GARBLED_SHARE = 0.1
 QUOTE = 160
+WORDS_AT_HAND = 100_000
+"""Words whose numbers are kept."""
 _SPACELESS = "\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _WORD = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+|[^\w\s]{{{LONGEST_WORD + 1},}}")
-_TOKEN = re.compile(r"\w+|[^\w\s]")
+_ASCII_SPACES = {code: " " for code in range(128) if not (chr(code).isalnum() or chr(code) == "_")}
+_LONG_RUN = " " * (LONGEST_WORD + 1)
+_TOKEN = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+|[^\w\s]")
 _PLAIN = re.compile(r"[\x20-\x7e\n\r\t]+")
 _GARBAGE = frozenset({"Cc", "Co", "Cs"})
-
-
-class Repeated(msgspec.Struct, frozen=True):
-    """How much of a text repeats itself."""
-
-    ratio: float = 0.0
-    """The share of its n-grams that were there before: 0 for a text that never repeats one."""
-    ngram: str = ""
-    """The one that comes most often."""
-    times: int = 0
+_SYMBOLS = frozenset({"Sc", "Sm", "So"})
 
 
 def words(text: str) -> list[str]:
     """The words of a text."""
-    found: list[str] = []
-    for word in _WORD.findall(text.lower()):
-        if len(word) <= LONGEST_WORD:
-            found.append(word)
-        else:
-            found.extend(word[start : start + PIECE] for start in range(0, len(word), PIECE))
-    return found
+    lower = text.lower()
+    spaced = lower.translate(_ASCII_SPACES) if lower.isascii() else _LONG_RUN
+    # Three times as quick as the pattern, which is needed for other scripts and for long runs of signs.
+    found: list[str] = spaced.split() if _LONG_RUN not in spaced else _WORD.findall(lower)
+    if max(map(len, found), default=0) <= LONGEST_WORD:
+        return found
+    return [
+        piece
+        for word in found
+        for piece in (
+            (word,)
+            if len(word) <= LONGEST_WORD
+            else (word[start : start + PIECE] for start in range(0, len(word), PIECE))
+        )
+    ]
 
 
 def count_tokens(text: str) -> int:
-    """About how many tokens a text has, where nobody counted them: words and signs."""
+    """About how many tokens a text has, where nobody counted them: words, signs, characters of spaceless scripts."""
     return len(_TOKEN.findall(text))
 
 
-def measure_repetition(found: Sequence[str], n: int) -> Repeated:
-    """How much the n-grams of these words repeat."""
+@functools.lru_cache(16)
+def measure_repetition(text: str, n: int) -> tuple[int, float]:
+    """How many words a text has, and the share of its n-grams that were there before: 0 where none repeats.
+
+    The facts of a turn and the filter ask for the same, one after the other.
+    """
+    found = words(text)
+    if len(set(found)) == len(found):
+        return len(found), 0.0
+    grams = list(zip(*[found[start:] for start in range(n)], strict=False))
+    return len(found), 1 - len(set(grams)) / len(grams) if grams else 0.0
+
+
+def most_repeated(text: str, n: int) -> tuple[str, int]:
+    """The n-gram that a text repeats most often, and how often it comes. The text has one."""
+    found = words(text)
     grams = Counter(zip(*(found[start:] for start in range(n)), strict=False))
-    total = grams.total()
-    if total == 0:
-        return Repeated()
     # Of those that come equally often the first one is named.
     gram, times = max(grams.items(), key=lambda entry: entry[1])
-    return Repeated(1 - len(grams) / total, " ".join(gram), times)
+    return " ".join(gram), times
 
 
 def count_garbled(text: str) -> int:
@@ -75,16 +87,31 @@ def is_garbled(text: str) -> bool:
         return False
     if count_garbled(text) > GARBLED_SHARE * len(text):
         return True
-    return not any(character.isalnum() or unicodedata.category(character)[0] == "S" for character in text)
+    return not any(character.isalnum() or unicodedata.category(character) in _SYMBOLS for character in text)
 
 
-def shingles(found: Sequence[str], n: int) -> array[int]:
-    """The n-grams of these words as numbers, each once, the same on every machine. A shorter text is one n-gram."""
+class _Numbers(dict[str, int]):
+    """A number for each word, the same in every process: Python's own hash of a text is not."""
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= WORDS_AT_HAND:
+            self.clear()
+        digest = hashlib.blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
+        number = self[word] = int.from_bytes(digest, "little")
+        return number
+
+
+_numbers = _Numbers()
+
+
+def shingles(found: Sequence[str], n: int) -> list[int]:
+    """The n-grams of these words as signed 64-bit numbers, in their order. A shorter text is one n-gram."""
     if not found:
-        return array("Q")
-    grams = {" ".join(found[start : start + n]) for start in range(max(1, len(found) - n + 1))}
-    digests = (hashlib.blake2b(gram.encode("utf-8", "replace"), digest_size=8).digest() for gram in grams)
-    return array("Q", sorted(int.from_bytes(digest, "little") for digest in digests))
+        return []
+    numbers = list(map(_numbers.__getitem__, found))
+    if len(numbers) <= n:
+        return [hash(tuple(numbers))]
+    return list(map(hash, zip(*[numbers[start:] for start in range(n)], strict=False)))
 
 
 def quote(text: str, around: str | None = None) -> str:

@@ -7,25 +7,22 @@ apart so that no later rule has to be guessed back out of one boolean.
 from __future__ import annotations
 
 import math
-import re
 from typing import Literal
 
 import msgspec
 
 from rollout.messages import MALFORMED_CALL, ToolCall, is_readable
+from rollout.trajectories.filters.code_blocks import read_blocks
 from rollout.trajectories.filters.subject import Subject
-from rollout.trajectories.filters.texts import count_garbled, count_tokens, is_garbled, measure_repetition, words
-from rollout.trajectories.generation import FinishReason
+from rollout.trajectories.filters.texts import count_garbled, count_tokens, is_garbled, measure_repetition
+from rollout.trajectories.filters.written_calls import has_written_call
+from rollout.trajectories.generation import FinishReason, Generation
 from rollout.trajectories.stop import WORDLESS_ENDS
 
 ParseStatus = Literal["ok", "none", "malformed", "unknown_tool", "bad_args"]
 MIN_TOKENS = 2
 NGRAM = 4
 _WORST: tuple[ParseStatus, ...] = ("malformed", "unknown_tool", "bad_args", "ok")
-_UNREAD_CALL = re.compile(
-    r"^\s*(<tool_call>|<function_call>|<function=|<\|tool_call|<｜tool▁call|\[TOOL_CALLS\]|<\|python_tag\|>)",
-    re.MULTILINE,
-)
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -59,6 +56,8 @@ class Turn(msgspec.Struct, frozen=True):
     """Characters that no writer means."""
     mean_logprob: float | None
     min_logprob: float | None
+    has_open_code: bool = False
+    """It asks for no call, and a block of code in its words never ends."""
 
     @property
     def is_broken_off(self) -> bool:
@@ -85,41 +84,78 @@ def _read(subject: Subject, number: int, answers: list[int], min_tokens: int, ng
     status = _parse_status(subject, place)
     garbled = is_garbled(content)
     says = status == "none" and bool(content.strip()) and not garbled
+    is_fragment = says and read_blocks(content).is_open
     is_whole = finish not in ("length", "abort", "content_filter")
     is_last = number == len(answers) - 1
     ended_world = is_last and status == "ok" and subject.stop_reason in WORDLESS_ENDS
     after = subject.messages[place + 1].role if place + 1 < len(subject.messages) else None
-    counted = None if generation is None else generation.usage.completion_tokens or None
+    counted = None if generation is None else _counted(generation)
     tokens = None if generation is None else generation.tokens
-    if counted is None and tokens is not None and tokens.completion_ids:
-        counted = len(tokens.completion_ids)
-    length = counted if counted is not None else count_tokens(content)
     logprobs = () if tokens is None else tokens.logprobs
     said = " ".join(filter(None, (message.reasoning, content)))
     return Turn(
         turn=number,
         message=place,
         parse_status=status,
-        is_final_answer=ended_world or (is_last and says and is_whole),
+        is_final_answer=ended_world or (is_last and says and is_whole and not is_fragment),
         speaks_to_user=says and is_whole and after == "user",
         is_empty=status == "none" and not content.strip(),
         is_garbled=garbled,
         finish_reason=finish,
-        premature=status == "none" and is_whole and (length < min_tokens or not content.strip()),
-        repetition=round(measure_repetition(words(said), ngram).ratio, 6),
+        premature=status == "none" and is_whole and (not content.strip() or is_shorter(subject, place, min_tokens)),
+        repetition=round(measure_repetition(said, ngram)[1], 6),
         tokens=counted,
         garbled=count_garbled(content),
         mean_logprob=round(math.fsum(logprobs) / len(logprobs), 6) if logprobs else None,
         min_logprob=round(min(logprobs), 6) if logprobs else None,
+        has_open_code=is_fragment,
     )
+
+
+def count_answer(subject: Subject, place: int) -> int:
+    """How many tokens the answer at a place has, without its reasoning and without the token that ends the turn.
+
+    Some servers count that last token and some do not, and nothing in their answer says which. So a count is taken as
+    one that has it, unless the text itself shows that it has more tokens.
+    """
+    return max(count_tokens(subject.messages[place].content or ""), _least(subject, place))
+
+
+def is_shorter(subject: Subject, place: int, tokens: int) -> bool:
+    """Whether the answer at a place has fewer tokens than this."""
+    return _least(subject, place) < tokens and count_answer(subject, place) < tokens
+
+
+def _least(subject: Subject, place: int) -> int:
+    """How many tokens an answer has by the server's count at least."""
+    generation = subject.generations.get(place)
+    counted = None if generation is None else _counted(generation)
+    if generation is None or counted is None:
+        return 0
+    reasoning = generation.usage.reasoning_tokens
+    if subject.messages[place].reasoning and not reasoning:
+        return 0  # it is in the count, and nobody knows how much of it
+    return counted - reasoning - 1
+
+
+def _counted(generation: Generation) -> int | None:
+    """All tokens of an answer, as the server counted them or gave them; None where it did neither."""
+    tokens = generation.tokens
+    return generation.usage.completion_tokens or (None if tokens is None else len(tokens.completion_ids) or None)
 
 
 def _parse_status(subject: Subject, place: int) -> ParseStatus:
     message = subject.messages[place]
     found = {call_status(call, kind) for call, _, kind in subject.results_of(place)}
     if not found:
-        return "malformed" if _UNREAD_CALL.search(message.content or "") else "none"
+        return "malformed" if has_written_call(message.content or "", lambda: _known_tools(subject)) else "none"
     return next(status for status in _WORST if status in found)
+
+
+def _known_tools(subject: Subject) -> frozenset[str]:
+    """The tools that were offered, or at least those that answered."""
+    called = (call.name for message in subject.messages for call in message.tool_calls)
+    return subject.tools or frozenset(called)
 
 
 def call_status(call: ToolCall, error_kind: str | None) -> ParseStatus:

@@ -1,0 +1,111 @@
+"""Calls that an agent makes again and again without getting any further.
+
+A cycle is the same sequence of calls a second time: one turn's calls repeated at once (A-A), or a round of several
+turns gone through once more (A-B-A-B). Not every cycle is a fault:
+
+- Only the turns since the user last spoke are compared. A user who asks again gets the same call again.
+- After a time-out or a crash, calling again is right.
+- Calls that get somewhere in the end are polling or retrying: a round is excused if in this or a later round of the
+  cycle a call got an answer that is no error and differs from the round before.
+
+Going back to a call once (A-B-A) is no cycle: that is how an agent checks what it did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rollout.messages import Message, ToolCall, read_arguments
+from rollout.trajectories.filters.subject import Subject
+from rollout.trajectories.filters.turns import Turn
+
+INFRASTRUCTURE = frozenset({"timeout", "crash"})
+"""Kinds of error observations after which calling again is sensible."""
+LONGEST_PERIOD = 4
+"""Turns of the longest round that is looked for."""
+
+
+class _Step(msgspec.Struct, frozen=True):
+    """The calls of one turn, with their answers."""
+
+    subject: Subject
+    turn: Turn
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        return self.subject.messages[self.turn.message].tool_calls
+
+    @property
+    def results(self) -> list[tuple[ToolCall, Message | None, str | None]]:
+        return self.subject.results_of(self.turn.message)
+
+    def asks_like(self, other: _Step) -> bool:
+        """Whether two turns make the same calls, by what their arguments mean."""
+        if len(self.calls) != len(other.calls):
+            return False
+        return all(_is_same(*pair) for pair in zip(self.calls, other.calls, strict=True))
+
+    @property
+    def is_broken(self) -> bool:
+        return any(kind in INFRASTRUCTURE for _, _, kind in self.results)
+
+    def advances(self, other: _Step) -> bool:
+        """Whether some call was answered otherwise than before, and not by an error."""
+        pairs = zip(other.results, self.results, strict=True)
+        return any(
+            kind is None and (old is None or new is None or old.content != new.content)
+            for (_, old, _), (_, new, kind) in pairs
+        )
+
+
+def find_cycles(subject: Subject, turns: Sequence[Turn], *, any_answer: bool) -> dict[int, int]:
+    """The turns that only go through a cycle once more, each with the turns of a round. `any_answer`: what the world
+    answered makes no difference."""
+    found: dict[int, int] = {}
+    steps: list[_Step] = []
+    spoken = -1
+    """Where the user spoke last."""
+    for turn in turns:
+        message = subject.messages[turn.message]
+        last = next((at for at in range(turn.message - 1, spoken, -1) if _is_wish(subject.messages[at])), None)
+        if last is not None:
+            _search(steps, any_answer, found)
+            steps, spoken = [], last
+        if message.tool_calls:
+            steps.append(_Step(subject, turn))
+    _search(steps, any_answer, found)
+    return found
+
+
+def _is_same(one: ToolCall, other: ToolCall) -> bool:
+    if one.name != other.name:
+        return False
+    return one.arguments == other.arguments or read_arguments(one) == read_arguments(other)
+
+
+def _is_wish(message: Message) -> bool:
+    return message.role == "user" and bool((message.content or "").strip() or message.images)
+
+
+def _search(steps: Sequence[_Step], any_answer: bool, found: dict[int, int]) -> None:
+    for period in range(1, min(LONGEST_PERIOD, len(steps) // 2) + 1):
+        begin = period
+        while begin < len(steps):
+            end = begin
+            while end < len(steps) and steps[end].asks_like(steps[end - period]):
+                end += 1
+            # A stretch shorter than a round is somebody who came back, not somebody who goes round.
+            if end - begin >= period:
+                _judge(steps, begin, end, period, any_answer, found)
+            begin = end + 1
+
+
+def _judge(steps: Sequence[_Step], begin: int, end: int, period: int, any_answer: bool, found: dict[int, int]) -> None:
+    advances = [] if any_answer else [at for at in range(begin, end) if steps[at].advances(steps[at - period])]
+    # The round that gets somewhere is excused as a whole.
+    excused = advances[-1] + period if advances else begin
+    for place in range(begin, end):
+        if not steps[place - period].is_broken and place >= excused:
+            found.setdefault(steps[place].turn.turn, period)
