@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import enum
+import logging
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
-from rollout.messages import Toolset
+from rollout.errors import ConfigError, ToolError
+from rollout.messages import ToolResult, Toolset
 from rollout.tasks.task import Task
+from rollout.worlds import async_tools
+from rollout.worlds.results import MAX_RESULT_CHARS, to_result
 from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
 from rollout.worlds.world import Invocation
 
@@ -60,3 +69,184 @@ async def test_synchronous_tools_do_not_hold_up_the_loop() -> None:
 def test_function_that_is_not_there_is_named(reference: str) -> None:
     with pytest.raises(ConfigError, match=reference):
         import_function(reference)
+
+
+async def ask(function: Callable[..., Any], count: int = 1, timeout: float = 30.0) -> list[ToolResult]:
+    """The results of so many calls of one message."""
+    name = getattr(function, "__name__", "tool")
+    world = FunctionWorld({name: function}, Toolset((spec_of(function, name),)), timeout=timeout)
+    return await world.call([Invocation(f"c{number}", name, {}) for number in range(count)])
+
+
+RAISED = [
+    asyncio.CancelledError,
+    KeyboardInterrupt,
+    SystemExit,
+    GeneratorExit,
+    StopAsyncIteration,
+    TimeoutError,
+    OSError,
+]
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["alone", "together"])
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+@pytest.mark.parametrize("kind", RAISED)
+async def test_whatever_a_tool_raises_is_its_own_error(kind: type[BaseException], is_async: bool, count: int) -> None:
+    async def raises_async() -> str:
+        raise kind("mine")
+
+    def raises() -> str:
+        raise kind("mine")
+
+    for result in await ask(raises_async if is_async else raises, count):
+        assert result.error_kind == "crash"
+        assert f"raised {kind.__name__}: mine" in result.content
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+async def test_a_tool_error_is_the_tools_own_refusal(is_async: bool) -> None:
+    async def refuses_async() -> str:
+        raise ToolError("no seats left")
+
+    def refuses() -> str:
+        raise ToolError("no seats left")
+
+    (result,) = await ask(refuses_async if is_async else refuses)
+    assert (result.error_kind, result.content) == ("tool", '{"error":"no seats left"}')
+
+
+@pytest.mark.parametrize("count", [1, 2], ids=["alone", "together"])
+async def test_a_tool_that_cancels_its_own_task_costs_its_own_call(count: int) -> None:
+    async def cancels() -> str:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "done"
+
+    async def cancels_and_waits() -> str:
+        await cancels()
+        await asyncio.sleep(0)
+        return "done"
+
+    for tool in (cancels, cancels_and_waits):
+        for result in await ask(tool, count):
+            assert result.error_kind == "crash"
+            assert "CancelledError" in result.content
+
+
+async def test_a_cancelled_conversation_is_cancelled_whatever_its_tool_does() -> None:
+    inside, cleaned = asyncio.Event(), asyncio.Event()
+
+    async def waits() -> str:
+        inside.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cleaned.set()
+        return ""
+
+    running = asyncio.create_task(ask(waits))
+    await inside.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert cleaned.is_set(), "the tool had the chance to let go of what it held"
+
+
+async def test_a_late_tool_that_ignores_its_cancellation_is_left_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(async_tools, "GIVE_UP_SECONDS", 0.01)
+    release = asyncio.Event()
+
+    async def stubborn() -> str:
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "late"
+
+    (result,) = await ask(stubborn, timeout=0.01)
+    assert result.error_kind == "timeout"
+    release.set()
+
+
+async def test_an_async_tool_that_blocks_the_loop_is_named_while_it_does(caplog: pytest.LogCaptureFixture) -> None:
+    named = threading.Event()
+
+    class Listening(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            named.set()
+
+    async def sleeps_in_one_go() -> str:
+        """Blocks the loop until somebody complains of it."""
+        return "named" if named.wait(60) else "never"
+
+    listening = Listening()
+    logging.getLogger(async_tools.__name__).addHandler(listening)
+    try:
+        results = [*await ask(sleeps_in_one_go, timeout=120), *await ask(sleeps_in_one_go, timeout=120)]
+    finally:
+        logging.getLogger(async_tools.__name__).removeHandler(listening)
+    assert [result.content for result in results] == ["named", "named"]
+    warnings = [record.getMessage() for record in caplog.records if "blocks the event loop" in record.getMessage()]
+    assert len(warnings) == 1, "once for each tool"
+    assert "tool sleeps_in_one_go blocks the event loop" in warnings[0]
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+async def test_a_result_of_fifty_megabytes_is_cut_and_says_so(is_async: bool) -> None:
+    size = 50_000_000
+
+    async def pours_async() -> str:
+        return "x" * size
+
+    def pours() -> list[str]:
+        return ["x" * size]
+
+    (result,) = await ask(pours_async if is_async else pours)
+    assert len(result.content) < MAX_RESULT_CHARS + 100
+    assert f"[cut here: these are the first {MAX_RESULT_CHARS:,} of " in result.content
+
+
+async def test_a_plain_function_that_returns_an_awaitable_is_awaited() -> None:
+    async def later() -> str:
+        return "later"
+
+    (result,) = await ask(lambda: later())
+    assert result.content == "later"
+
+
+class Odd:
+    def __iter__(self) -> Any:
+        raise RuntimeError("no")
+
+
+class OddDict(dict[str, Any]):
+    def get(self, key: object, default: Any = None) -> Any:
+        raise RuntimeError("no")
+
+    def items(self) -> Any:
+        raise RuntimeError("no")
+
+
+class Color(enum.Enum):
+    RED = object()
+
+
+ODD = [Odd(), OddDict(a=1), {"a": {1: Odd()}}, 2**200, {"x": 2**70}, float("nan"), {("a", 1): 2}, Color.RED, "\ud800"]
+ODD += [collections.OrderedDict(error="x"), b"\xff", {"\udc00": 1}, object, {1, 2}, range(3), 1j]
+DEEP: list[Any] = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@given(
+    st.recursive(st.sampled_from(ODD), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=6)
+)
+def test_any_value_becomes_a_result(value: Any) -> None:
+    to_result("c", value, 1_000).content.encode()
+
+
+def test_a_bottomless_value_becomes_a_result() -> None:
+    assert to_result("c", DEEP).content

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from mcp import Client
 
 from rollout.worlds.mcp.servers import McpServers
 from rollout.worlds.mcp.slot import STATE_IS_LOST
+from tests.models.hostile import VALUES, damaged, write
 from tests.servers.mcp_config import ask, error_of, load, opened
 from tests.servers.raw_mcp_http import RawHttpServer
 
@@ -73,6 +77,22 @@ async def test_flood_and_nonsense_over_http_cost_their_own_call(tool: str) -> No
         assert not (await ask(world, "add")).is_error
 
 
+@pytest.mark.parametrize("tool", ["bomb", "bomb_events"])
+async def test_a_small_body_that_unpacks_to_hundreds_of_megabytes_is_refused_without_them(tool: str) -> None:
+    async with RawHttpServer() as server, opened(await load_http(server.url), timeout=60.0) as world:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        failed = await ask(world, tool)
+        grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+        assert failed.error_kind == "crash"
+        assert grown < 180_000, "kilobytes"
+        assert not (await ask(world, "add")).is_error
+
+
+async def test_compressed_result_is_unpacked() -> None:
+    async with RawHttpServer() as server, opened(await load_http(server.url)) as world:
+        assert (await ask(world, "packed")).content == "unpacked"
+
+
 async def test_server_that_is_gone_costs_calls_and_not_the_episode() -> None:
     async with RawHttpServer() as server:
         servers = await load_http(server.url)
@@ -84,3 +104,48 @@ async def test_server_that_is_gone_costs_calls_and_not_the_episode() -> None:
     again = await ask(live, "add")
     assert "could not be started again" in error_of(again)
     await world.__aexit__(None, None, None)
+
+
+RESULT = {
+    "content": [
+        {"type": "text", "text": "hello"},
+        {"type": "image", "data": "aGk=", "mimeType": "image/png"},
+        {"type": "resource", "resource": {"uri": "file:///x", "text": "y"}},
+    ],
+    "structuredContent": {"a": [1]},
+    "isError": False,
+}
+
+
+def test_any_result_of_a_server_is_an_observation() -> None:
+    with asyncio.Runner() as runner:
+        server = RawHttpServer()
+        runner.run(server.__aenter__())
+        held = opened(runner.run(load_http(server.url)), timeout=0.5)
+        world = runner.run(held.__aenter__())
+
+        @settings(max_examples=60, suppress_health_check=list(HealthCheck))
+        @given(damaged(RESULT) | VALUES.map(write))
+        def check(result: bytes) -> None:
+            server.result = result
+            read = runner.run(ask(world, "any"))
+            read.content.encode()
+            assert not read.is_error or read.error_kind in ("tool", "crash", "timeout")
+
+        check()
+        assert not runner.run(ask(world, "add")).is_error
+        runner.run(held.__aexit__(None, None, None))
+        runner.run(server.__aexit__(None, None, None))
+
+
+async def test_a_cancellation_that_nobody_asked_for_costs_its_own_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cancelled(*arguments: object) -> None:
+        raise asyncio.CancelledError
+
+    async with RawHttpServer() as server, opened(await load_http(server.url)) as world:
+        await ask(world, "add")
+        with monkeypatch.context() as patched:
+            patched.setattr(Client, "call_tool", cancelled)
+            lost = await ask(world, "add")
+        assert lost.error_kind == "crash"
+        assert (await ask(world, "add")).content == "1", "a new session"

@@ -36,7 +36,7 @@ def everything_server(request: pytest.FixtureRequest) -> Path:
     server = folder / f"{package}.py"
     if not server.is_file():
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", "mcp", package]
-        subprocess.run([*command, "--dest", str(folder)], check=True, timeout=150)
+        subprocess.run([*command, "--dest", str(folder)], check=True, timeout=600)
         (archive,) = folder.glob("mcp-*.tar.gz")
         with tarfile.open(archive) as files:
             found = files.extractfile(f"{archive.name.removesuffix('.tar.gz')}/{EVERYTHING}")
@@ -167,7 +167,7 @@ def npm_modules(request: pytest.FixtureRequest) -> Path:
     modules = folder / "node_modules" / "@modelcontextprotocol"
     if not (modules / "server-memory" / "package.json").is_file():
         command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder), *NPM_PACKAGES]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
         if done.returncode:
             pytest.skip(f"npm could not install the servers: {done.stderr.strip()[-200:]}")
     return modules

@@ -236,9 +236,31 @@ def test_damaged_domain_is_refused_with_the_files_name(base: Path, damage: Any, 
 
 def test_unknown_domain_lists_what_there_is(base: Path) -> None:
     with pytest.raises(ConfigError, match="there are: Notes"):
+        load_domain(base, "Weather", [])
+    with pytest.raises(ConfigError, match="did you mean 'Notes'"):
         load_domain(base, "Noets", [])
     with pytest.raises(ConfigError, match="no server for tools entry 'noets_mcp'"):
         load_domain(base, "Notes", ["noets_mcp"])
+
+
+def test_a_misspelt_domain_is_refused_although_its_tools_are_right(base: Path) -> None:
+    with pytest.raises(ConfigError, match="mcp_domain 'Noets' names no known servers; did you mean 'Notes'"):
+        load_domain(base, "Noets", ["notes_mcp"])
+    with pytest.raises(ConfigError, match="did you mean 'Notes_Notes'"):
+        load_domain(base, "Notes_Noets", ["notes_mcp"])
+    (base / "queries").mkdir(exist_ok=True)
+    (base / "queries" / "Noets.jsonl").touch()
+    assert load_domain(base, "Noets", ["notes_mcp"]).servers == ("Notes",), "a query file has the name"
+    with pytest.raises(ConfigError, match="names no known servers"):
+        load_domain(base, "Noets", [])
+
+
+def test_tools_of_another_domain_are_refused(base: Path) -> None:
+    (base / "mcp_servers" / "Novels.py").write_text(SERVER.replace("NotesServer", "NovelsServer"))
+    (base / "tool_lists" / "Novels.json").write_text(json.dumps([tool("write", text={"type": "string"})]))
+    with pytest.raises(ConfigError, match="'novels_mcp' is not one of the servers of mcp_domain 'Notes': Notes"):
+        load_domain(base, "Notes", ["novels_mcp"])
+    assert load_domain(base, "Notes_Novels", ["novels_mcp"]).servers == ("Novels",)
 
 
 async def test_servers_with_shared_tool_names_are_told_apart(base: Path) -> None:

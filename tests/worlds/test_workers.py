@@ -6,7 +6,6 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,124 +13,13 @@ import psutil
 import pytest
 
 from rollout.errors import WorldError
-from rollout.messages import ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.tools import worker_process
-from rollout.worlds.tools.domain import Domain, load_domain
+from rollout.worlds.tools.domain import load_domain
 from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
-from rollout.worlds.world import Invocation, World
-
-SERVER = """
-import copy, json, os, time
-from pathlib import Path
-
-print("loaded")
-ROOT = Path(__file__).parent.parent / "database" / "outputs"
-
-
-class Session:
-    def __init__(self, tables):
-        self.databases = tables
-        self.seen = 0
-
-
-class %(name)sServer:
-    def __init__(self, domain_name):
-        with open(ROOT / "entities" / "Member.json") as file:
-            self.tables = {"Member": json.load(file)}
-        with open(ROOT / "relationships" / domain_name / "Loan.json") as file:
-            self.tables["Loan"] = json.load(file)
-        self.sessions = {}
-
-    def _get_session(self, session_id):
-        if session_id not in self.sessions:
-            self.sessions[session_id] = Session(copy.deepcopy(self.tables))
-        return self.sessions[session_id]
-
-    def invoke(self, session_id, tool_name, **arguments):
-        session = self._get_session(session_id)
-        session.seen += 1
-        return getattr(self, tool_name)(session, **arguments)
-
-    def rename(self, session, name):
-        for member in session.databases["Member"]:
-            member["name"] = name
-        return session.databases["Member"]
-
-    def expel(self, session):
-        session.databases["Member"] = [row for row in session.databases["Member"] if row["member_id"] != 1]
-        return {"left": len(session.databases["Member"])}
-
-    def members(self, session):
-        return session.databases["Member"]
-
-    def roll(self, session):
-        import random, uuid
-        return [random.random(), str(uuid.uuid4()), session.seen, [*{"a", "b", "c", "d"}]]
-
-    def run(self, session, code):
-        session.databases["Loan"].append({"ran": code})
-        return {"value": eval(code)}
-"""
-TOOLS = {"rename": {"name": {"type": "string"}}, "expel": {}, "members": {}, "roll": {}, "run": {"code": {}}}
-SECRET = "sk-this-is-ours"
-
-
-@pytest.fixture
-def base(tmp_path: Path) -> Path:
-    """Two servers in the seed's layout that read the same members, each with loans of its own."""
-    base = tmp_path / "data"
-    for folder in ("mcp_servers", "tool_lists", "database/outputs/entities"):
-        (base / folder).mkdir(parents=True)
-    for name in ("Desk", "Room"):
-        (base / "mcp_servers" / f"{name}.py").write_text(SERVER % {"name": name})
-        tools = [
-            {"type": "function", "function": {"name": tool, "parameters": {"type": "object", "properties": properties}}}
-            for tool, properties in TOOLS.items()
-        ]
-        (base / "tool_lists" / f"{name}.json").write_text(json.dumps(tools))
-        (base / "database" / "outputs" / "relationships" / name).mkdir(parents=True)
-        (base / "database" / "outputs" / "relationships" / name / "Loan.json").write_text('[{"loan_id": 1}]')
-    members = [{"member_id": 1, "name": "Ada"}, {"member_id": 2, "name": "Ben"}]
-    (base / "database" / "outputs" / "entities" / "Member.json").write_text(json.dumps(members))
-    (tmp_path / "ours.txt").write_text(SECRET)
-    return base
-
-
-MakeWorld = Callable[..., World]
-
-
-@pytest.fixture
-async def pool() -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool(memory_mb=512)
-    yield pool
-    await pool.close()
-
-
-@pytest.fixture
-def make_world(base: Path, pool: WorkerPool) -> MakeWorld:
-    domains: dict[str, tuple[Domain, int]] = {}
-
-    def make(name: str = "Desk", timeout: float = 30.0) -> World:
-        if name not in domains:
-            domain = load_domain(base, name, [])
-            domains[name] = (domain, pool.add(domain))
-        return WorkerWorld(pool, *domains[name], timeout)
-
-    return make
-
-
-async def call(world: World, tool: str, /, **arguments: Any) -> ToolResult:
-    (result,) = await world.call([Invocation("c", tool, arguments)])
-    return result
-
-
-async def opened(make: MakeWorld, *args: Any, seed: int = 1, **options: Any) -> World:
-    world = make(*args, **options)
-    await world.open(Task("t"), seed)
-    return world
-
+from rollout.worlds.tools.workers import WorkerPool
+from rollout.worlds.world import World
+from tests.worlds.desks import SECRET, SERVER, MakeWorld, call, opened
 
 # ---- what a server cannot reach -------------------------------------------------------------------------------------
 
@@ -139,9 +27,9 @@ async def opened(make: MakeWorld, *args: Any, seed: int = 1, **options: Any) -> 
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("open(ROOT.parents[2] / 'ours.txt').read()", "may read only its own folder"),
-        ("open('/etc/passwd').read()", "may read only its own folder"),
-        ("os.listdir('/root')", "may read only its own folder"),
+        ("open(ROOT.parents[2] / 'ours.txt').read()", "may read only its own files"),
+        ("open('/etc/passwd').read()", "may read only its own files"),
+        ("os.listdir('/root')", "may read only its own files"),
         ("open(ROOT / 'entities' / 'Member.json', 'w')", "may not write files"),
         ("os.remove(ROOT / 'entities' / 'Member.json')", "may not do this: os.remove"),
         ("__import__('socket').create_connection(('127.0.0.1', 9))", "may not do this: socket."),
@@ -166,36 +54,6 @@ async def test_a_server_has_no_environment_of_ours(make_world: MakeWorld, monkey
     assert SECRET not in (await call(world, "run", code="str(dict(os.environ))")).content
     parents = await call(world, "run", code="open(f'/proc/{os.getppid()}/environ', 'rb').read().hex()")
     assert parents.is_error
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own means are Linux's")
-async def test_the_kernel_refuses_too_when_python_does_not_ask(base: Path) -> None:
-    """Landlock and the empty network hold without the audit hook: the sandbox is tried with the hook left out."""
-    program = (
-        "import sys\n"
-        "sys.addaudithook = lambda hook: None\n"
-        "import socket\n"
-        "from rollout.worlds.tools.sandbox import give_up_rights\n"
-        "print(give_up_rights(sys.argv[1:2], 1 << 30))\n"
-        "for act in (lambda: open(sys.argv[2]).read(), lambda: open(sys.argv[1] + '/new', 'w'),\n"
-        "            lambda: socket.create_connection(('127.0.0.1', int(sys.argv[3])), 2)):\n"
-        "    try:\n"
-        "        print('did it', act())\n"
-        "    except OSError as error:\n"
-        "        print(type(error).__name__)\n"
-        "print(len(open(sys.argv[1] + '/tool_lists/Desk.json').read()) > 0)\n"
-    )
-    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
-        arguments = [sys.executable, "-c", program, str(base), str(base.parent / "ours.txt"), str(port)]
-        child = await asyncio.create_subprocess_exec(*arguments, stdout=subprocess.PIPE)
-        said = (await child.communicate())[0].decode().splitlines()
-    if "'files': True" not in said[0] or "'network': True" not in said[0]:
-        pytest.skip(f"this kernel does not offer all of it: {said[0]}")
-    assert said[1:3] == ["PermissionError", "PermissionError"]
-    assert not said[3].startswith("did it")
-    assert said[4] == "True", "its own folder can be read"
 
 
 async def test_what_a_server_prints_goes_nowhere(make_world: MakeWorld, capfd: pytest.CaptureFixture[str]) -> None:
@@ -310,11 +168,13 @@ def test_the_process_ends_with_the_engine(base: Path) -> None:
     child = subprocess.Popen([sys.executable, "-c", program, str(base)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     child.stdout.readline()
-    (worker,) = psutil.Process(child.pid).children()
+    template, worker = psutil.Process(child.pid).children(recursive=True)
     child.kill()
     child.wait()
     child.stdout.close()
-    worker.wait(timeout=30)
+    psutil.wait_procs([template, worker], timeout=600)
+    assert not template.is_running()
+    assert not worker.is_running()
 
 
 # ---- the same world as in process -----------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ servers' code runs here: that is for `rollout.worlds.tools.host`, in a process o
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import msgspec
 
 from rollout.errors import ConfigError
 from rollout.messages import Toolset, ToolSpec
+from rollout.spelling import suggest
 from rollout.tasks.discovery import find_file, find_policy, fused_database, known_servers
 from rollout.tasks.naming import match_server, offered_name, prefixes, split_fused
 from rollout.worlds.routes import Route, find_offered
@@ -65,24 +67,40 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
     known = known_servers(base_path)
     if not known:
         raise ConfigError(f"{folder}: no servers found; expected <Domain>.py files in the seed's layout")
+    named = None if mcp_domain is None else _named_servers(base_path, mcp_domain, known, has_tools=bool(tools))
     servers: list[str] = []
     for wanted in tools:
         server = match_server(wanted, known)
         if server is None:
-            raise ConfigError(f"{folder}: no server for tools entry {wanted!r}; there are: {', '.join(known)}")
+            raise ConfigError(f"{folder}: no server for tools entry {wanted!r}; {suggest(wanted, known)}")
+        if named and server not in named:
+            raise ConfigError(
+                f"{folder}: tools entry {wanted!r} is not one of the servers of mcp_domain {mcp_domain!r}: "
+                f"{', '.join(named)}"
+            )
         servers.append(server)
     if not servers:
-        assert mcp_domain is not None
-        found = split_fused(mcp_domain, known)
-        if found is None:
-            raise ConfigError(
-                f"{folder}: mcp_domain {mcp_domain!r} names no known servers; there are: {', '.join(known)}"
-            )
-        servers = found
+        assert named
+        servers = named
     name = mcp_domain or "_".join(servers)
     policy_file = policy or find_policy(base_path, servers)
     text = read_policy(policy_file) if policy_file is not None else None
     return Domain(name, base_path, list(dict.fromkeys(servers)), text)
+
+
+def _named_servers(base_path: Path, mcp_domain: str, known: Sequence[str], *, has_tools: bool) -> list[str]:
+    """The servers that a domain's name is made of. Raises ConfigError for a name that matches nothing.
+
+    A name that only a query file has is allowed where `tools` names the servers; then there are none here.
+    """
+    servers = split_fused(mcp_domain, known)
+    if servers is not None:
+        return servers
+    if has_tools and (base_path / "queries" / f"{mcp_domain}.jsonl").is_file():
+        return []
+    near = ["".join(difflib.get_close_matches(part, known, n=1)) for part in mcp_domain.split("_")]
+    hint = f"did you mean {'_'.join(near)!r}?" if all(near) else suggest(mcp_domain, known)
+    raise ConfigError(f"{base_path / 'mcp_servers'}: mcp_domain {mcp_domain!r} names no known servers; {hint}")
 
 
 def read_tool_list(path: Path) -> list[ToolSpec]:
@@ -92,7 +110,7 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
         return [ToolSpec.from_json(entry) for entry in entries]
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the tool list: {error.strerror or error}") from error
-    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+    except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: not a list of tools ({error}); expected [{{'type': 'function', …}}]") from error
 
 

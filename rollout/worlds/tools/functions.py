@@ -1,8 +1,9 @@
 """A world of plain Python functions: the simplest tools, for trusted code.
 
-The schema of a tool is its signature (read by pydantic), its description the docstring. `async` functions of one
-message run together; synchronous ones run in threads, so neither holds up the loop. Functions have
-no state of ours: a world of functions answers `state_key` with a hash of the calls made so far.
+The schema of a tool is its signature (read by pydantic), its description the docstring. The functions of one message
+run together: `async` ones as tasks (`rollout.worlds.async_tools`), synchronous ones in threads
+(`rollout.worlds.threads`). Whatever a function raises or returns becomes a result. Functions have no state of ours: a
+world of functions answers `state_key` with a hash of the calls made so far.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from rollout.errors import ConfigError, ToolError, WorldError
 from rollout.messages import ToolResult, Toolset, ToolSpec
 from rollout.plugins import find_plugin
 from rollout.tasks.task import Task
-from rollout.worlds.results import failed_result, to_result
+from rollout.worlds.async_tools import run_async
+from rollout.worlds.results import MAX_RESULT_CHARS, failed_result, to_result
 from rollout.worlds.threads import ToolFault, tool_threads
 from rollout.worlds.world import Invocation, Opening, Snapshot
 
@@ -67,21 +69,20 @@ class FunctionWorld:
         function = self._functions[call.name]
         try:
             if inspect.iscoroutinefunction(function):
-                async with asyncio.timeout(self._timeout) as clock:
-                    value = await function(**call.arguments)
+                value = await run_async(call.name, function(**call.arguments), self._timeout)
             else:
                 value = await tool_threads().run(lambda: function(**call.arguments), self._timeout)
-        except TimeoutError as error:
-            if inspect.iscoroutinefunction(function) and not clock.expired():
-                return failed_result(call.call_id, "crash", f"{call.name} raised TimeoutError: {error}")
+                if inspect.isawaitable(value):
+                    value = await run_async(call.name, value, self._timeout)
+        except TimeoutError:
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
-        except ToolError as error:
-            return failed_result(call.call_id, "tool", str(error))
-        except ToolFault as error:
-            return failed_result(call.call_id, "crash", f"{call.name} raised {error}")
-        except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - a tool may raise anything
+        except ToolFault as fault:
+            if isinstance(fault.original, ToolError):
+                return failed_result(call.call_id, "tool", str(fault.original))
+            return failed_result(call.call_id, "crash", f"{call.name} raised {fault}")
+        except Exception as error:  # noqa: BLE001 - the call itself may not fit the function
             return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
-        return to_result(call.call_id, value)
+        return to_result(call.call_id, value, MAX_RESULT_CHARS)
 
     async def snapshot(self) -> Snapshot | None:
         return None

@@ -11,6 +11,7 @@ Nothing here waits or knows about processes, and every method may raise whatever
 
 from __future__ import annotations
 
+import collections
 import hashlib
 import inspect
 import pickle
@@ -50,12 +51,18 @@ class Host:
         """Whether every server says that a call takes microseconds and waits for nothing."""
         self._shared: dict[str, Any] = {}
         self._worlds: dict[int, Sessions] = {}
+        self._opened: collections.Counter[int] = collections.Counter()
+        """How often each world was opened here. One that left comes back when a call of it was given up."""
 
     def open(self, world: int, seed: int) -> None:
         """Give a world its sessions."""
         servers = {file.name: self._borrow(file) for file in self._files}
         is_fused = len({file.database for file in self._files}) < len(self._files)
-        self._worlds[world] = Sessions(servers, f"session-{world}", seed, is_fused)
+        again = self._opened[world]
+        self._opened[world] += 1
+        # A shared server may keep sessions that were closed, so a name is not used twice.
+        session = f"session-{world}-{again}" if again else f"session-{world}"
+        self._worlds[world] = Sessions(servers, session, seed, is_fused)
 
     def _borrow(self, file: ServerFile) -> Any:
         kind = self._classes[file.name]

@@ -1,9 +1,14 @@
 """What a worker process gives up before it runs code of mock servers.
 
-Two layers. The kernel's, where it has them: limits on memory and files, a network of its own with nothing in it, and
-Landlock, by which only Python itself and the servers' own folders can be read and nothing can be written. And Python's
-own: an audit hook, which no Python code can take away again, refuses what a mock server has no use for. The second is
-there on every system and gives errors that say what happened; only the first holds against code that means harm.
+Two layers. The kernel's, where it has them:
+
+- limits on memory, files and open descriptors (`resource`);
+- a user namespace with a network and IPC of its own, in which nothing is, and no capabilities, also as root;
+- Landlock: only Python and the domain's own files can be read, nothing can be written (`landlock`);
+- seccomp: the system calls of an interpreter and no others, so no other process, socket or IPC (`seccomp`).
+
+And Python's own: an audit hook, which no Python code can remove, refuses what a mock server has no use for. The second
+is there on every system and gives errors that say what happened; only the first holds against code that means harm.
 """
 
 from __future__ import annotations
@@ -14,26 +19,28 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS = 1, 38
-LANDLOCK_CREATE_RULESET, LANDLOCK_ADD_RULE, LANDLOCK_RESTRICT_SELF = 444, 445, 446
-EXECUTE, READ_FILE, READ_DIR = 1, 4, 8
+import msgspec
+
+from rollout.worlds.tools.landlock import restrict_files
+from rollout.worlds.tools.seccomp import allow_only_the_interpreter
+
+CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWNET = 0x08000000, 0x10000000, 0x40000000
+PR_SET_PDEATHSIG, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS, PR_CAP_AMBIENT = 1, 24, 38, 47
+CAPSET = {"x86_64": 126, "aarch64": 91}
+CAPABILITY_VERSION = 0x20080522
+PIECES = {
+    "user_namespace": "user namespaces",
+    "capabilities": "a way to drop root's capabilities",
+    "network": "a closed network (a network namespace or seccomp)",
+    "landlock": "Landlock, which keeps other files closed",
+    "seccomp": "seccomp filters, which keep out other processes, sockets and IPC",
+}
+"""What the kernel does, and how to say that it does not."""
 MAX_WRITTEN = 1 << 20
 """Bytes that the process may write to a file that it has open: what it says when it crashes."""
-SYSTEM = (
-    "/usr/lib",
-    "/usr/lib64",
-    "/lib",
-    "/lib64",
-    "/usr/share/zoneinfo",
-    "/etc/localtime",
-    "/dev/null",
-    "/dev/urandom",
-)
+MAX_OPEN = 256
 
 _REFUSED = (
     *("socket.", "subprocess.", "shutil.", "ctypes.", "tempfile.", "pty.", "syslog.", "ftplib.", "smtplib.", "urllib."),
@@ -44,82 +51,69 @@ _REFUSED = (
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """What a process may read: real paths, of files or of whole folders."""
+
+    readable: tuple[str, ...]
+    listable: tuple[str, ...] = ()
+    """Folders of which only the names of what is in them can be read, below them as well."""
+
+
 def die_with_parent() -> None:
-    """Have the kernel end this process when the engine is gone, also while a server hangs."""
+    """Have the kernel end this process when its parent is gone, also while a server hangs."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def give_up_rights(folders: Sequence[str], memory_bytes: int) -> dict[str, bool]:
-    """From here on only `folders` and Python itself can be read. Says which of the kernel's means are in force."""
-    readable = [*map(os.path.realpath, folders), *_python_folders(), *SYSTEM]
-    for kind, limit in (
-        (resource.RLIMIT_AS, memory_bytes),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, MAX_WRITTEN),
-    ):
-        _, most = resource.getrlimit(kind)
-        limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
-        with contextlib.suppress(ValueError, OSError):  # macOS knows the name of some limits, but not their meaning
-            resource.setrlimit(kind, (limit, limit))
-    in_force = {"network": False, "files": False}
+def give_up_rights(reach: Reach, memory_bytes: int) -> dict[str, bool]:
+    """Confine this process for good. Says which of the kernel's means are in force, by what each takes away."""
+    _limit(resource.RLIMIT_AS, memory_bytes)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_FSIZE, MAX_WRITTEN)
+    _limit(resource.RLIMIT_NOFILE, MAX_OPEN)
+    in_force = dict.fromkeys(PIECES, False)
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
-        in_force["network"] = libc.unshare(CLONE_NEWNET) == 0 or libc.unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0
-        in_force["files"] = _landlock(libc, readable)
-    sys.addaudithook(_Guard(readable))
+        alone = libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC) == 0
+        offline = alone or libc.unshare(CLONE_NEWNET) == 0
+        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        in_force["user_namespace"] = alone
+        in_force["landlock"] = restrict_files(libc, reach.readable, reach.listable)
+        in_force["capabilities"] = _drop_capabilities(libc)
+        die_with_parent()  # again: a change of credentials may have cleared it
+        in_force["seccomp"] = allow_only_the_interpreter(libc)
+        in_force["network"] = offline or in_force["seccomp"]
+    if not in_force["seccomp"]:
+        _limit(resource.RLIMIT_NPROC, 0)  # holds for everybody but root, and for threads as well
+    sys.addaudithook(_Guard(reach))
     return in_force
 
 
-def _python_folders() -> list[str]:
-    """Where Python's own files and the installed packages are."""
-    package = Path(__file__).resolve().parents[3]
-    found = [sys.prefix, sys.base_prefix, os.path.dirname(sys.executable), str(package / "rollout")]
-    return [os.path.realpath(path) for path in found + [path for path in sys.path if path.endswith("site-packages")]]
+def _limit(kind: int, limit: int) -> None:
+    _, most = resource.getrlimit(kind)
+    limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
+    with contextlib.suppress(ValueError, OSError):  # macOS knows the name of some limits, but not their meaning
+        resource.setrlimit(kind, (limit, limit))
 
 
-class _RulesetAttr(ctypes.Structure):
-    _fields_ = (("fs", ctypes.c_uint64), ("net", ctypes.c_uint64), ("scoped", ctypes.c_uint64))
-
-
-class _PathAttr(ctypes.Structure):
-    _pack_ = 1
-    _fields_ = (("allowed", ctypes.c_uint64), ("parent", ctypes.c_int32))
-
-
-def _landlock(libc: ctypes.CDLL, readable: Sequence[str]) -> bool:
-    """Whether the kernel now keeps this process to reading these paths."""
-    version = libc.syscall(LANDLOCK_CREATE_RULESET, None, 0, 1)
-    if version < 1:
-        return False
-    rights = (1 << (13 + (version >= 2) + (version >= 3) + (version >= 5))) - 1
-    attr = _RulesetAttr(rights, 3 if version >= 4 else 0, 3 if version >= 6 else 0)
-    size = 24 if version >= 6 else 16 if version >= 4 else 8
-    rules = libc.syscall(LANDLOCK_CREATE_RULESET, ctypes.byref(attr), size, 0)
-    if rules < 0:
-        return False
-    try:
-        for path in readable:
-            if not os.path.exists(path):
-                continue
-            handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            allowed = EXECUTE | READ_FILE | (READ_DIR if os.path.isdir(path) else 0)
-            rule = _PathAttr(allowed, handle)
-            added = libc.syscall(LANDLOCK_ADD_RULE, rules, 1, ctypes.byref(rule), 0)
-            os.close(handle)
-            if added != 0:
-                return False
-        libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        return bool(libc.syscall(LANDLOCK_RESTRICT_SELF, rules, 0) == 0)
-    finally:
-        os.close(rules)
+def _drop_capabilities(libc: ctypes.CDLL) -> bool:
+    """Whether this process has none of root's powers left, and no way to get them back."""
+    number = CAPSET.get(os.uname().machine)
+    if number is None:
+        return os.geteuid() != 0
+    for capability in range(64):
+        libc.prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+    libc.prctl(PR_CAP_AMBIENT, 4, 0, 0, 0)
+    header, nothing = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0), (ctypes.c_uint32 * 6)()
+    return bool(libc.syscall(number, header, nothing) == 0)
 
 
 class _Guard:
     """The audit hook."""
 
-    def __init__(self, readable: Sequence[str]) -> None:
-        self._readable = tuple(dict.fromkeys(readable))
+    def __init__(self, reach: Reach) -> None:
+        self._readable = frozenset(reach.readable)
+        self._listable = self._readable | frozenset(reach.listable)
 
     def __call__(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
@@ -128,16 +122,20 @@ class _Guard:
                 return
             if flags & _WRITING:
                 raise PermissionError(f"a mock server may not write files: {path}")
-            self._check(path)
+            _check(path, self._readable)
         elif event in ("os.listdir", "os.scandir"):
-            self._check(args[0])
+            _check(args[0], self._listable)
         elif event == "sqlite3.connect":
             if args[0] != ":memory:":
                 raise PermissionError("a mock server may open no database but :memory:")
         elif event.startswith(_REFUSED):
             raise PermissionError(f"a mock server may not do this: {event}")
 
-    def _check(self, path: Any) -> None:
-        real = os.path.realpath(os.fsdecode(path) if path is not None else os.curdir)
-        if not any(real == folder or real.startswith(folder + os.sep) for folder in self._readable):
-            raise PermissionError(f"a mock server may read only its own folder: {real}")
+
+def _check(path: Any, allowed: frozenset[str]) -> None:
+    real = place = os.path.realpath(os.fsdecode(path) if path is not None else os.curdir)
+    while place not in allowed:
+        above = os.path.dirname(place)
+        if above == place:
+            raise PermissionError(f"a mock server may read only its own files: {real}")
+        place = above

@@ -1,15 +1,21 @@
-"""The worker process: mock servers run here, away from the engine's keys, files and network.
+"""The worker processes: mock servers run here, away from the engine's keys, files and network.
 
-    python -m rollout.worlds.tools.worker_main SOCKET MEMORY_BYTES FOLDER...
+    python -m rollout.worlds.tools.worker_main CONTROL
 
-It answers messages (`frames`) one after the other, in the order in which they came, so the oldest unanswered one is at
-any time the one that runs. The other side is `rollout.worlds.tools.worker_process`, which ends the process when that
-takes too long.
+This starts the *template*: a process that has imported everything a worker needs and never runs code of a server. On
+request it forks a worker, which takes milliseconds where a new interpreter takes a good part of a second, and shares
+its memory until written to. A worker gives up its rights (`sandbox`), loads the servers of one domain and answers
+requests (`frames`) one after the other, in the order in which they arrive, so the oldest unanswered one is at any time
+the one that runs. The engine's side is `rollout.worlds.tools.worker_template` and `worker_process`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import gc
 import os
+import random
 import socket
 import sys
 from typing import Any
@@ -19,9 +25,9 @@ import msgspec
 from rollout.errors import ConfigError, WorldError
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.threads import ToolFault, run_guarded
-from rollout.worlds.tools.frames import FrameReader, write_frame
+from rollout.worlds.tools.frames import FrameError, FrameReader, RequestFrame, read_request, write_frame
 from rollout.worlds.tools.host import Host, ServerFile
-from rollout.worlds.tools.sandbox import die_with_parent, give_up_rights
+from rollout.worlds.tools.sandbox import MAX_OPEN, Reach, die_with_parent, give_up_rights
 from rollout.worlds.tools.stand_ins import install_stand_ins
 
 MAX_RESULT = 16 * 1024 * 1024
@@ -30,41 +36,44 @@ OUT_OF_MEMORY = 77
 
 
 class Worker:
-    """The hosts of this process, one for each domain."""
+    """The servers of this process: those of one domain."""
 
     def __init__(self) -> None:
-        self._hosts: dict[int, Host] = {}
+        self._host: Host
 
-    def answer(self, what: str, domain: int, args: list[Any]) -> Any:
+    def answer(self, what: str, args: list[Any]) -> Any:
         """Do one thing. Raises ConfigError or WorldError."""
-        if what == "load":
-            self._hosts[domain] = Host(tuple(msgspec.convert(args[0], list[ServerFile])))
-            return None
-        host = self._hosts[domain]
         match what:
+            case "confine":
+                in_force = give_up_rights(msgspec.convert(args[0], Reach), args[1])
+                install_stand_ins()
+                return in_force
+            case "load":
+                self._host = Host(tuple(msgspec.convert(args[0], list[ServerFile])))
+                return None
             case "open":
-                return host.open(*args)
+                return self._host.open(*args)
             case "call":
-                return self._call(host, *args)
+                return self._call(*args)
             case "changes":
-                return msgspec.to_builtins(host.sessions(args[0]).changes(), enc_hook=str)
+                return self._host.sessions(args[0]).changes()
             case "state_key":
-                return host.sessions(args[0]).state_key()
+                return self._host.sessions(args[0]).state_key()
             case "snapshot":
-                sessions = host.sessions(args[0])
+                sessions = self._host.sessions(args[0])
                 data = sessions.snapshot()
                 return None if data is None else (data, sessions.state_key())
             case "restore":
-                sessions = host.sessions(args[0])
+                sessions = self._host.sessions(args[0])
                 sessions.restore(args[1])
                 return sessions.state_key()
             case "close":
-                return host.close(args[0])
+                return self._host.close(args[0])
         raise AssertionError(what)
 
-    def _call(self, host: Host, world: int, name: str, server: str, tool: str, arguments: dict[str, Any]) -> Any:
+    def _call(self, world: int, name: str, server: str, tool: str, arguments: dict[str, Any]) -> Any:
         try:
-            value = run_guarded(lambda: host.sessions(world).call(server, tool, arguments))
+            value = run_guarded(lambda: self._host.sessions(world).call(server, tool, arguments))
             if isinstance(value, ToolFault):
                 if isinstance(value.original, MemoryError):
                     os._exit(OUT_OF_MEMORY)
@@ -79,24 +88,65 @@ class Worker:
 
 
 def main() -> None:
+    """The template: fork a worker for each descriptor that arrives, and report how workers ended."""
     die_with_parent()
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    nowhere = open(os.devnull, "w")  # noqa: SIM115 - open for as long as the process lives
-    in_force = give_up_rights(sys.argv[3:], int(sys.argv[2]))
-    install_stand_ins()
-    # What servers print is nobody's: the socket is the only way out.
-    sys.stdout = sys.stderr = nowhere
-    worker = Worker()
-    connection.sendall(write_frame(("ok", in_force)))
-    frames = FrameReader()
-    while piece := connection.recv(1 << 16):
-        for what, domain, args in frames.feed(piece):
-            connection.sendall(write_frame(_answer(worker, what, domain, args)))
+    with socket.socket(fileno=int(sys.argv[1])) as control:
+        del sys.argv[1:]
+        gc.freeze()
+        while True:
+            message, descriptors, *_ = socket.recv_fds(control, 4, 1)
+            if not message:
+                return
+            if not descriptors:
+                _, status = os.waitpid(int.from_bytes(message, "little"), 0)
+                control.sendall(os.waitstatus_to_exitcode(status).to_bytes(4, "little", signed=True))
+                continue
+            pid = os.fork()
+            if pid == 0:
+                break
+            os.close(descriptors[0])
+            control.sendall(pid.to_bytes(4, "little", signed=True))
+    serve(descriptors[0])
 
 
-def _answer(worker: Worker, what: str, domain: int, args: list[Any]) -> tuple[str, Any]:
+def serve(connection: int) -> None:
+    """A worker: answer requests until the engine closes the connection."""
+    template = os.getppid()
+    os.setsid()
+    die_with_parent()
+    if os.getppid() != template:
+        return  # it died before the kernel knew that we should, too
+    # A number that nobody hits by accident, and nothing else inherited.
+    hidden = fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(64, MAX_OPEN - 64))
+    os.closerange(3, hidden)
+    os.closerange(hidden + 1, MAX_OPEN)
+    # Whatever servers print goes nowhere: the connection is the only way out.
+    os.dup2(os.open(os.devnull, os.O_RDWR), 2)
+    sys.stdout = sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - open for as long as the process lives
+    worker, frames = Worker(), FrameReader()
+    while piece := os.read(hidden, 1 << 16):
+        for frame in frames.feed(piece):
+            answer = memoryview(_answer(worker, read_request(frame)))
+            while answer:
+                answer = answer[os.write(hidden, answer) :]
+
+
+def _answer(worker: Worker, request: RequestFrame) -> bytes:
+    how, value = _attempt(worker, request)
     try:
-        return "ok", worker.answer(what, domain, args)
+        with contextlib.suppress(FrameError):
+            return write_frame((request.id, how, value))
+        if request.what == "call":
+            value = failed_result("", "crash", "the result is too large")
+            return write_frame((request.id, "ok", (value.content, True, "crash")))
+        return write_frame((request.id, "world", f"what {request.what} has to tell is too large"))
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)
+
+
+def _attempt(worker: Worker, request: RequestFrame) -> tuple[str, Any]:
+    try:
+        return "ok", worker.answer(request.what, request.args)
     except ConfigError as error:
         return "config", str(error)
     except WorldError as error:

@@ -1,7 +1,9 @@
-"""One worker process as the engine sees it: starting it, asking it, and noticing that it hangs or is gone.
+"""One worker process as the engine sees it: starting it, asking it, and noticing that it hangs, lies or is gone.
 
 The process answers one request at a time (`worker_main`), so the oldest one that is unanswered is the one that runs.
-When it takes longer than it may, the process is killed; when it takes long, the others are told to go elsewhere.
+When it takes longer than it may, the process is killed; when it takes long, the others are told to go elsewhere. Code
+of a mock server can write to the descriptor that we read from. So an answer counts only under the random id of the
+oldest request and in the shape that it calls for; anything else that arrives ends the process.
 """
 
 from __future__ import annotations
@@ -11,35 +13,38 @@ import collections
 import functools
 import itertools
 import logging
+import secrets
 import socket
-import subprocess
-import sys
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, cast
 
 import msgspec
 
 from rollout.errors import ConfigError, WorldError
-from rollout.worlds.tools.frames import FrameReader, write_frame
+from rollout.worlds.tools.frames import FrameError, FrameReader, read_answer, read_value, write_frame
+from rollout.worlds.tools.host import ServerFile
+from rollout.worlds.tools.sandbox import PIECES, Reach
 from rollout.worlds.tools.worker_main import OUT_OF_MEMORY
+from rollout.worlds.tools.worker_template import Template, kill
 
 log = logging.getLogger(__name__)
 SLOW = 2.0
 """Seconds after which a call that still runs has its process to itself."""
 START_TIMEOUT = 60.0
+Why = Literal["timeout", "crash", "memory", "protocol"]
 
 
 class Gone(Exception):
     """The process is not there any more for this request. `why` is None where the request had no part in it."""
 
-    def __init__(self, why: Literal["timeout", "crash", "memory"] | None) -> None:
+    def __init__(self, why: Why | None) -> None:
         super().__init__(why)
         self.why = why
 
 
 class _Request(msgspec.Struct):
+    id: bytes
+    what: str
     world: int
     answer: asyncio.Future[Any]
     timeout: float
@@ -50,97 +55,91 @@ class _Request(msgspec.Struct):
 class WorkerProcess(asyncio.Protocol):
     """One worker process. Requests are answered in the order asked; what a request did wrong is in its answer."""
 
-    def __init__(self, folders: Sequence[str], memory_mb: int) -> None:
-        self.folders = frozenset(folders)
-        self.memory_mb = memory_mb
+    def __init__(self, name: str, template: Template) -> None:
+        self.name = name
+        """The domain that it serves."""
         self.worlds: set[int] = set()
-        self.loaded: dict[int, asyncio.Future[Any]] = {}
-        """The loading of each domain that was asked for, done or under way."""
         self.is_open = False
         """Whether worlds may be here; if not, only the owner's."""
         self.owner: int | None = None
         """The world whose call was so slow that the others moved away."""
+        self._template = template
         self._loop = asyncio.get_running_loop()
         self._requests: collections.deque[_Request] = collections.deque()
         self._frames = FrameReader()
         self._tick: asyncio.TimerHandle | None = None
-        self._why: Literal["timeout", "crash", "memory"] = "crash"
-        self._ready = self._loop.create_future()
+        self._why: Why = "crash"
+        self._is_over = False
+        """Whether nothing that it says counts any more."""
         self._lost = self._loop.create_future()
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `stop`
         self._transport: asyncio.Transport
-        self._child: subprocess.Popen[bytes]
+        self._pid = 0
 
-    async def start(self) -> None:
-        """Start the process and wait until it has given up its rights."""
-        ours = self._spawn()
-        await self._loop.create_unix_connection(lambda: self, sock=ours)
-        self._requests.append(_Request(0, self._ready, START_TIMEOUT, self._loop.time()))
-        self._watch()
+    async def start(self, reach: Reach, files: Sequence[ServerFile], memory_mb: int) -> None:
+        """Start the process, wait until it has given up its rights, and load its servers."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            await self._loop.create_unix_connection(lambda: self, sock=ours)
+            try:
+                self._pid = await self._template.fork(theirs)
+            except BaseException:
+                self._transport.abort()
+                raise
         try:
-            in_force = await self._ready
+            in_force = await self.request(0, START_TIMEOUT, "confine", reach, memory_mb << 20)
+            warn_once(tuple(means for means, is_so in in_force.items() if not is_so))
+            await self.request(0, START_TIMEOUT, "load", files)
         except BaseException as error:
             self._end()
             if isinstance(error, Gone):
-                raise WorldError(f"the process for mock servers did not start: {self._last_words()}") from None
+                raise ConfigError(
+                    f"{self.name}: its servers took the process down while loading ({error.why})"
+                ) from None
             raise
         self.is_open = True
-        _warn_once(tuple(means for means, is_so in in_force.items() if not is_so))
 
-    def _spawn(self) -> socket.socket:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self._child = subprocess.Popen(
-                [
-                    *(sys.executable, "-P", "-m", "rollout.worlds.tools.worker_main"),
-                    *(str(theirs.fileno()), str(self.memory_mb << 20), *sorted(self.folders)),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=self._said,
-                pass_fds=(theirs.fileno(),),
-                start_new_session=True,
-                cwd="/",
-                # Nothing of ours. A fixed hash seed, so that sets come in the same order in every process.
-                env={
-                    "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
-                    "PYTHONHASHSEED": "0",
-                    "PYTHONDONTWRITEBYTECODE": "1",
-                    "LANG": "C.UTF-8",
-                },
-            )
-        return ours
-
-    def request(self, world: int, timeout: float, what: str, domain: int, *args: Any) -> asyncio.Future[Any]:
+    def request(self, world: int, timeout: float, what: str, *args: Any) -> asyncio.Future[Any]:
         """Ask for one thing. The answer may be `Gone`, ConfigError or WorldError."""
         answer: asyncio.Future[Any] = self._loop.create_future()
-        if self._lost.done():
+        if self._is_over:
             answer.set_exception(Gone(None))
             return answer
-        self._requests.append(_Request(world, answer, timeout, self._loop.time()))
-        self._transport.write(write_frame((what, domain, args)))
+        request = _Request(secrets.token_bytes(16), what, world, answer, timeout, self._loop.time())
+        try:
+            frame = write_frame((request.id, what, args))
+        except FrameError as error:
+            answer.set_exception(WorldError(f"{self.name}: {what}: {error}"))
+            return answer
+        self._requests.append(request)
+        self._transport.write(frame)
         self._watch()
         return answer
 
-    def leave(self, world: int, domain: int) -> None:
+    def leave(self, world: int) -> None:
         """A world is done with this process; nobody waits for that."""
         self.worlds.discard(world)
-        if not self._lost.done():
-            ignored = self.request(world, START_TIMEOUT, "close", domain, world)
+        if not self._is_over:
+            ignored = self.request(world, START_TIMEOUT, "close", world)
             ignored.add_done_callback(lambda done: done.cancelled() or done.exception())
             if not self.is_open and not self.worlds:
                 self._transport.close()
 
+    def retire(self) -> None:
+        """Let the process end once it has answered; no world may come any more."""
+        self.is_open = False
+        self._transport.close()
+
     async def stop(self) -> None:
         """End the process, whatever it does."""
-        self.is_open = False
         self._end()
         await self._lost
-        self._said.close()
 
     def _end(self) -> None:
-        if not self._lost.done():
-            self._child.kill()
+        if not self._is_over:
+            self.is_open, self._is_over = False, True
+            if self._template.is_alive:
+                kill(self._pid)
+            self._transport.abort()
 
     # ---- what the process says ----------------------------------------------------------------------------------
 
@@ -148,35 +147,51 @@ class WorkerProcess(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        for how, value in self._frames.feed(data):
-            request = self._requests.popleft()
-            if self._requests:
-                self._requests[0].since = self._loop.time()
-            if request.answer.done():
-                continue  # nobody waits any more
-            if how == "ok":
-                request.answer.set_result(value)
-            else:
-                request.answer.set_exception(ConfigError(value) if how == "config" else WorldError(value))
+        try:
+            for frame in self._frames.feed(data):
+                if self._is_over:
+                    return
+                self._hear(frame)
+        except FrameError as error:
+            log.warning("%s: a mock server wrote to the engine's channel: %s; its process was ended", self.name, error)
+            self._why = "protocol"
+            self._end()
+
+    def _hear(self, frame: bytes) -> None:
+        answer = read_answer(frame)
+        if not self._requests or answer.id != self._requests[0].id:
+            raise FrameError("no request has this id")
+        request = self._requests[0]
+        value = read_value(request.what, answer)
+        self._requests.popleft()
+        if self._requests:
+            self._requests[0].since = self._loop.time()
+        if request.answer.done():
+            return  # nobody waits any more
+        if answer.how == "ok":
+            request.answer.set_result(value)
+        else:
+            request.answer.set_exception(ConfigError(value) if answer.how == "config" else WorldError(value))
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.is_open = False
+        self.is_open, self._is_over = False, True
         if self._tick is not None:
             self._tick.cancel()
-        self._child.kill()
-        if self._child.wait() == OUT_OF_MEMORY:
+        if self._pid:
+            self._template.reap(self._pid).add_done_callback(self._settle)
+        else:
+            self._settle(None)
+
+    def _settle(self, exit_code: asyncio.Future[int] | None) -> None:
+        """Tell everybody who waits, once it is known how the process ended."""
+        if exit_code is not None and exit_code.exception() is None and exit_code.result() == OUT_OF_MEMORY:
             self._why = "memory"
-        if not self._lost.done():
-            self._lost.set_result(None)
         for place, request in enumerate(self._requests):
             if not request.answer.done():
                 request.answer.set_exception(Gone(self._why if place == 0 else None))
         self._requests.clear()
-
-    def _last_words(self) -> str:
-        self._said.seek(0)
-        text = self._said.read().decode("utf-8", "replace").strip()
-        return text.splitlines()[-1] if text else f"exit code {self._child.returncode}"
+        if not self._lost.done():
+            self._lost.set_result(None)
 
     # ---- calls that take long -----------------------------------------------------------------------------------
 
@@ -203,6 +218,10 @@ class WorkerProcess(asyncio.Protocol):
 
 
 @functools.cache
-def _warn_once(missing: tuple[str, ...]) -> None:
-    for means in missing:
-        log.warning("mock servers: this system has no way to take the %s from a process; only Python refuses it", means)
+def warn_once(missing: tuple[str, ...]) -> None:
+    if missing:
+        log.warning(
+            "mock servers: this system does not offer %s. Where the kernel does not close a worker process, only an "
+            "audit hook does, which keeps out mistakes but not an attacker",
+            "; ".join(PIECES.get(piece, piece) for piece in missing),
+        )

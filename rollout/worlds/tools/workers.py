@@ -1,10 +1,12 @@
 """Worlds of mock servers in worker processes: the default, because nobody has read what a model wrote.
 
-One process serves many worlds of many domains. It runs with no environment of ours, no network, no files but its own
-(`sandbox`). When a call does not come back in time, or takes the process down with it, only that call pays: it is
-answered as an error and counts as never made; the other worlds of the process are opened elsewhere and their calls are
-made again, every answer compared with the one that was given before. Since clock, uuids, randomness and hashes come
-from seeds, they are equal. A call that is merely slow is left alone in its process, and the others move away.
+A process serves many worlds of one domain. It runs with no environment of ours, no network, no files but its own
+(`sandbox`, `reach`). It starts when the first world of its domain is opened and ends when it has been idle for a while.
+When a call does not come back in time, or takes the process down with it, only that call pays: it is answered as an
+error and counts as never made; the other worlds of the process are opened elsewhere and their calls are made again,
+every answer compared with the one that was given before. Since clock, uuids, randomness and hashes come from seeds,
+they are equal. A call that is merely slow is left alone in its process, and the others move away. A call that its
+caller gives up counts as never made, too: the world leaves the process and is brought back without it.
 """
 
 from __future__ import annotations
@@ -18,85 +20,118 @@ import msgspec
 
 from rollout.errors import ConfigError, WorldError
 from rollout.messages import ToolResult
-from rollout.tasks.discovery import roots
 from rollout.tasks.task import Task
 from rollout.worlds.results import failed_result
 from rollout.worlds.tools.domain import Domain
-from rollout.worlds.tools.worker_process import START_TIMEOUT, Gone, WorkerProcess
+from rollout.worlds.tools.host import ServerFile
+from rollout.worlds.tools.reach import dataset_parts, reach_of
+from rollout.worlds.tools.worker_process import Gone, WorkerProcess
+from rollout.worlds.tools.worker_template import Template
 from rollout.worlds.world import Changes, Invocation, Opening, Snapshot
 
+IDLE_SECONDS = 30.0
+"""How long a process without worlds is kept for the next one."""
+MAX_IDLE = 8
+"""Processes without worlds that are kept. Where there are more, the one that has been idle longest is ended."""
+LOADED_AT_ONCE = 4
+"""Domains that are loaded at once to see whether they can be."""
+Files = tuple[ServerFile, ...]
 _numbers = itertools.count(1)
 
 
 class WorkerPool:
-    """The worker processes of a run. They start when they are needed and end with `close`, or with this process."""
+    """The worker processes of a run, up to `processes` for each domain. They end with `close`, or with this process.
+
+    There are never more than the worlds that are open, and a few idle ones.
+    """
 
     def __init__(self, *, processes: int = 1, memory_mb: int = 2048) -> None:
         self._most = processes
         self._memory_mb = memory_mb
         self._domains: list[Domain] = []
-        self._processes: list[WorkerProcess] = []
-        self._starting = asyncio.Lock()
+        self._template: Template | None = None
+        self._processes: dict[Files, list[WorkerProcess]] = {}
+        self._starting: dict[Files, asyncio.Lock] = {}
+        self._idle: dict[WorkerProcess, asyncio.TimerHandle] = {}
+        self._left_out: frozenset[str] = frozenset()
 
     def add(self, domain: Domain) -> int:
-        """Make a domain known; its number."""
+        """Make a domain known; its number. Datasets with the same servers share their processes."""
         self._domains.append(domain)
+        self._left_out = frozenset()
         return len(self._domains) - 1
 
     async def problems(self) -> list[tuple[Domain, str]]:
         """Load the servers of all domains once: what is wrong with them is found before an episode starts."""
-        found = []
-        for number, domain in enumerate(self._domains):
-            try:
-                await self.take(number)
-            except ConfigError as error:
-                found.append((domain, str(error)))
-        return found
+        room = asyncio.Semaphore(LOADED_AT_ONCE)
 
-    async def take(self, domain: int) -> WorkerProcess:
-        """A process that has this domain's servers."""
-        folders = self._folders(domain)
-        process = self._choose(folders)
+        async def load(number: int) -> str | None:
+            world = next(_numbers)
+            try:
+                async with room:
+                    self.release(await self.take(number, world), world)
+            except ConfigError as error:
+                return str(error)
+            return None
+
+        async with asyncio.TaskGroup() as tasks:
+            loads = [tasks.create_task(load(number)) for number in range(len(self._domains))]
+        told = zip(self._domains, (task.result() for task in loads), strict=True)
+        return [(domain, problem) for domain, problem in told if problem is not None]
+
+    async def take(self, domain: int, world: int) -> WorkerProcess:
+        """A process that has this domain's servers, for a world that is to be opened there."""
+        files = self._domains[domain].files
+        process = self._choose(files)
         if process is None:
-            async with self._starting:
-                process = self._choose(folders)
-                if process is None:
-                    process = await self._start()
-        if domain not in process.loaded:
-            files = [msgspec.to_builtins(file) for file in self._domains[domain].files]
-            process.loaded[domain] = process.request(0, START_TIMEOUT, "load", domain, files)
-        try:
-            # Many worlds may wait for it, and one of them that is cancelled takes it from nobody.
-            await asyncio.shield(process.loaded[domain])
-        except Gone as gone:
-            if gone.why is None:
-                return await self.take(domain)
-            name = self._domains[domain].name
-            raise ConfigError(f"{name}: its servers took the process down while loading ({gone.why})") from None
+            async with self._starting.setdefault(files, asyncio.Lock()):
+                process = self._choose(files) or await self._start(self._domains[domain])
+        process.worlds.add(world)
+        if process in self._idle:
+            self._idle.pop(process).cancel()
         return process
 
-    def _folders(self, domain: int) -> set[str]:
-        return {str(folder.resolve()) for folder in roots(self._domains[domain].base_path)}
+    def release(self, process: WorkerProcess, world: int) -> None:
+        """A world is done with a process."""
+        process.leave(world)
+        if process.is_open and not process.worlds:
+            loop = asyncio.get_running_loop()
+            self._idle[process] = loop.call_later(IDLE_SECONDS, self._retire, process)
+            if len(self._idle) > MAX_IDLE:
+                self._retire(next(iter(self._idle)))
 
-    def _choose(self, folders: set[str]) -> WorkerProcess | None:
-        self._processes = [process for process in self._processes if process.is_open or process.worlds]
-        fit = [process for process in self._processes if process.is_open and folders <= process.folders]
+    def _retire(self, process: WorkerProcess) -> None:
+        self._idle.pop(process).cancel()
+        process.retire()
+
+    def _choose(self, files: Files) -> WorkerProcess | None:
+        found = [process for process in self._processes.get(files, ()) if process.is_open or process.worlds]
+        self._processes[files] = found
+        fit = [process for process in found if process.is_open]
         if not fit:
             return None
         best = min(fit, key=lambda process: len(process.worlds))
         return None if best.worlds and len(fit) < self._most else best
 
-    async def _start(self) -> WorkerProcess:
-        folders = {folder for number in range(len(self._domains)) for folder in self._folders(number)}
-        process = WorkerProcess(sorted(folders), self._memory_mb)
-        await process.start()
-        self._processes.append(process)
+    async def _start(self, domain: Domain) -> WorkerProcess:
+        self._left_out = self._left_out or dataset_parts(self._domains)
+        if self._template is None or not self._template.is_alive:
+            self._template = Template()
+        process = WorkerProcess(domain.name, self._template)
+        await process.start(reach_of(domain, self._left_out), domain.files, self._memory_mb)
+        self._processes[domain.files].append(process)
         return process
 
     async def close(self) -> None:
         """End all processes."""
-        processes, self._processes = self._processes, []
+        for timer in self._idle.values():
+            timer.cancel()
+        self._idle.clear()
+        processes = [process for group in self._processes.values() for process in group]
+        self._processes.clear()
         await asyncio.gather(*(process.stop() for process in processes))
+        if self._template is not None:
+            self._template.close()
 
 
 class WorkerWorld:
@@ -130,14 +165,16 @@ class WorkerWorld:
         except Gone as gone:
             if gone.why == "timeout":
                 text = f"{call.name} gave no answer within {self._timeout:g} s"
-                return failed_result(call.call_id, "timeout", text)
+                return _undone(failed_result(call.call_id, "timeout", text))
             what = "used up the memory" if gone.why == "memory" else "ended the process"
-            return failed_result(call.call_id, "crash", f"{call.name} {what} of its server; the call was undone")
+            text = f"{call.name} {what} of its server; the call was undone"
+            return _undone(failed_result(call.call_id, "crash", text))
         self._calls.append((asked, hash(content)))
         return ToolResult(call.call_id, content, is_error=is_error, error_kind=kind)
 
     async def changes(self) -> Changes:
-        return msgspec.convert(await self._ask_state("changes"), Changes)
+        changes: Changes = await self._ask_state("changes")
+        return changes
 
     async def state_key(self) -> str:
         return str(await self._ask_state("state_key"))
@@ -150,12 +187,22 @@ class WorkerWorld:
         self._origin, self._calls = snapshot, []
         if self._process is None:
             await self._attach()
-        else:
+            return
+        try:
             await self._become(self._process, snapshot)
+        except Gone:
+            self._leave()
+            await self._attach()
+        except BaseException:
+            self._leave()
+            raise
 
     async def close(self) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         if self._process is not None:
-            self._process.leave(self._number, self._domain_number)
+            self._pool.release(self._process, self._number)
             self._process = None
 
     # ---- where the world is -------------------------------------------------------------------------------------
@@ -170,17 +217,21 @@ class WorkerWorld:
         while True:
             process = self._process or await self._attach()
             if not process.is_open and process.owner != self._number:
-                await self.close()  # somebody else's slow call has this process to itself
+                self._leave()  # somebody else's slow call has this process to itself
                 continue
             try:
-                return await process.request(
-                    self._number, self._timeout, what, self._domain_number, self._number, *args
-                )
+                return await process.request(self._number, self._timeout, what, self._number, *args)
             except Gone as gone:
-                await self.close()
-                crashes += gone.why == "crash"
+                self._leave()
+                crashes += gone.why in ("crash", "protocol")
+                if gone.why == "protocol" and crashes > 1:
+                    raise self._broken() from None
                 if gone.why in ("timeout", "memory") or crashes > 1:
                     raise
+            except asyncio.CancelledError:
+                # The process may have done it, or be about to. The world is brought back without it.
+                self._leave()
+                raise
 
     async def _ask_state(self, what: str) -> Any:
         try:
@@ -192,31 +243,36 @@ class WorkerWorld:
         """Open the world in some process and bring it to where it was."""
         crashes = 0
         while True:
-            process = await self._pool.take(self._domain_number)
-            process.worlds.add(self._number)
-            self._process = process
+            process = self._process = await self._pool.take(self._domain_number, self._number)
             try:
-                timeout, domain, world = self._timeout, self._domain_number, self._number
-                await process.request(world, timeout, "open", domain, world, self._seed)
+                timeout, world = self._timeout, self._number
+                await process.request(world, timeout, "open", world, self._seed)
                 if self._origin is not None:
                     await self._become(process, self._origin)
                 for asked, answered in self._calls:
-                    content, _, _ = await process.request(world, timeout, "call", domain, world, *asked)
+                    content, _, _ = await process.request(world, timeout, "call", world, *asked)
                     if hash(content) != answered:
                         raise WorldError(f"{asked[0]} answered otherwise when its call was made again")
                 return process
             except Gone as gone:
-                await self.close()
-                crashes += gone.why == "crash"
+                self._leave()
+                crashes += gone.why in ("crash", "protocol")
+                if gone.why == "protocol" and crashes > 1:
+                    raise self._broken() from None
                 if gone.why in ("timeout", "memory") or crashes > 1:
                     raise WorldError(f"{self._domain.name}: could not be opened ({gone.why})") from None
             except BaseException:
-                await self.close()
+                self._leave()
                 raise
 
     async def _become(self, process: WorkerProcess, snapshot: Snapshot) -> None:
-        key = await process.request(
-            self._number, self._timeout, "restore", self._domain_number, self._number, snapshot.data
-        )
+        key = await process.request(self._number, self._timeout, "restore", self._number, snapshot.data)
         if key != snapshot.state_key:
             raise WorldError("the restored state is not the one that was saved")
+
+    def _broken(self) -> WorldError:
+        return WorldError(f"{self._domain.name}: its server writes to the engine's channel; no answer can be trusted")
+
+
+def _undone(result: ToolResult) -> ToolResult:
+    return msgspec.structs.replace(result, is_undone=True)
