@@ -1,28 +1,139 @@
-"""What must never be written down.
+"""Secrets stay out of everything that is shown, written or learnt.
 
-A key is registered when the configuration is read; from then on `redact` takes it out of any text that leaves the
-process: errors (at the boundary that catches them), log lines (a filter), what the run directory keeps. Texts that
-only look like keys, and names and passwords within addresses, are taken out too, because a server may echo a key that
-we never saw in clear.
+Keys, headers and environment values of servers are registered when the configuration is read or a client is made. From
+then on
+
+- `redact` removes them from text that leaves the process: error messages (`RolloutError` does it itself), log lines (a
+  filter), the terminal. It also removes what only looks like a key, and the login in an address, because a server may
+  echo a key that was never registered. `excerpt` redacts and then cuts; cutting first would leave half a key.
+- `mask` removes them from what enters a conversation: tool results, observations, completions. It looks only for
+  registered secrets of at least `MIN_MASKED` characters, so ordinary text stays as it is.
+
+A secret is found in every form in which it commonly comes back: as it is, with other capitals, URL-encoded, escaped in
+JSON, HTML or a Python literal, in hexadecimal, and in base64 wherever in the encoded text it stands (so the base64 of
+`user:key` is found, too). The test for a text without secrets is a handful of substring searches, and nothing at all
+where nothing is registered.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
+import html
+import json
 import logging
 import re
+import urllib.parse
+from collections.abc import Iterator, Mapping
 
 MASK = "«secret»"
-_known: set[str] = set()
+MIN_LENGTH = 6
+"""Characters. Removing anything shorter would shred every text."""
+MIN_MASKED = 12
+"""Characters that a secret must have to be masked within conversations."""
+MIN_ENCODED = 8
+"""Characters of an encoded form that are enough to recognise it."""
 _IN_ADDRESS = re.compile(r"(?<=://)[^/@\s\"']+@")
 _LOOKS_LIKE_KEY = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AKIA)[-_][A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+[A-Za-z0-9._\-]{8,}"
 )
+_SCHEME = re.compile(r"(bearer|basic|token|apikey|api-key)\s+(\S.*)", re.IGNORECASE)
+_NAMES_A_KEY = re.compile(r"(?:^|_)(?:API_?KEY|TOKEN|PASSWORD|ACCESS_KEY|\w*SECRET\w*)$", re.IGNORECASE)
+
+
+class _Forms:
+    """The forms of some secrets: a quick test whether a text holds one, and a pattern that replaces them."""
+
+    def __init__(self, secrets: list[str]) -> None:
+        self._secrets = secrets
+        self._lowered = tuple(dict.fromkeys(form.lower() for secret in secrets for form in _forms(secret)))
+        self._pattern: re.Pattern[str] | None = None
+
+    def remove(self, text: str) -> str:
+        """The text with a mask in place of each secret; the same object where there is none."""
+        if not self._lowered:
+            return text
+        lowered = text.lower()
+        for form in self._lowered:
+            if form in lowered:
+                return self._compiled().sub(MASK, text)
+        return text
+
+    def _compiled(self) -> re.Pattern[str]:
+        if self._pattern is None:
+            plain = {form for secret in self._secrets for form in _plain_forms(secret)}
+            encoded = {form for secret in self._secrets for form in _base64_forms(secret)}
+            # Around the part that is the same wherever a secret stands in the encoded text there are characters that
+            # also depend on it, so the whole run of base64 goes.
+            patterns = [rf"[A-Za-z0-9+/_-]*{re.escape(form)}[A-Za-z0-9+/_-]*={{0,2}}" for form in encoded]
+            patterns += [re.escape(form) for form in sorted(plain, key=len, reverse=True)]
+            self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
+        return self._pattern
+
+
+def _forms(secret: str) -> Iterator[str]:
+    yield from _plain_forms(secret)
+    yield from _base64_forms(secret)
+
+
+def _plain_forms(secret: str) -> Iterator[str]:
+    yield secret
+    for escaped in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]):
+        yield escaped
+        yield escaped.replace("/", "\\/")
+    yield repr(secret)[1:-1]
+    yield html.escape(secret)
+    yield urllib.parse.quote(secret, errors="replace")
+    yield urllib.parse.quote(secret, safe="", errors="replace")
+    yield urllib.parse.quote_plus(secret, errors="replace")
+    yield secret.encode(errors="replace").hex()
+
+
+def _base64_forms(secret: str) -> Iterator[str]:
+    """The characters that base64 makes of a secret, for each of the three places at which it may begin in a group of
+    three bytes; without those that also hold bits of its neighbours."""
+    data = secret.encode(errors="replace")
+    for before in range(3):
+        begin, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
+        if end - begin < MIN_ENCODED:
+            continue
+        for encode in (base64.b64encode, base64.urlsafe_b64encode):
+            yield encode(bytes(before) + data).decode()[begin:end]
+
+
+_known: set[str] = set()
+_redacted = _Forms([])
+_masked = _Forms([])
 
 
 def register(value: str) -> None:
-    """Remember a secret. Very short values are left alone: taking them out would shred every text."""
-    if len(value) >= 6:
-        _known.add(value)
+    """Remember a secret. Of `Bearer …` and other schemes the credential by itself is remembered, too."""
+    global _redacted, _masked
+    found = _SCHEME.fullmatch(value.strip())
+    if found is not None:
+        register(found.group(2))
+        if found.group(1).lower() == "basic":
+            register(_password(found.group(2)))
+    if len(value) < MIN_LENGTH or value in _known:
+        return
+    _known.add(value)
+    _redacted = _Forms(sorted(_known))
+    if len(value) >= MIN_MASKED:
+        _masked = _Forms([secret for secret in sorted(_known) if len(secret) >= MIN_MASKED])
+
+
+def register_environment(environment: Mapping[str, str]) -> None:
+    """Remember the values of variables that are named like keys (`…_API_KEY`, `…_TOKEN`)."""
+    for name, value in environment.items():
+        if _NAMES_A_KEY.search(name):
+            register(value)
+
+
+def _password(credential: str) -> str:
+    try:
+        return base64.b64decode(credential, validate=True).decode().partition(":")[2]
+    except (binascii.Error, ValueError):
+        return ""
 
 
 def known() -> list[str]:
@@ -32,10 +143,22 @@ def known() -> list[str]:
 
 def redact(text: str) -> str:
     """The text without any secret we know or that shows itself."""
-    for value in _known:
-        if value in text:
-            text = text.replace(value, MASK)
-    return _IN_ADDRESS.sub(f"{MASK}@", _LOOKS_LIKE_KEY.sub(MASK, text))
+    return _IN_ADDRESS.sub(f"{MASK}@", _LOOKS_LIKE_KEY.sub(MASK, _redacted.remove(text)))
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The beginning of a text without secrets, at most `limit` characters and the sign that there was more."""
+    window = limit + 10_000
+    clean = redact(text[:window])
+    if len(text) > window:
+        # The window may end within a secret, which nothing recognises then.
+        clean = clean[: -max((6 * len(secret) for secret in _known), default=0) or None]
+    return clean if len(text) <= window and len(clean) <= limit else f"{clean[:limit]}…"
+
+
+def mask(text: str) -> str:
+    """The text of a conversation without registered secrets; the same object where there is none."""
+    return _masked.remove(text)
 
 
 class RedactingFilter(logging.Filter):

@@ -1,21 +1,30 @@
-"""What the commands print: errors, log lines, the table at the end."""
+"""What the commands print: errors, log lines, the table at the end.
+
+Everything is printed through `SafeConsole`. Most of it holds text of models, tools, servers and data files, so the
+console takes no string for markup and removes control sequences from whatever is rendered; only our own styles colour
+the output.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.logging import RichHandler
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from rollout.cli.display import rank_table
 from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
-from rollout.errors import RolloutError
+from rollout.errors import ConfigError, RolloutError
+from rollout.printable import printable
 from rollout.secrets import RedactingFilter, redact
 
 if TYPE_CHECKING:
@@ -33,20 +42,43 @@ NAME_WIDTH = 25
 SIDE_BY_SIDE = 3
 
 
+class SafeConsole(Console):
+    """A console that untrusted text cannot command: no markup, no emoji codes, no control sequences."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Every text on its way to the terminal comes through here; rich's own control codes are marked as such."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                clean = printable(segment.text)
+                yield segment if clean is segment.text else Segment(clean, segment.style)
+            else:
+                yield segment
+
+
 def make_console(no_colors: bool = False) -> Console:
     """The console of this process: standard output, without colours where asked or where it is no terminal."""
-    return Console(no_color=True, force_terminal=False) if no_colors else Console()
+    return SafeConsole(no_color=True, force_terminal=False) if no_colors else SafeConsole()
 
 
 def show_warning(text: str) -> None:
     """Something that a person should know and that stops nothing, on standard error."""
-    Console(stderr=True).print(Text.assemble(("warning ", "yellow"), redact(text)), soft_wrap=True, highlight=False)
+    SafeConsole(stderr=True).print(Text.assemble(("warning ", "yellow"), redact(text)), soft_wrap=True, highlight=False)
 
 
 def show_error(console: Console, error: RolloutError) -> None:
     """One error, in words, on standard error."""
-    stderr = Console(stderr=True, no_color=console.no_color)
+    stderr = SafeConsole(stderr=True, no_color=console.no_color)
     stderr.print(Text.assemble(("error ", "bold red"), redact(str(error))), soft_wrap=True, highlight=False)
+
+
+class _PrintableFormatter(logging.Formatter):
+    """Log lines without control sequences: a log file is read on a terminal, too."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return printable(super().format(record))
 
 
 def set_up_logging(level: str, file: Path | None, console: Console) -> None:
@@ -56,13 +88,19 @@ def set_up_logging(level: str, file: Path | None, console: Console) -> None:
     root.handlers.clear()
     root.propagate = False
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        to_file = logging.FileHandler(file, encoding="utf-8")
-        to_file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # For its owner only, as the files of a run directory are.
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+            to_file = logging.FileHandler(file, encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"log_file: {file} cannot be written: {error.strerror or error}") from error
+        to_file.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         to_file.addFilter(RedactingFilter())
         root.addHandler(to_file)
     to_terminal = RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
     to_terminal.setLevel(logging.WARNING)
+    to_terminal.setFormatter(_PrintableFormatter("%(message)s"))
     to_terminal.addFilter(RedactingFilter())
     root.addHandler(to_terminal)
 
@@ -76,10 +114,17 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
         "shows_unscored": summary.total.unscored > 0,
         "shows_spared": summary.total.not_needed > 0,
         "shows_cut": "cut" in summary.total.statuses,
+        "shows_truncated_passes": summary.total.passed_but_truncated > 0,
     }
+    shown["shows_groups"] = shown["shows_spared"] or summary.dynamic is not None
     columns = {name: _cells(sums, **shown) for name, sums in summary.datasets.items()}
     if len(columns) > 1:
         columns["all"] = _cells(summary.total, **shown)
+    if summary.dynamic is not None:
+        # What is wanted is wanted of all datasets together.
+        for cells in columns.values():
+            cells["wanted groups"] = "–"
+        list(columns.values())[-1]["wanted groups"] = str(summary.dynamic.wanted_groups)
     console.print(side_by_side(console, "paused" if paused else "done", columns))
     show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
     if summary.ranks:
@@ -91,6 +136,12 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
+    if summary.total.passed_but_truncated:
+        text = (
+            f"{summary.total.passed_but_truncated} truncated attempts passed every scorer and still count as unsolved; "
+            "see which limit ended them in the stop reasons"
+        )
+        console.print(text, highlight=False, soft_wrap=True)
     if summary.total.replay_mismatches:
         text = f"replay mismatches: {summary.total.replay_mismatches}; each of these paths began anew"
         console.print(text, highlight=False, soft_wrap=True)
@@ -171,7 +222,15 @@ def _unscored(found: DatasetSummary) -> str:
     return f"{found.unscored} ({proper} ended properly)" if proper else str(found.unscored)
 
 
-def _cells(found: DatasetSummary, *, shows_unscored: bool, shows_spared: bool, shows_cut: bool) -> dict[str, str]:
+def _cells(
+    found: DatasetSummary,
+    *,
+    shows_unscored: bool,
+    shows_spared: bool,
+    shows_cut: bool,
+    shows_truncated_passes: bool,
+    shows_groups: bool,
+) -> dict[str, str]:
     return {
         "planned": str(found.planned),
         "completed": str(found.statuses.get("completed", 0)),
@@ -181,8 +240,9 @@ def _cells(found: DatasetSummary, *, shows_unscored: bool, shows_spared: bool, s
         **({"not needed": str(found.not_needed)} if shows_spared else {}),
         "unfinished": str(found.unfinished),
         "solved": "–" if found.solved_rate is None else f"{found.solved} ({found.solved_rate:.0%})",
+        **({"passed but truncated": str(found.passed_but_truncated)} if shows_truncated_passes else {}),
         **({"unscored": _unscored(found)} if shows_unscored else {}),
-        **({"useful groups": f"{found.useful_groups} of {found.groups}"} if shows_spared else {}),
+        **({"useful groups": f"{found.useful_groups} of {found.groups}"} if shows_groups else {}),
         "turns": str(found.turns),
         "tool calls": str(found.tool_calls),
         "tokens": f"{found.prompt_tokens + found.completion_tokens:,}" if found.completion_tokens else "–",

@@ -24,6 +24,7 @@ from rollout.errors import ConfigError
 from rollout.messages import JSON, Message, ToolCall
 from rollout.models.browsing import is_browsed, next_call
 from rollout.models.model import Capability, Request
+from rollout.spelling import suggest
 from rollout.tasks.task import Action, Task, resolve_arguments
 from rollout.trajectories.generation import Generation
 
@@ -49,7 +50,7 @@ class OracleModel:
         self._errors = dict(errors or {})
         unknown = sorted(set(self._errors) - set(ERRORS))
         if unknown:
-            raise ConfigError(f"{name}: params: unknown {', '.join(unknown)}; known: {', '.join(ERRORS)}")
+            raise ConfigError(f"{name}: params: unknown {', '.join(unknown)}; {suggest(unknown[0], ERRORS, 'known')}")
         if any(not 0 <= rate <= 1 for rate in self._errors.values()) or sum(self._errors.values()) > 1:
             raise ConfigError(f"{name}: params: each is a probability between 0 and 1 and together they are at most 1")
 

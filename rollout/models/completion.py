@@ -17,10 +17,16 @@ import msgspec
 
 from rollout.errors import ModelError
 from rollout.messages import ToolCall
+from rollout.secrets import excerpt
 from rollout.trajectories.generation import Tokens, Usage
 
 log = logging.getLogger(__name__)
 MAX_TOKENS = 1 << 40
+MAX_ERROR_TEXT = 500
+"""Characters of a server's error that are kept."""
+LOWEST_LOGPROB, HIGHEST_LOGPROB = -3.5e38, 1.0
+"""What a logprob may be: llama.cpp writes the lowest single-precision number for a probability of 0, and rounding may
+lift one of nearly 1 above 0."""
 
 
 class _Function(msgspec.Struct):
@@ -133,9 +139,25 @@ def read_tokens(
         log.warning("%s: %d logprobs for %d ids; they are left out", name, len(logprobs), len(completion_ids))
         logprobs = ()
     try:
-        return Tokens.of(prompt_ids, completion_ids, logprobs, entropies)
+        return Tokens.of(prompt_ids, completion_ids, checked_logprobs(logprobs), entropies)
     except (OverflowError, TypeError, ValueError) as error:
-        raise ModelError(f"{name}: the answer's token ids are none: {error}", transient=True) from error
+        raise ModelError(f"{name}: the answer's tokens cannot be read: {error}", transient=True) from error
+
+
+def checked_logprobs(logprobs: Sequence[float]) -> Sequence[float]:
+    """The same numbers. Raises ValueError where one of them is no logprob: no trainer could use the rest."""
+    if logprobs:
+        # The sum of all finds a NaN, which compares with nothing.
+        low, high, total = min(logprobs), max(logprobs), sum(logprobs)
+        if not (low >= LOWEST_LOGPROB and high <= HIGHEST_LOGPROB and total == total):
+            raise ValueError(f"logprobs between {low:g} and {high:g}")
+    return logprobs
+
+
+def unreadable(name: str, error: Exception) -> ModelError:
+    """The error for an answer that surprised us in a way nobody foresaw."""
+    text = excerpt(str(error), MAX_ERROR_TEXT)
+    return ModelError(f"{name}: the answer cannot be read: {type(error).__name__}: {text}", transient=True)
 
 
 def read_usage(usage: Any) -> Usage:
@@ -165,26 +187,27 @@ def decode_answer(raw: bytes) -> Response:
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        if b"\\ud" not in raw:
+        if b"\\ud" not in raw and b"\\uD" not in raw:
             raise
         plain = json.loads(raw)
         return _decode(json.dumps(plain, ensure_ascii=False).encode("utf-8", "replace"))
 
 
 def error_text(raw: bytes) -> str:
-    """The server's own words, short: `error.message`, `message`, `detail`, or the start of whatever came."""
+    """The server's own words, short and without secrets: `error.message`, `message`, `detail`, or the start of whatever
+    came. Never raises: a server in trouble sends anything."""
     try:
         body = msgspec.json.decode(raw)
-    except msgspec.DecodeError:
-        return raw[:300].decode("utf-8", "replace")
-    if isinstance(body, dict):
+        if not isinstance(body, dict):
+            return excerpt(str(body), MAX_ERROR_TEXT)
         error = body.get("error", body)
-        if isinstance(error, dict):
-            code = error.get("code") or error.get("type") or ""
-            text = str(error.get("message") or error.get("detail") or error)
-            return f"{text} ({code})"[:500] if code else text[:500]
-        return str(error)[:500]
-    return str(body)[:300]
+        if not isinstance(error, dict):
+            return excerpt(str(error), MAX_ERROR_TEXT)
+        code = error.get("code") or error.get("type") or ""
+        text = str(error.get("message") or error.get("detail") or error)
+        return excerpt(f"{text} ({code})" if code else text, MAX_ERROR_TEXT)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return excerpt(raw.decode("utf-8", "replace"), MAX_ERROR_TEXT)
 
 
 def is_about_length(text: str) -> bool:
@@ -210,5 +233,5 @@ def seconds_of(retry_after: str | None) -> float | None:
         pass
     try:
         return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError, IndexError):
         return None

@@ -1,4 +1,5 @@
-"""What stands between an episode and any model that lives elsewhere: limits, retries and the price of an answer."""
+"""What stands between an episode and any model that lives elsewhere: limits, retries, the price of an answer, and the
+mask over secrets in it."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ import msgspec
 
 from rollout.errors import ModelError, RolloutError
 from rollout.models.limits import Gate
+from rollout.models.masking import mask_generation
 from rollout.models.model import Capability, Model, Request
 from rollout.retry import RetryPolicy, retry
 from rollout.trajectories.generation import Failure, Generation, Usage
@@ -57,6 +59,7 @@ class GuardedModel:
             for failure in failures[:-1]:
                 error.add_note(f"tried before: {failure.text}; waited {failure.waited:.1f} s")
             raise
+        generation = mask_generation(generation)
         if self._price is None and not failures:
             return generation
         cost = generation.cost if self._price is None else self._price.of(generation.usage)

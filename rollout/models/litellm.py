@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
 import os
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from rollout.errors import ConfigError, ContextLengthError, DeadlineError, ModelError
-from rollout.messages import Message, ToolCall
+from rollout.models.chat_answer import to_generation
+from rollout.models.completion import MAX_ERROR_TEXT, decode_answer, unreadable
 from rollout.models.model import Capability, Request
-from rollout.secrets import redact
-from rollout.trajectories.generation import Generation, Usage
+from rollout.secrets import excerpt, register, register_environment
+from rollout.spelling import suggest
+from rollout.trajectories.generation import Generation
 
 _OVERLOAD = frozenset({429, 503, 529})
 
@@ -28,6 +33,9 @@ class LiteLLMModel:
         send_seed: bool = True,
     ) -> None:  # fmt: skip
         self.name = name
+        # Without a key of its own LiteLLM takes one from the environment.
+        register(api_key or "")
+        register_environment(os.environ)
         self._api_key = api_key
         self._api_base = api_base
         self._timeout = timeout
@@ -69,48 +77,32 @@ class LiteLLMModel:
         """LiteLLM keeps its own clients."""
 
     def _translate(self, litellm: Any, error: Exception) -> ModelError | DeadlineError:
-        text = redact(f"{self.name}: {type(error).__name__}: {error}")[:600]
+        text = f"{self.name}: {type(error).__name__}: {excerpt(str(error), MAX_ERROR_TEXT)}"
         if isinstance(error, litellm.ContextWindowExceededError):
             return ContextLengthError(text)
         if isinstance(error, litellm.Timeout):
             return DeadlineError(text, transient=True)
         status = getattr(error, "status_code", None)
         status = status if isinstance(status, int) else None
-        transient = status in (408, 409, 429) or (status is not None and status >= 500)
+        # Anything but a 4xx is no refusal: LiteLLM could not read the answer (status 200), or the connection broke.
+        transient = status is None or not 400 <= status < 500 or status in (408, 409, 429)
         return ModelError(text, transient=transient, status=status, is_overload=status in _OVERLOAD)
 
     def _read(self, litellm: Any, response: Any, request: Request, latency: float) -> Generation:
+        """The answer by way of its JSON, so that it is checked as strictly as any other server's."""
         try:
-            choice = response.choices[0]
-            answer = choice.message
-            calls = tuple(
-                ToolCall(
-                    id=call.id or f"call_{index}", name=call.function.name, arguments=call.function.arguments or "{}"
-                )
-                for index, call in enumerate(answer.tool_calls or ())
-            )
-            usage = response.usage
-        except (AttributeError, IndexError, TypeError) as error:
-            raise ModelError(f"{self.name}: the answer is not a chat completion: {error}", transient=True) from error
+            raw = json.dumps(response.model_dump(), default=str).encode()
+            generation = to_generation(decode_answer(raw), self.name, request, latency)
+        except ModelError:
+            raise
+        except Exception as error:
+            raise unreadable(self.name, error) from error
         try:
             cost = float(litellm.completion_cost(completion_response=response))
         except Exception:  # noqa: BLE001 - a model without a price raises many kinds of errors, none of them ours
             cost = 0.0
-        finish = choice.finish_reason
-        return Generation(
-            message=Message(
-                role="assistant",
-                content=answer.content,
-                tool_calls=calls,
-                reasoning=getattr(answer, "reasoning_content", None),
-            ),
-            finish_reason=finish if finish in ("stop", "tool_calls", "length", "content_filter") else "unknown",
-            usage=Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0) if usage is not None else Usage(),
-            cost=cost,
-            model=self.name,
-            latency=latency,
-            seed=request.seed,
-        )
+        # What it says of tokens is not what every provider means by it.
+        return msgspec.structs.replace(generation, cost=cost if math.isfinite(cost) else 0.0, tokens=None)
 
 
 def load_litellm() -> Any:
@@ -122,3 +114,13 @@ def load_litellm() -> Any:
         raise ConfigError("this model needs LiteLLM: pip install 'rollout[litellm]'") from error
     litellm.suppress_debug_info = True
     return litellm
+
+
+def refuse_unknown_provider(name: str, provider: str, direct: Sequence[str]) -> None:
+    """Raise ConfigError where LiteLLM does not know the provider of a model. `direct`: those that need no LiteLLM."""
+    litellm = load_litellm()
+    known = {str(getattr(one, "value", one)) for one in litellm.provider_list}
+    known |= {str(one["provider"]) for one in litellm.custom_provider_map}
+    if provider not in known:
+        hint = suggest(provider, sorted({*known, *direct}))
+        raise ConfigError(f"model {name!r}: there is no provider {provider!r}; {hint}")

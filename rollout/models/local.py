@@ -196,7 +196,8 @@ class LocalServer:
     def _open_log(self) -> BinaryIO:
         if self.log_file is not None:
             self.log_file.parent.mkdir(parents=True, exist_ok=True)
-        return open(self.log_file or os.devnull, "ab")
+        # For its owner only, as all files of a run directory are.
+        return open(self.log_file or os.devnull, "ab", opener=lambda path, flags: os.open(path, flags, 0o600))
 
     def _early_end(self) -> ModelError:
         why = f"see {self.log_file}" if self.log_file is not None else "give it a log file to see why"

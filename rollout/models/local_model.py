@@ -18,10 +18,11 @@ class LocalServerModel:
         name: str,
         server: LocalServer,
         connect: Callable[[str], Model],
-        capabilities: frozenset[Capability] = frozenset(),
+        capabilities: frozenset[Capability],
     ) -> None:
+        """`capabilities`: those of what `connect` makes, which are asked for before the server runs."""
         self.name = name
-        self.capabilities = capabilities | {Capability.LOGPROBS}
+        self.capabilities = capabilities
         self._server = server
         self._connect = connect
         self._model: Model | None = None

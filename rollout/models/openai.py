@@ -2,8 +2,8 @@
 
 The request body is joined from pieces that were encoded before: each message once when it entered the view, the tools
 once for a dataset, the sampling parameters once for a model. The answer is parsed once, by msgspec, into typed slots;
-whatever does not fit is a transient `ModelError`, because a proxy in trouble sends such things. Nothing here retries or
-limits: `rollout.models.guard` does that for every kind of model.
+whatever does not fit is a transient `ModelError`, because a server or proxy in trouble sends such things. Nothing here
+retries or limits: `rollout.models.guard` does that for every kind of model.
 """
 
 from __future__ import annotations
@@ -17,34 +17,19 @@ import aiohttp
 import msgspec
 from aiohttp.abc import AbstractStreamWriter
 
-from rollout.errors import ContextLengthError, DeadlineError, ModelError
-from rollout.messages import Message, ToolCall
-from rollout.models.completion import (
-    Response,
-    decode_answer,
-    error_text,
-    is_about_length,
-    read_calls,
-    read_tokens,
-    read_usage,
-    seconds_of,
-)
+from rollout.bodies import ACCEPTED, BadBody, Unpacker
+from rollout.errors import ContextLengthError, DeadlineError, ModelError, RolloutError
+from rollout.models.chat_answer import to_generation
+from rollout.models.completion import Response, decode_answer, error_text, is_about_length, seconds_of, unreadable
 from rollout.models.model import Capability, Request, Sampling
-from rollout.secrets import redact
-from rollout.trajectories.generation import FIRST_TOKENS, FinishReason, Generation, entropy_of
+from rollout.secrets import register
+from rollout.trajectories.generation import Generation
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_REPLY = 400
 """Characters of a reply under `constrain_tools`: a small model does not end a text without a limit."""
-_FINISH: dict[str | None, FinishReason] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "content_filter": "content_filter",
-    "abort": "abort",
-}
-_TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
+_TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
+"""And everything from 500 on: proxies have codes of their own for a server in trouble."""
 _OVERLOAD_STATUS = frozenset({429, 503, 529})
 
 
@@ -94,6 +79,9 @@ class HttpPool:
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=55, ttl_dns_cache=300),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_timeout),
                 cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"Accept-Encoding": ACCEPTED},
+                # We unpack bodies ourselves, in pieces that are counted.
+                auto_decompress=False,
                 skip_auto_headers=("User-Agent", "Accept"),
             )
         return self._session
@@ -135,6 +123,7 @@ class OpenAIModel:
         self._constrain_tools = constrain_tools
         self._headers = {"Content-Type": "application/json", **(headers or {})}
         if api_key:
+            register(api_key)
             self._headers["Authorization"] = f"Bearer {api_key}"
         address = urllib.parse.urlsplit(self._url)
         if address.username is not None:
@@ -142,27 +131,34 @@ class OpenAIModel:
             self._url = address._replace(netloc=address.netloc.rpartition("@")[2]).geturl()
             login = f"{urllib.parse.unquote(address.username)}:{urllib.parse.unquote(address.password or '')}"
             basic = base64.b64encode(login.encode()).decode()
+            register(f"Basic {basic}")
             self._headers.setdefault("Authorization", f"Basic {basic}")
         self._head = b'{"model":' + msgspec.json.encode(api_model) + b',"messages":['
         self._is_openai = "api.openai.com" in api_base
         self._tails: dict[tuple[int, int], tuple[Sampling, Any, bytes]] = {}
 
     async def generate(self, request: Request) -> Generation:
-        started = time.perf_counter()
-        raw = await self._post(self._body(request))
-        latency = time.perf_counter() - started
         try:
-            response = decode_answer(raw)
-        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            raise ModelError(f"{self.name}: the answer is not a chat completion: {error}", transient=True) from error
-        if not response.choices:
-            raise ModelError(f"{self.name}: the answer has no choices", transient=True)
-        if self._token_ids == "llamacpp":
-            await self._add_llamacpp_ids(response)
-        return self._read(response, request, latency)
+            return await self._ask(request)
+        except RolloutError:
+            raise
+        except Exception as error:
+            # Reading is total: whatever a server manages to surprise us with, it may answer properly next time.
+            raise unreadable(self.name, error) from error
 
     async def close(self) -> None:
         """The pool is closed by who opened it."""
+
+    async def _ask(self, request: Request) -> Generation:
+        started = time.perf_counter()
+        raw = await self._post(self._body(request))
+        latency = time.perf_counter() - started
+        response = decode_answer(raw)
+        if self._token_ids == "llamacpp" and response.choices:
+            await self._add_llamacpp_ids(response)
+        return to_generation(
+            response, self.name, request, latency, constrained=self._constrain_tools and len(request.tools) > 0
+        )
 
     def _body(self, request: Request) -> Body:
         """The request body, in one join: a long conversation is copied once, not once for each piece around it."""
@@ -181,10 +177,7 @@ class OpenAIModel:
         asked = msgspec.json.encode({"content": verbose.prompt, "add_special": True, "parse_special": True})
         address = self._url.removesuffix("/chat/completions").removesuffix("/v1")
         raw = await self._post(Body(b"", asked), f"{address}/tokenize")
-        try:
-            response.prompt_token_ids = _decode_tokenized(raw).tokens
-        except msgspec.MsgspecError as error:
-            raise ModelError(f"{self.name}: /tokenize answered no ids: {error}", transient=True) from error
+        response.prompt_token_ids = _decode_tokenized(raw).tokens
         response.choices[0].token_ids = verbose.tokens
 
     async def _post(self, body: Body, url: str | None = None) -> bytes:
@@ -200,32 +193,39 @@ class OpenAIModel:
             raise DeadlineError(f"{self.name}: no whole answer within {self._deadline:g} s", transient=True) from error
         except aiohttp.InvalidURL as error:
             raise ModelError(f"{self.name}: {self._url!r} is not a URL") from error
+        except BadBody as error:
+            raise ModelError(f"{self.name}: refused the answer's body: {error}", transient=True) from error
         except (aiohttp.ClientError, OSError) as error:
-            text = redact(f"{self.name}: connection to {self._url} failed: {error or type(error).__name__}")
+            text = f"{self.name}: connection to {self._url} failed: {error or type(error).__name__}"
             raise ModelError(text, transient=True) from error
 
     async def _read_body(self, answer: aiohttp.ClientResponse) -> bytes:
-        if answer.content_length is not None and answer.content_length <= MAX_ANSWER_BYTES:
+        """The body, unpacked. What is counted against the limit is what comes out, not what was sent."""
+        encoding = answer.headers.get("Content-Encoding")
+        sent = answer.content_length
+        if sent is not None and sent <= MAX_ANSWER_BYTES and encoding is None:
             return await answer.read()
-        pieces, size = [], answer.content_length or 0
-        if size <= MAX_ANSWER_BYTES:
-            async for piece in answer.content.iter_any():
+        if sent is not None and sent > MAX_ANSWER_BYTES:
+            raise BadBody(f"{sent:,} bytes, more than {MAX_ANSWER_BYTES:,}")
+        pieces, size = [], 0
+        unpacker = Unpacker(encoding)
+        async for chunk in answer.content.iter_any():
+            for piece in unpacker.unpack(chunk):
                 pieces.append(piece)
                 size += len(piece)
                 if size > MAX_ANSWER_BYTES:
-                    break
-        if size > MAX_ANSWER_BYTES:
-            raise ModelError(f"{self.name}: refused an answer of more than {MAX_ANSWER_BYTES} bytes", transient=True)
+                    raise BadBody(f"more than {MAX_ANSWER_BYTES:,} bytes")
+        unpacker.end()
         return b"".join(pieces)
 
     def _refusal(self, status: int, raw: bytes, retry_after: str | None) -> ModelError:
-        text = redact(error_text(raw))
+        text = error_text(raw)
         message = f"{self.name}: HTTP {status}: {text}"
         if status in (400, 413, 422) and is_about_length(text):
             return ContextLengthError(message, status=status)
         return ModelError(
             message,
-            transient=status in _TRANSIENT_STATUS,
+            transient=status in _TRANSIENT_STATUS or status >= 500,
             retry_after=seconds_of(retry_after),
             status=status,
             is_overload=status in _OVERLOAD_STATUS,
@@ -269,42 +269,3 @@ class OpenAIModel:
                 fields["return_tokens"] = fields["verbose"] = True
         fields.update(sampling.extra)
         return fields
-
-    def _read(self, response: Response, request: Request, latency: float) -> Generation:
-        choice = response.choices[0]
-        answer = choice.message
-        content = answer.content
-        if isinstance(content, list):
-            content = "".join(part.text or "" for part in content) or None
-        calls: tuple[ToolCall, ...] = ()
-        if answer.tool_calls:
-            asked_for = [(call.id, call.function.name, call.function.arguments) for call in answer.tool_calls]
-            calls = read_calls(asked_for, seed=request.seed)
-        elif self._constrain_tools and len(request.tools) and content:
-            from rollout.models.constrained import parse_constrained
-
-            content, asked = parse_constrained(content)
-            calls = read_calls([(None, name, arguments) for name, arguments in asked], seed=request.seed)
-        message = Message(
-            role="assistant",
-            content=content,
-            tool_calls=calls,
-            reasoning=answer.reasoning_content or answer.reasoning or None,
-        )
-        entries = choice.logprobs.content if choice.logprobs is not None else None
-        logprobs = [entry.logprob for entry in entries or ()]
-        entropies = [
-            entropy_of(other.logprob for other in entry.top_logprobs)
-            for entry in (entries or ())[:FIRST_TOKENS]
-            if entry.top_logprobs
-        ]
-        return Generation(
-            message=message,
-            finish_reason=_FINISH.get(choice.finish_reason, "unknown"),
-            usage=read_usage(response.usage),
-            model=self.name,
-            latency=latency,
-            seed=request.seed,
-            tokens=read_tokens(self.name, response.prompt_ids, response.completion_ids, logprobs, entropies),
-            weight_version=response.weight_version,
-        )

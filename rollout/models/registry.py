@@ -23,12 +23,14 @@ from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
-from rollout.models.model import Capability, Model
+from rollout.models.masking import MaskedModel
+from rollout.models.model import Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
 from rollout.plugins import find_plugin, is_reference
 from rollout.retry import RetryPolicy
 from rollout.secrets import register
+from rollout.spelling import suggest
 
 if TYPE_CHECKING:
     from rollout.models.local import LocalServer
@@ -42,6 +44,20 @@ DIRECT: dict[str, tuple[str | None, str]] = {
     "llamacpp": (None, "LLAMACPP_API_KEY"),
 }
 """Providers that speak chat completions: their address, and where their key is looked for."""
+_PREFIXES: dict[str, tuple[str, ...]] = {
+    "bedrock": ("AWS_",),
+    "sagemaker": ("AWS_",),
+    "gemini": ("GEMINI_", "GOOGLE_"),
+    "vertex_ai": ("VERTEX_", "VERTEXAI_", "GOOGLE_"),
+    "huggingface": ("HF_TOKEN", "HUGGINGFACE_"),
+    "watsonx": ("WATSONX_", "WX_"),
+}
+"""How the names of variables begin in which LiteLLM looks for keys and addresses, where the provider's own name is not
+the beginning of them."""
+
+
+SHIPPED_LOCAL = "local/smollm2"
+"""The model whose weights come with the extra `rollout[local]`."""
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -79,6 +95,7 @@ class Registry:
         self._log_dir = log_dir
         self._pool = HttpPool(self._timeouts.connect)
         self._models: dict[tuple[str, ...], Model] = {}
+        self._resolved: list[Resolved] = []
         self._gates: dict[str, Gate] = {}
         self._make_gate = make_gate or _limiter
 
@@ -94,14 +111,27 @@ class Registry:
         """What stands in front of a model that was asked for."""
         return self._gates[name]
 
+    def key_variables(self) -> list[str]:
+        """The variables of the environment in which the models that were asked for look for their keys; one that ends
+        in `_` stands for all that begin so. What was resolved from a configuration needs none."""
+        found: list[str] = []
+        for resolved in self._resolved:
+            provider = resolved.entry.provider
+            if resolved.kind == "direct":
+                found.append(DIRECT[provider][1])
+            elif resolved.kind == "litellm":
+                found += _PREFIXES.get(provider, (f"{provider.partition('_')[0].upper()}_",))
+        return sorted(set(found))
+
     def resolve(self, name: str, api_base: str | None = None, api_key: str | None = None) -> Resolved:
         """What a name means; raises ConfigError where it means nothing. Asks nobody."""
         provider, slash, rest = name.partition("/")
         if provider == "builtin":
-            if rest not in ("oracle", "user"):
-                raise ConfigError(f"model {name!r}: the built-in models are builtin/oracle and builtin/user")
+            if rest != "oracle":
+                raise ConfigError(f"model {name!r}: the built-in model is builtin/oracle; builtin/user is only a user")
             return Resolved(name, "builtin", ModelEntry(), rest)
         if provider == "local":
+            self._refuse_unknown_local(name)
             return Resolved(name, "local", self._entries.get(name, ModelEntry(constrain_tools=True)), rest)
         if is_reference(name):
             return Resolved(name, "plugin", self._entries.get(name, ModelEntry()), name)
@@ -111,8 +141,8 @@ class Registry:
         if entry is None and not slash:
             if find_plugin("rollout.models", name) is not None:
                 return Resolved(name, "plugin", ModelEntry(), name)
-            known = ", ".join(sorted(self._entries)) or "none"
-            raise ConfigError(f"model {name!r} is not in the registry (known: {known}) and names no provider/model")
+            hint = suggest(name, sorted(self._entries), "known")
+            raise ConfigError(f"model {name!r} is not in the registry and names no provider/model; {hint}")
         if entry is None:
             entry = ModelEntry(provider=provider)
         api_model = entry.model or (rest if slash and provider == entry.provider else name)
@@ -125,6 +155,14 @@ class Registry:
                 name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable) or None
             )
         return Resolved(name, "litellm", entry, f"{entry.provider}/{api_model}", api_base, api_key)
+
+    def _refuse_unknown_local(self, name: str) -> None:
+        """Raise ConfigError where `local/…` names neither the shipped weights nor an entry of the registry."""
+        entries = [entry for entry in self._entries if entry.startswith("local/")]
+        if name in entries or name == SHIPPED_LOCAL or (self._local_config.model_path is not None and not entries):
+            return
+        hint = suggest(name, list(dict.fromkeys([SHIPPED_LOCAL, *entries])))
+        raise ConfigError(f"model {name!r} is not in the registry and local.model_path names no weights for it; {hint}")
 
     def check(self, name: str, api_base: str | None = None, api_key: str | None = None) -> list[str]:
         """What would keep this model from answering, as far as it can be known without asking it."""
@@ -160,15 +198,21 @@ class Registry:
         """The object that answers for this name."""
         key = (name, api_base or "", api_key or "", repr(sorted((params or {}).items())))
         if key not in self._models:
-            self._models[key] = self._build(self.resolve(name, api_base, api_key), params)
+            resolved = self.resolve(name, api_base, api_key)
+            self._resolved.append(resolved)
+            self._models[key] = self._build(resolved, params)
         return self._models[key]
 
     def _build(self, found: Resolved, params: Mapping[str, float] | None) -> Model:
         if found.kind == "builtin":
             return OracleModel(params)
         if found.kind == "plugin":
-            made: Model = find_plugin("rollout.models", found.api_model)()  # type: ignore[misc]
-            return made
+            make = find_plugin("rollout.models", found.api_model)
+            try:
+                made: Model = make()  # type: ignore[misc]
+            except Exception as error:
+                raise ConfigError(f"model {found.name!r} cannot be made: {type(error).__name__}: {error}") from error
+            return MaskedModel(made)
         entry = found.entry
         if found.name not in self._gates:
             self._gates[found.name] = self._make_gate(found.name, entry)
@@ -177,8 +221,9 @@ class Registry:
     def _backend(self, found: Resolved) -> Model:
         """What really answers, without limits and retries."""
         if found.kind == "litellm":
-            from rollout.models.litellm import LiteLLMModel
+            from rollout.models.litellm import LiteLLMModel, refuse_unknown_provider
 
+            refuse_unknown_provider(found.name, found.entry.provider, list(DIRECT))
             return LiteLLMModel(
                 found.api_model,
                 api_key=found.api_key,
@@ -189,14 +234,10 @@ class Registry:
         if found.kind == "local":
             from rollout.models.local_model import LocalServerModel
 
-            entry = found.entry
-            kinds = {
-                Capability.TOKEN_IDS: entry.token_ids,
-                Capability.TOKEN_IN: entry.token_in,
-                Capability.PREFIX: entry.token_in,
-            }
-            gives = frozenset(kind for kind, is_asked_for in kinds.items() if is_asked_for)
-            return LocalServerModel(found.name, self._local_server(), lambda url: self._direct(found, url), gives)
+            # Its address is known only once it runs, but what it can do does not depend on that.
+            capabilities = self._direct(found, "http://127.0.0.1").capabilities
+            connect = functools.partial(self._direct, found)
+            return LocalServerModel(found.name, self._local_server(), connect, capabilities)
         if found.api_base is None:
             raise ConfigError(f"model {found.name!r}: no api_base; put it into the models registry")
         return self._direct(found, found.api_base)
@@ -246,12 +287,16 @@ def _limiter(name: str, entry: ModelEntry) -> Gate:
 
 
 def _check_litellm(found: Resolved) -> list[str]:
-    from rollout.models.litellm import load_litellm
+    from rollout.models.litellm import load_litellm, refuse_unknown_provider
 
     try:
         litellm = load_litellm()
     except ConfigError as error:
         return [f"model {found.name!r}: {error}"]
+    try:
+        refuse_unknown_provider(found.name, found.entry.provider, list(DIRECT))
+    except ConfigError as error:
+        return [str(error)]
     if found.api_key is not None:
         return []
     state = litellm.validate_environment(model=found.api_model)

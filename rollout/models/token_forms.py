@@ -42,7 +42,7 @@ class Sampled(msgspec.Struct, frozen=True):
 
 
 class Form(Protocol):
-    """One way in. `read` raises KeyError, TypeError, ValueError or IndexError on what is no answer."""
+    """One way in. `read` raises any exception on what is no answer."""
 
     path: str
     """Behind the server's address without `/v1`."""

@@ -23,7 +23,7 @@ import msgspec
 from rollout.errors import ConfigError, ModelError
 from rollout.messages import Message
 from rollout.models.chat_template import ChatTemplate
-from rollout.models.completion import read_tokens
+from rollout.models.completion import checked_logprobs, read_tokens
 from rollout.models.model import Capability, Request
 from rollout.models.openai import Body, OpenAIModel
 from rollout.models.token_forms import DEFAULT_MAX_TOKENS, FORMS, FormName, template_options
@@ -49,7 +49,7 @@ class TokenInModel(OpenAIModel):
         self._template: ChatTemplate | None = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout-tokenizer")
 
-    async def generate(self, request: Request) -> Generation:
+    async def _ask(self, request: Request) -> Generation:
         loop = asyncio.get_running_loop()
         template, prompt = await loop.run_in_executor(self._thread, self._prompt, request)
         seed = request.seed if self._send_seed else None
@@ -64,14 +64,10 @@ class TokenInModel(OpenAIModel):
         started = time.perf_counter()
         raw = await self._post(Body(b"", msgspec.json.encode(body)))
         latency = time.perf_counter() - started
-        try:
-            sampled = self._form.read(msgspec.json.decode(raw))
-        except (msgspec.MsgspecError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-            text = f"{self.name}: the answer is not a completion with token ids: {type(error).__name__}: {error}"
-            raise ModelError(text, transient=True) from error
+        sampled = self._form.read(msgspec.json.decode(raw))
         if not isinstance(sampled.ids, list):
             raise ModelError(f"{self.name}: the server took ids and gave none back; it must know how to")
-        if sampled.prompt_ids is not None and sampled.prompt_ids != list(sent):
+        if isinstance(sampled.prompt_ids, list) and sampled.prompt_ids != list(sent):
             raise ModelError(
                 f"{self.name}: the server read other ids than it was sent; does it add a token of its own?"
             )
@@ -79,7 +75,8 @@ class TokenInModel(OpenAIModel):
         logprobs = [*begun_logprobs, *sampled.logprobs] if sampled.logprobs else ()
         # What the alternatives were in a beginning that was given is not known, and entropies are those of a beginning.
         is_told = sampling.top_logprobs and not begun
-        entropies = [entropy_of(known) for known in sampled.alternatives[:FIRST_TOKENS]] if is_told else ()
+        alternatives = sampled.alternatives[:FIRST_TOKENS] if is_told else ()
+        entropies = [entropy_of(checked_logprobs(known)) for known in alternatives]
         tokens = read_tokens(self.name, prompt, ids, logprobs, entropies)
         text = await loop.run_in_executor(self._thread, template.decode, ids)
         return Generation(

@@ -19,6 +19,8 @@ class Called(msgspec.Struct, frozen=True):
     call: ToolCall
     answer: Message
     is_error: bool
+    is_undone: bool = False
+    """Whether the world undid it: it left no trace there."""
 
     @property
     def arguments(self) -> JSON | None:
@@ -46,7 +48,7 @@ def calls_of(trajectory: Trajectory) -> list[Called]:
                 break
             answer = messages[where]
             is_error = where in trajectory.failed or is_refusal(answer.content or "")
-            found.append(Called(place, call, answer, is_error))
+            found.append(Called(place, call, answer, is_error, where in trajectory.undone))
     return found
 
 

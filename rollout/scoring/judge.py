@@ -85,8 +85,8 @@ class Judge:
             asked.append(generation)
             try:
                 return Judged(read(generation), asked=tuple(asked))
-            except JudgeError as error:
-                problem = str(error)
+            except Exception as error:  # noqa: BLE001 - an answer that cannot be read is no verdict, however it fails
+                problem = str(error) if isinstance(error, JudgeError) else f"{type(error).__name__}: {error}"
                 said = generation.message.content or "(nothing)"
                 again = [
                     Message(role="assistant", content=said),

@@ -24,6 +24,7 @@ from rollout.scoring.scorer import Score, Scorer, Trajectory
 from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import Status
+from rollout.worlds.async_tools import is_cancelled
 from rollout.worlds.world import World
 
 log = logging.getLogger(__name__)
@@ -117,6 +118,10 @@ class Panel:
             return await scorer.score(task, trajectory, world)
         except ConfigError as error:
             return Score(_name(scorer), None, str(error))
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            return Score(_name(scorer), None, "could not be scored: it raised CancelledError")
         except Exception as error:
             # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
             log.exception("%s: %s could not score it", trajectory.id, _name(scorer))

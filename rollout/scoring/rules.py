@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from rollout.config.load import parse_file
 from rollout.config.section import Section
 from rollout.errors import ConfigError
-from rollout.tasks.discovery import roots
+from rollout.tasks.discovery import contained, roots
 from rollout.tasks.naming import fold
 from rollout.tasks.task import Task
 
@@ -142,10 +142,10 @@ def load_rules(base_path: Path, servers: Sequence[str]) -> Rules:
         for name in names:
             for path in (root / "scoring" / f"{name}.yml", root / "scoring" / f"{name}.json"):
                 if path.is_file():
-                    found = found.merged(parse_file(path, Rules))
+                    found = found.merged(parse_file(contained(path, base_path), Rules))
         blueprints = root / "blueprints.json"
         if blueprints.is_file():
-            found = found.merged(Rules(ignore=_ignored_in_blueprints(blueprints, servers)))
+            found = found.merged(Rules(ignore=_ignored_in_blueprints(contained(blueprints, base_path), servers)))
     return found
 
 
@@ -167,7 +167,7 @@ def _ignored_in_blueprints(path: Path, servers: Sequence[str]) -> dict[str, list
                 ]
                 if fields:
                     ignored.setdefault(relationship["name"], []).extend(fields)
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: cannot be read as the generator's blueprints: {error}") from error
     return ignored
 

@@ -68,6 +68,8 @@ class Trajectory(msgspec.Struct, frozen=True):
     """The attempt's own, for whatever a scorer draws."""
     image_url: Callable[[str], str] | None = None
     """An image of a message, by its name, as a `data:` URL for a judge; None where images are not kept."""
+    undone: frozenset[int] = frozenset()
+    """The places in `messages` of answers to calls that the world undid: a replay leaves these calls out."""
     user_calls: tuple[UserCall, ...] = ()
     """What the user called, in order. Only what is read from a record has them; a live world has seen them."""
 

@@ -15,6 +15,7 @@ import msgspec
 from jsonschema_rs import ValidationError, validator_for
 
 from rollout.messages import MALFORMED_CALL, ToolCall, ToolResult, Toolset
+from rollout.secrets import excerpt, mask
 from rollout.worlds.results import failed_result
 from rollout.worlds.world import Invocation, World
 
@@ -76,7 +77,14 @@ async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: Wor
     read = [reader.read(call) for call in calls]
     wanted = [entry for entry in read if isinstance(entry, Invocation)]
     answers = iter(await world.call(wanted)) if wanted else iter(())
-    return [next(answers) if isinstance(entry, Invocation) else entry for entry in read]
+    return [_masked(next(answers)) if isinstance(entry, Invocation) else entry for entry in read]
+
+
+def _masked(result: ToolResult) -> ToolResult:
+    """A result without registered secrets. This is where results enter, live and in a replay alike: the model, the
+    record and the comparison of the two all see the same text."""
+    clean = mask(result.content)
+    return result if clean is result.content else msgspec.structs.replace(result, content=clean)
 
 
 def _problem(call: ToolCall) -> str:
@@ -102,5 +110,5 @@ def _describe(error: ValidationError) -> str:
     return f"{where}: {error.message}" if where else error.message
 
 
-def _short(text: str, limit: int = 120) -> str:
-    return text if len(text) <= limit else text[:limit] + "…"
+def _short(text: str) -> str:
+    return excerpt(text, 120)

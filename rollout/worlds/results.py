@@ -1,4 +1,8 @@
-"""How what a tool returned becomes what the agent reads. One place, so that every world says it alike."""
+"""Tool results: what a tool returned, as the text that the agent reads. The same rules for every world.
+
+A result that is too long is cut here and nowhere else, after registered secrets are masked: nothing would recognise
+half a key.
+"""
 
 from __future__ import annotations
 
@@ -8,30 +12,46 @@ from typing import Any
 import msgspec
 
 from rollout.messages import ToolResult
-from rollout.secrets import redact
+from rollout.secrets import excerpt, mask, redact
+
+MAX_RESULT_CHARS = 100_000
+"""What a result may hold where no setting says otherwise. Longer ones are cut, and say so."""
+MAX_ERROR_CHARS = 10_000
 
 # What has no JSON form is named by its type: its repr may hold an address, and no replay would ever equal it.
 _encoder = msgspec.json.Encoder(enc_hook=lambda value: f"<{type(value).__name__}>")
 
 
-def to_result(call_id: str, value: Any) -> ToolResult:
-    """An observation from a tool's value: text as it is, anything else as JSON.
+def to_result(call_id: str, value: Any, max_chars: int | None = None) -> ToolResult:
+    """An observation from a tool's value: text as it is, anything else as JSON. Never raises.
 
     A dict that says `error`, or `success: false`, is the tool's own refusal: the agent reads it as it stands and the
     record marks it as an error.
     """
     if isinstance(value, str):
-        return ToolResult(call_id, well_formed(value))
+        return ToolResult(call_id, cut(well_formed(value), max_chars))
     try:
         text = _encoder.encode(value).decode()
-    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+    except Exception:  # noqa: BLE001 - the value may be of any class, with methods of its own
         text = _by_the_standard_library(value)
     refused = _refuses(value)
-    return ToolResult(call_id, text, is_error=refused, error_kind="tool" if refused else None)
+    return ToolResult(call_id, cut(text, max_chars), is_error=refused, error_kind="tool" if refused else None)
+
+
+def cut(text: str, limit: int | None) -> str:
+    """The text, or its beginning and a line that says so where it is longer than `limit` characters."""
+    if limit is None or len(text) <= limit:
+        return text
+    whole = len(text)
+    clean = mask(text)
+    return f"{clean[:limit]}\n[cut here: these are the first {limit:,} of {whole:,} characters]"
 
 
 def _refuses(value: Any) -> bool:
-    return isinstance(value, dict) and (bool(value.get("error")) or value.get("success") is False)
+    try:
+        return isinstance(value, dict) and (bool(value.get("error")) or value.get("success") is False)
+    except Exception:  # noqa: BLE001 - as above
+        return False
 
 
 def is_refusal(content: str) -> bool:
@@ -59,7 +79,7 @@ def _by_the_standard_library(value: Any) -> str:
     """For what msgspec refuses: lone surrogates, odd keys. What nobody can write down is named by its type."""
     try:
         return json.dumps(value, default=lambda inner: f"<{type(inner).__name__}>", skipkeys=True)
-    except (TypeError, ValueError, RecursionError):
+    except Exception:  # noqa: BLE001 - as above
         return f"<{type(value).__name__}>"
 
 
@@ -70,6 +90,5 @@ def well_formed(text: str) -> str:
 
 def failed_result(call_id: str, kind: str, text: str) -> ToolResult:
     """An error observation that the agent can react to."""
-    return ToolResult(
-        call_id, _encoder.encode({"error": well_formed(redact(text))}).decode(), is_error=True, error_kind=kind
-    )
+    clean = redact(text) if len(text) <= MAX_ERROR_CHARS else excerpt(text, MAX_ERROR_CHARS)
+    return ToolResult(call_id, _encoder.encode({"error": well_formed(clean)}).decode(), is_error=True, error_kind=kind)

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollout.agents.view import ContextView
@@ -14,6 +15,8 @@ from rollout.messages import Message, Toolset, ToolSpec
 from rollout.models.litellm import LiteLLMModel
 from rollout.models.model import Request, Sampling
 from rollout.models.stub import StubServer
+from rollout.trajectories.generation import Generation
+from tests.models.hostile import DEEP, AnsweringServer, write
 
 pytest.importorskip("litellm", reason="needs the extra rollout[litellm]")
 pytestmark = pytest.mark.litellm
@@ -57,6 +60,42 @@ async def test_errors_are_translated_and_not_retried_behind_our_back(fault: dict
             await model.generate(request())
         assert stub.stats.requests == 1
     assert caught.value.transient is transient
+
+
+async def test_any_answer_is_kept_or_transient() -> None:
+    """Wrong types, bottomless nesting, numbers that are none: LiteLLM stumbles over some, we over others."""
+    message: dict[str, Any] = {"role": "assistant", "content": "hi"}
+    good = {"id": "1", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}], "usage": {}}
+    call = {"id": "c", "type": "function", "function": {"name": "echo", "arguments": "{}"}}
+    bodies = [
+        b"",
+        b"caf\xe9",
+        DEEP.encode(),
+        write({**good, "choices": []}),
+        write({**good, "choices": [None]}),
+        write({**good, "choices": [{"message": {**message, "content": {"a": 1}}}]}),
+        write({**good, "choices": [{"message": {**message, "content": "a\ud83db"}}]}),
+        write({**good, "choices": [{"message": {**message, "content": 1e308}}]}),
+        write({**good, "choices": [{"message": {**message, "tool_calls": [call, call]}}]}),
+        write({**good, "choices": [{"message": {**message, "tool_calls": [{**call, "function": {"name": 1}}]}}]}),
+        write({**good, "usage": {"prompt_tokens": "many", "completion_tokens": 10**400}}),
+    ]
+    kept = 0
+    async with AnsweringServer() as server:
+        model = LiteLLMModel("hosted_vllm/some-model", api_base=server.url, api_key="sk-none")
+        server.headers = {"Content-Type": "application/json"}
+        for status in (200, 503):
+            for server.body in bodies:
+                server.status = status
+                try:
+                    generation = await model.generate(request())
+                except ModelError as error:
+                    assert error.transient, error
+                else:
+                    kept += 1
+                    data = msgspec.msgpack.encode(generation)
+                    assert msgspec.msgpack.decode(data, type=Generation) == generation
+    assert kept >= 2, "what can be read is read"
 
 
 def test_litellm_is_not_imported_by_a_run_that_does_not_need_it() -> None:

@@ -28,7 +28,7 @@ def test_local_model_rolls_out_a_shipped_task_and_leaves_no_process_behind() -> 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
         while not (servers := _servers_of(child.pid)) and child.poll() is None:
             time.sleep(0.05)
-        output, _ = child.communicate(timeout=150)
+        output, _ = child.communicate(timeout=600)
     assert child.returncode == 0, output
     assert servers, "the run started a server of its own"
     assert _servers_of(child.pid) == []

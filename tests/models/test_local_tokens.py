@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -76,6 +77,8 @@ async def test_with_ids_given_a_real_model_never_drifts(template: ChatTemplate) 
     await roll_out(config({"token_in": True, "tokenizer": weights, "chat_template": CHAT_TEMPLATE}))
     (line,) = read_lines(OUT)
     assert line["metadata"]["tokens"] == {"exact": True, "drift": []}
+    metrics = json.loads(Path("run/metrics.json").read_text())
+    assert metrics["tokens"] == {"data": {"exact": 1, "inexact": 0, "drifted": 0, "drift": {}}}
     (segment,) = view_of(template).segments
     assert len(segment.spans) == 3
     told = [token for token, kind in zip(segment.ids, segment.kinds, strict=True) if kind == TokenKind.USER]

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from rollout.config.models import ModelEntry
+from rollout.config.models import LocalModel, ModelEntry
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel
+from rollout.models.model import Capability
 from rollout.models.registry import Registry
 
 ENTRIES = {
@@ -47,10 +48,57 @@ def test_names_mean_what_users_expect(name: str, kind: str, api_model: str, api_
     assert (found.kind, found.api_model, found.api_base) == (kind, api_model, api_base)
 
 
-@pytest.mark.parametrize("name", ["nonesuch", "builtin/wizard"])
-def test_name_that_means_nothing_is_refused_with_what_there_is(name: str) -> None:
-    with pytest.raises(ConfigError, match=r"known|built-in models are"):
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("nonesuch", "known: "),
+        ("deepseek-v3.2-fk", "did you mean 'deepseek-v3.2-fc'"),
+        ("builtin/wizard", "the built-in model is builtin/oracle"),
+        ("builtin/user", "builtin/user is only a user"),
+        ("local/smolm2", "did you mean 'local/smollm2'"),
+        ("local/qwen3", "names no weights for it"),
+    ],
+)
+def test_name_that_means_nothing_is_refused_with_what_there_is(name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
         registry().resolve(name)
+
+
+def test_a_local_model_has_any_name_where_its_weights_are_given() -> None:
+    own = LocalModel(model_path=Path("qwen.gguf"))
+    assert Registry({}, local=own).resolve("local/qwen").kind == "local"
+    entries = {"local/qwen": ModelEntry(token_ids=True)}
+    assert Registry(entries, local=own).resolve("local/qwen").entry.token_ids
+    with pytest.raises(ConfigError, match="did you mean 'local/qwen'"):
+        Registry(entries, local=own).resolve("local/qwn")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"token_ids": True},
+        {"token_in": True, "tokenizer": "tokenizer"},
+        {"token_ids": True, "token_in": True, "tokenizer": "tokenizer"},
+    ],
+)
+async def test_a_local_model_can_do_what_the_same_server_elsewhere_can(entry: dict[str, Any]) -> None:
+    elsewhere = {**entry, "provider": "llamacpp", "api_base": "http://127.0.0.1:9/v1"}
+    async with registry(**{"local/smollm2": entry, "elsewhere": elsewhere}) as opened:
+        assert opened.model("local/smollm2").capabilities == opened.model("elsewhere").capabilities
+        has_ids = Capability.TOKEN_IDS in opened.model("local/smollm2").capabilities
+        assert has_ids == bool(entry), "then metrics.json has `tokens`"
+
+
+@pytest.mark.litellm
+async def test_a_provider_that_nobody_knows_is_refused_before_anything_is_asked() -> None:
+    pytest.importorskip("litellm")
+    text = "model 'opanai/gpt-5': there is no provider 'opanai'; did you mean 'openai'?"
+    assert registry().check("opanai/gpt-5") == [text]
+    async with registry() as opened:
+        with pytest.raises(ConfigError, match="there is no provider 'opanai'"):
+            opened.model("opanai/gpt-5")
+        assert opened.model("anthropic/claude-sonnet-4-5").name
 
 
 def test_missing_and_placeholder_keys_are_found_without_asking_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,7 +144,7 @@ class Parrot:
 
 async def test_model_of_ones_own_is_named_by_module_and_class() -> None:
     async with registry() as opened:
-        assert type(opened.model("tests.models.test_registry:Parrot")).__name__ == "Parrot"
+        assert opened.model("tests.models.test_registry:Parrot").name == Parrot.name
     with pytest.raises(ConfigError, match="cannot be imported"):
         async with registry() as opened:
             opened.model("tests.models.test_registry:Macaw")
@@ -117,8 +165,6 @@ def test_price_is_the_registrys_or_litellms() -> None:
 
 
 def test_local_model_without_its_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
-    from rollout.config.models import LocalModel
-
     problems = Registry({}, local=LocalModel(model_path=tmp_path / "none.gguf")).check("local/smollm2")
     assert len(problems) == 1
     assert "none.gguf" in problems[0] or "rollout[local]" in problems[0]

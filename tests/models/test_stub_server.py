@@ -98,7 +98,7 @@ async def exchange_raw(server: StubServer, data: bytes) -> bytes:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let the event loop, which the server shares, run on until something has come true."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not condition():
             await asyncio.sleep(0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
 import json
 from types import TracebackType
@@ -10,7 +11,10 @@ from typing import Any, Self
 
 from aiohttp import web
 
-TOOLS = ("add", "hang", "endless", "endless_events", "reset", "broken", "forget", "headers")
+from tests.models.hostile import packed_zeros
+
+TOOLS = ("add", "hang", "endless", "endless_events", "reset", "broken", "forget", "headers", "bomb",
+         "bomb_events", "packed", "any")  # fmt: skip
 
 
 class RawHttpServer:
@@ -19,6 +23,8 @@ class RawHttpServer:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
         """The state of each live session."""
+        self.result = b"{}"
+        """What the tool `any` answers, as it is sent."""
         self.ended: list[str] = []
         """Sessions that a client ended."""
         self._numbers = itertools.count(1)
@@ -94,6 +100,23 @@ class RawHttpServer:
                 notice = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}
                 event = f"event: message\r\ndata: {json.dumps(notice)}\r\n\r\n".encode()
                 return await _pour(request, "text/event-stream", event * 100)
+            case "bomb":
+                packed = packed_zeros(256)
+                return web.Response(body=packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
+            case "bomb_events":
+                packed = packed_zeros(256)
+                return web.Response(body=packed, content_type="text/event-stream", headers={"Content-Encoding": "gzip"})
+            case "any":
+                request_id = json.dumps((await request.json())["id"]).encode()
+                body = b'{"jsonrpc": "2.0", "id": ' + request_id + b', "result": ' + self.result + b"}"
+                return web.Response(body=body, content_type="application/json")
+            case "packed":
+                request_id = (await request.json())["id"]
+                result = {"content": [{"type": "text", "text": "unpacked"}]}
+                body = json.dumps({"jsonrpc": "2.0", "id": request_id, "result": result}).encode()
+                return web.Response(
+                    body=gzip.compress(body), content_type="application/json", headers={"Content-Encoding": "gzip"}
+                )
             case "reset":
                 assert request.transport is not None
                 request.transport.abort()

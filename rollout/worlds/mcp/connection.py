@@ -26,9 +26,9 @@ from mcp_types import (
     Implementation,
     Tool,
 )
-from pydantic import ValidationError
 
 from rollout.secrets import redact
+from rollout.worlds.async_tools import is_cancelled
 
 log = logging.getLogger(__name__)
 # What the SDK logs of a session we say ourselves, without secrets; without a handler it would print on the terminal.
@@ -143,7 +143,12 @@ class Connection:
                 kind = "crash" if error.code == PARSE_ERROR else "tool"
                 raise Refused(kind, error.message) from None
             self.is_retired = True
-        except (ValidationError, RuntimeError) as error:
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            # Nobody cancelled us: the session's own tasks broke down around the call.
+            self.is_retired = True
+        except Exception as error:  # noqa: BLE001 - the SDK hands on whatever a server's answer does to it
             text = str(error).partition("\n")[0]
             raise Refused("crash", f"answered what is no result: {text}") from None
         finally:

@@ -38,7 +38,7 @@ def read_result(call_id: str, result: CallToolResult, max_chars: int) -> ToolRes
         has_text = has_text or isinstance(block, TextContent)
     if result.structured_content is not None and not has_text:
         parts.insert(0, to_result(call_id, result.structured_content).content)
-    text = to_result(call_id, _cut("\n".join(parts), max_chars))
+    text = to_result(call_id, "\n".join(parts), max_chars)
     return msgspec.structs.replace(
         text, images=tuple(images), is_error=result.is_error, error_kind="tool" if result.is_error else None
     )
@@ -72,9 +72,3 @@ def _image_of(block: ContentBlock) -> Image | None:
 
 def _decoded_size(text: str) -> int:
     return len(text) * 3 // 4 - text[-2:].count("=")
-
-
-def _cut(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    return f"{text[:limit]}\n[cut here: these are the first {limit:,} of {len(text):,} characters]"

@@ -1,4 +1,4 @@
-"""A streamable HTTP server: the SDK's own transport, with an end to how much an answer may hold.
+"""A streamable HTTP server: the SDK's own transport, with an end to how much an answer may hold, unpacked.
 
 A session has an HTTP client of its own, so that cookies by which a load balancer tells sessions apart cannot mix them.
 """
@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Mapping
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
+from rollout.bodies import ACCEPTED, BadBody, Unpacker
 from rollout.worlds.mcp.limits import (
     MAX_MESSAGE_BYTES,
     MAX_UNANSWERED_BYTES,
@@ -43,7 +44,7 @@ class HttpEndpoint:
     async def streams(self) -> AsyncIterator[Streams]:
         """Connect; on leaving, the server is told that the session is over."""
         client = httpx2.AsyncClient(
-            headers=dict(self._headers),
+            headers={"Accept-Encoding": ACCEPTED, **self._headers},
             verify=_ssl_context() if self._url.startswith("https:") else False,
             # How long an answer may take is the caller's business: a stream may well be silent for long.
             timeout=httpx2.Timeout(CONNECT_SECONDS, read=None),
@@ -65,24 +66,36 @@ class HttpEndpoint:
 
 
 class _Limited(httpx2.AsyncByteStream):
-    """A body that ends in an error where it grows beyond what it may hold."""
+    """A body, unpacked, that ends in an error where it grows beyond what it may hold."""
 
-    def __init__(self, body: httpx2.AsyncByteStream, is_event_stream: bool) -> None:
+    def __init__(
+        self, body: httpx2.AsyncByteStream, encoding: str | None, *, is_event_stream: bool, is_endless: bool
+    ) -> None:
         self._body = body
+        self._encoding = encoding
         self._is_event_stream = is_event_stream
+        self._is_endless = is_endless
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        limit = MAX_UNANSWERED_BYTES if self._is_event_stream else MAX_MESSAGE_BYTES
-        size = events = 0
-        async for chunk in self._body:
-            size += len(chunk)
-            if size > limit:
-                raise httpx2.StreamError(f"sent more than {limit:,} bytes")
-            if self._is_event_stream:
-                events += chunk.count(b"\n\n") + chunk.count(b"\n\r\n")
-                if events > MAX_UNANSWERED_MESSAGES:
-                    raise httpx2.StreamError(f"sent more than {MAX_UNANSWERED_MESSAGES:,} messages without an answer")
-            yield chunk
+        try:
+            unpacker = Unpacker(self._encoding)
+            limit = MAX_UNANSWERED_BYTES if self._is_event_stream else MAX_MESSAGE_BYTES
+            size = events = 0
+            async for chunk in self._body:
+                for piece in unpacker.unpack(chunk):
+                    size += len(piece)
+                    if size > limit and not self._is_endless:
+                        raise httpx2.StreamError(f"sent more than {limit:,} bytes")
+                    if self._is_event_stream and not self._is_endless:
+                        events += piece.count(b"\n\n") + piece.count(b"\n\r\n")
+                        if events > MAX_UNANSWERED_MESSAGES:
+                            raise httpx2.StreamError(
+                                f"sent more than {MAX_UNANSWERED_MESSAGES:,} messages without an answer"
+                            )
+                    yield piece
+            unpacker.end()
+        except BadBody as error:
+            raise httpx2.StreamError(f"answered a body that cannot be read: {error}") from error
 
     async def aclose(self) -> None:
         await self._body.aclose()
@@ -90,9 +103,15 @@ class _Limited(httpx2.AsyncByteStream):
 
 async def _limit(response: httpx2.Response) -> None:
     """Put the limits around the body of an answer. The stream of notices that belongs to no call may go on for ever."""
-    if response.request.method == "POST" and isinstance(response.stream, httpx2.AsyncByteStream):
-        is_event_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
-        response.stream = _Limited(response.stream, is_event_stream)
+    if isinstance(response.stream, httpx2.AsyncByteStream):
+        # The client would unpack each chunk whole; without the header it leaves that to us.
+        encoding = response.headers.pop("content-encoding", None)
+        response.stream = _Limited(
+            response.stream,
+            encoding,
+            is_event_stream=response.headers.get("content-type", "").lower().startswith("text/event-stream"),
+            is_endless=response.request.method != "POST",
+        )
 
 
 def _ssl_context() -> ssl.SSLContext:

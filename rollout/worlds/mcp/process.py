@@ -24,7 +24,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 
-from rollout.secrets import redact
+from rollout.secrets import excerpt
 from rollout.worlds.mcp.limits import (
     MAX_MESSAGE_BYTES,
     MAX_UNANSWERED_BYTES,
@@ -42,6 +42,8 @@ QUEUE = 64
 reads nothing."""
 STDERR_LINES = 10
 STDERR_LINE_CHARS = 300
+STDERR_LINE_BYTES = 16_384
+"""Of a line that is read before secrets are removed and it is cut."""
 STDERR_SECONDS = 0.5
 """How long its last words are waited for once it is gone: somebody who escaped its group may hold the pipe open."""
 LEAVE_SECONDS = 2.0
@@ -134,7 +136,7 @@ class ServerProcess:
 
     def last_words(self) -> str:
         """The last lines of its error output, without secrets."""
-        return redact("\n".join(self._words))
+        return "\n".join(self._words)
 
     def _find_program(self) -> str:
         """The program by its whole path, looked up as the server's environment has it, then beside our own Python: a
@@ -185,7 +187,7 @@ class ServerProcess:
         except ValueError:
             self._garbage += 1
             if self._garbage == 1:
-                text = line[:STDERR_LINE_CHARS].decode(errors="replace")
+                text = excerpt(line.decode(errors="replace"), STDERR_LINE_CHARS)
                 log.warning("%s writes lines that are no messages, such as %r; they are passed over", self, text)
             return
         if isinstance(message, JSONRPCResponse | JSONRPCError):
@@ -198,10 +200,10 @@ class ServerProcess:
             while chunk := await stderr.read(CHUNK):
                 self._spend(len(chunk))
                 *lines, rest = (rest + chunk).split(b"\n")
-                rest = rest[:STDERR_LINE_CHARS]
-                self._words.extend(line[:STDERR_LINE_CHARS].decode(errors="replace") for line in lines[-STDERR_LINES:])
+                rest = rest[:STDERR_LINE_BYTES]
+                self._words.extend(map(_shown, lines[-STDERR_LINES:]))
             if rest:
-                self._words.append(rest.decode(errors="replace"))
+                self._words.append(_shown(rest))
         except _Flood as flood:
             self._flooded = str(flood)
             self._kill()
@@ -253,6 +255,10 @@ class ServerProcess:
 
     def __str__(self) -> str:
         return f"MCP server {Path(self._command).name!r}"
+
+
+def _shown(line: bytes) -> str:
+    return excerpt(line[:STDERR_LINE_BYTES].decode(errors="replace"), STDERR_LINE_CHARS)
 
 
 class _Flood(Exception):

@@ -70,7 +70,11 @@ class McpWorld:
             result = await self._slots[route.server].call(route.tool, call.arguments, settings.timeout or self._timeout)
         except CallFault as fault:
             return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}")
-        return read_result(call.call_id, result, settings.max_result_chars)
+        try:
+            return read_result(call.call_id, result, settings.max_result_chars)
+        except Exception as error:  # noqa: BLE001 - whatever a server sends costs its own call
+            why = f"{type(error).__name__}: {error}"
+            return failed_result(call.call_id, "crash", f"{call.name}: answered what is no result: {why}")
 
     async def snapshot(self) -> Snapshot | None:
         return None

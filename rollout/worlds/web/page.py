@@ -21,6 +21,7 @@ import msgspec
 from rollout.config.browsing import WebSettings
 from rollout.errors import WorldError
 from rollout.messages import JSON, Image
+from rollout.secrets import excerpt
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
@@ -184,7 +185,7 @@ class Tab:
         except Error as error:
             if self.is_gone:
                 raise PageLost(str(error)) from error
-            raise WorldError(f"the script failed: {error.message.partition(chr(10))[0][:300]}") from error
+            raise WorldError(f"the script failed: {excerpt(error.message.partition(chr(10))[0], 300)}") from error
         if "exceptionDetails" in reply:
             raise WorldError(f"the script failed: {_failure(reply)}")
         return reply["result"].get("value")
@@ -276,7 +277,7 @@ def _call(function: str, *arguments: Any) -> str:
 def _failure(reply: JSON) -> str:
     details = reply["exceptionDetails"]
     text = details.get("exception", {}).get("description") or details.get("exception", {}).get("value")
-    return str(text or details.get("text")).partition("\n")[0][:300]
+    return excerpt(str(text or details.get("text")).partition("\n")[0], 300)
 
 
 def _descendants(tree: JSON) -> Iterator[str]:

@@ -1,0 +1,62 @@
+"""Completions without secrets.
+
+A model may repeat a key that it was shown, or that its server leaked into the answer. The key is masked before the
+answer enters the tree, so later prompts hold the masked text and the record stays what the model saw. The answer itself
+is no longer what the model sampled: it loses its token ids and logprobs and says so (`Generation.is_masked`).
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rollout.messages import Message, ToolCall
+from rollout.models.model import Capability, Model, Request
+from rollout.secrets import mask
+from rollout.trajectories.generation import Generation
+
+
+def mask_generation(generation: Generation) -> Generation:
+    """The generation without registered secrets; the same object where there are none."""
+    message = mask_message(generation.message)
+    if message is generation.message:
+        return generation
+    return msgspec.structs.replace(generation, message=message, tokens=None, is_masked=True)
+
+
+def mask_message(message: Message) -> Message:
+    """The message without registered secrets; the same object where there are none."""
+    content, reasoning, raw, calls = message.content, message.reasoning, message.raw, message.tool_calls
+    if content:
+        content = mask(content)
+    if reasoning:
+        reasoning = mask(reasoning)
+    if raw:
+        raw = mask(raw)
+    if calls:
+        clean = tuple(map(_mask_call, calls))
+        if any(new is not old for new, old in zip(clean, calls, strict=True)):
+            calls = clean
+    is_same = content is message.content and reasoning is message.reasoning
+    if is_same and raw is message.raw and calls is message.tool_calls:
+        return message
+    return msgspec.structs.replace(message, content=content, reasoning=reasoning, raw=raw, tool_calls=calls)
+
+
+def _mask_call(call: ToolCall) -> ToolCall:
+    name, arguments = mask(call.name), mask(call.arguments)
+    return call if name is call.name and arguments is call.arguments else ToolCall(mask(call.id), name, arguments)
+
+
+class MaskedModel:
+    """A model of a plugin, whose answers are masked like any other's."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self.name: str = getattr(model, "name", type(model).__name__)
+        self.capabilities: frozenset[Capability] = model.capabilities
+
+    async def generate(self, request: Request) -> Generation:
+        return mask_generation(await self._model.generate(request))
+
+    async def close(self) -> None:
+        await self._model.close()
