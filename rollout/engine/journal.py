@@ -29,7 +29,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.engine.blobs import write_blob, write_image
+from rollout.engine.blobs import write_blob, write_image, writing
+from rollout.engine.damage import DATA_ERRORS, read_error, reading, reads_data
 from rollout.engine.output import Output
 from rollout.engine.reader import PIECES_AT_HAND, Branch, JournalReader
 from rollout.engine.record import Finished
@@ -94,6 +95,7 @@ class Journal(JournalReader):
         self._error: Exception | None = None
         self._released: deque[asyncio.Future[None]] = deque()
         self._put_pieces: set[bytes] = set()
+        self._altered: set[str] = set()
         self._seconds_before = self.seconds()
         self._opened = time.monotonic()
         self._next_tree = self._next_id("trees")
@@ -157,11 +159,13 @@ class Journal(JournalReader):
 
     def keep_image(self, image: Image) -> None:
         """Keep an image under its name, once."""
-        write_image(self.folder, image)
+        with writing(self.folder):
+            write_image(self.folder, image)
 
     def keep_blob(self, data: bytes) -> str:
         """Keep a large text under its hash, once; returns the name."""
-        return write_blob(self.folder, data)
+        with writing(self.folder):
+            return write_blob(self.folder, data)
 
     def finish(self, finished: Finished) -> Batch:
         """Write a finished trajectory down: its row, then its line."""
@@ -176,14 +180,19 @@ class Journal(JournalReader):
             batch.waiters.append(waiter)
             await waiter
         if batch.error is not None:
-            raise JournalError(f"{self.path}: cannot write: {batch.error}") from batch.error
+            raise self._write_error(batch.error) from batch.error
 
     def _pending(self) -> Batch:
         if self._error is not None:
-            raise JournalError(f"{self.path}: cannot write: {self._error}") from self._error
+            raise self._write_error(self._error) from self._error
         if not self._is_due and self._writing is None:
             self._schedule()
         return self._batch
+
+    def _write_error(self, error: Exception) -> JournalError:
+        if isinstance(error, (JournalError, *DATA_ERRORS)):
+            return read_error(self.path, error)
+        return JournalError(f"{self.path}: cannot be written: {error}")
 
     def _schedule(self) -> None:
         self._is_due = True
@@ -255,6 +264,10 @@ class Journal(JournalReader):
             raise
         for output in {id(output): output for output, _ in lines}.values():
             output.append(b"".join(line for owner, line in lines if owner is output))
+        for dataset, output in self._outputs.items():
+            if output.is_altered and dataset not in self._altered:
+                self._altered.add(dataset)
+                self.set_meta(f"altered:{dataset}", "1")
 
     def _trajectory_row(self, done: Finished, place: int | None) -> tuple[Any, ...]:
         head = done.head
@@ -284,26 +297,19 @@ class Journal(JournalReader):
 
     # ---- before the first row is added, and besides --------------------------------------------------------------
 
+    @reads_data
     def attach(self, dataset: str, output: Output) -> int:
         """Give a dataset its output file, mended to hold exactly the journal's lines. Returns how many were mended."""
         self._outputs[dataset] = output
         end = self._db.execute(
             "SELECT coalesce(max(place + length), 0) FROM trajectories WHERE dataset = ?", (dataset,)
         ).fetchone()[0]
-        if output.size == end:
+        altered = f"altered:{dataset}"
+        if output.size == end and not self.number(altered):
             return 0
-        # The sizes differ, so somebody was killed or somebody edited: compare line by line how far the file is ours.
-        rows = self._db.execute(
-            "SELECT id, place, length FROM trajectories WHERE dataset = ? AND place IS NOT NULL ORDER BY place",
-            (dataset,),
-        ).fetchall()
-        whole, following, missing = 0, b"", 0
-        for number, (trajectory, place, length) in enumerate(rows):
-            line = self.line(dataset, trajectory)
-            if place != whole or len(line) != length or output.read(place, length) != line:
-                following, missing = line, len(rows) - number
-                break
-            whole = place + length
+        # Somebody was killed, or somebody edited the file.
+        rows, whole, missing = self._compare(dataset, output)
+        following = self.line(dataset, rows[len(rows) - missing][0]) if missing else b""
         rest = output.read(whole, output.size - whole)
         output.cut(whole, is_ours=following.startswith(rest))
         for trajectory, _, _ in rows[len(rows) - missing :]:
@@ -313,8 +319,35 @@ class Journal(JournalReader):
                 (output.size, len(line), dataset, trajectory),
             )
             output.append(line)
+        self.set_meta(altered, "0")
         return max(1, missing)
 
+    def _compare(self, dataset: str, output: Output) -> tuple[list[tuple[str, int, int]], int, int]:
+        """The trajectories that have a line, by their places; the size up to which the file has exactly these lines;
+        and how many trajectories come behind that."""
+        rows = self._db.execute(
+            "SELECT id, place, length FROM trajectories WHERE dataset = ? AND place IS NOT NULL ORDER BY place",
+            (dataset,),
+        ).fetchall()
+        whole = 0
+        for number, (trajectory, place, length) in enumerate(rows):
+            line = self.line(dataset, trajectory)
+            if place != whole or len(line) != length or output.read(place, length) != line:
+                return rows, whole, len(rows) - number
+            whole = place + length
+        return rows, whole, 0
+
+    @reads_data
+    def look_at_outputs(self) -> None:
+        """Notice where somebody else changed an output file, so that the next `attach` compares all of it."""
+        for dataset, output in self._outputs.items():
+            output.look_for_changes()
+            if output.is_suspect and not output.is_altered and self._compare(dataset, output)[1] != output.size:
+                output.warn("was changed by somebody else")
+            if output.is_altered:
+                self.set_meta(f"altered:{dataset}", "1")
+
+    @reads_data
     def set_meta(self, key: str, value: str) -> None:
         """Save a fact about the run, at once."""
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
@@ -348,5 +381,13 @@ class Journal(JournalReader):
 
 def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True) -> Journal:
     """Open or make the journal of a run directory. One process at a time."""
+    path = run_dir / "journal.db"
     lock = lock_run(run_dir)
-    return Journal(run_dir / "journal.db", connect(run_dir, lock, sync), lock, keep_nodes)
+    connection = connect(run_dir, lock, sync)
+    try:
+        with reading(path):
+            return Journal(path, connection, lock, keep_nodes)
+    except BaseException:
+        connection.close()
+        os.close(lock)
+        raise

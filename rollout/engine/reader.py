@@ -11,10 +11,13 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.damage import missing, reading, reads_journal
+from rollout.engine.store import refuse_lost_files
 from rollout.engine.token_pieces import put_together
 from rollout.errors import JournalError
-from rollout.messages import Message, message_from_json
+from rollout.messages import JSON, Message, message_from_json
 from rollout.tasks.source import attempt_number
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import OPENING, NodeBody
 
@@ -22,6 +25,24 @@ PIECES_AT_HAND = 4096
 _body_decoder = msgspec.msgpack.Decoder(NodeBody)
 _messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
 _head_decoder = msgspec.msgpack.Decoder(Head)
+
+
+class _Score(msgspec.Struct):
+    value: float | None = None
+    decides: bool = False
+
+
+class _Scores(msgspec.Struct):
+    scores: list[_Score] = []
+
+
+class _ScoredHead(msgspec.Struct):
+    """What of a head says which scorers passed."""
+
+    metadata: _Scores
+
+
+_scores_decoder = msgspec.msgpack.Decoder(_ScoredHead)
 
 
 class SavedEpisode(msgspec.Struct, frozen=True):
@@ -99,6 +120,8 @@ class Recorded(msgspec.Struct, frozen=True):
     messages: list[Message]
     failed: frozenset[int] = frozenset()
     """The places of tool messages that are error observations, as far as they were kept."""
+    undone: frozenset[int] = frozenset()
+    """The places of answers to calls that the world undid."""
 
 
 class OnRecord(msgspec.Struct, frozen=True):
@@ -120,6 +143,7 @@ class RecordedPath(msgspec.Struct, frozen=True):
     """Where the nodes were not kept: the line."""
 
 
+@reads_journal
 class JournalReader:
     """The journal of one run directory, to read. `open_reader` opens one."""
 
@@ -155,12 +179,20 @@ class JournalReader:
     def opening(self, tree: int) -> tuple[Message, ...]:
         """The opening of a tree."""
         row = self._db.execute("SELECT opening FROM trees WHERE id = ?", (tree,)).fetchone()
+        if row is None:
+            raise missing(f"tree {tree}")
         return _messages_decoder.decode(row[0])
 
     def nodes(self, episode: int) -> list[NodeBody]:
         """The nodes of an episode, in order."""
-        rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
-        return [put_together(_body_decoder.decode(row[0]), self._piece) for row in rows]
+        nodes: list[NodeBody] = []
+        for place, body in self._db.execute(
+            "SELECT place, body FROM nodes WHERE episode = ? ORDER BY place", (episode,)
+        ):
+            if place != len(nodes):
+                raise missing(f"node {len(nodes)} of episode {episode}")
+            nodes.append(put_together(_body_decoder.decode(body), self._piece))
+        return nodes
 
     def _piece(self, name: bytes) -> bytes:
         if name not in self._pieces:
@@ -168,7 +200,7 @@ class JournalReader:
                 self._pieces.clear()
             row = self._db.execute("SELECT ids FROM token_pieces WHERE name = ?", (name,)).fetchone()
             if row is None:
-                raise JournalError(f"{self.path}: token ids are missing (piece {name.hex()}); the journal is damaged")
+                raise missing(f"the piece {name.hex()} of token ids")
             self._pieces[name] = row[0]
         return self._pieces[name]
 
@@ -187,7 +219,10 @@ class JournalReader:
 
     def trajectory_of(self, episode: int) -> str:
         """The id of the trajectory that an episode grows."""
-        return str(self._db.execute("SELECT trajectory FROM episodes WHERE id = ?", (episode,)).fetchone()[0])
+        row = self._db.execute("SELECT trajectory FROM episodes WHERE id = ?", (episode,)).fetchone()
+        if row is None:
+            raise missing(f"episode {episode}")
+        return str(row[0])
 
     def path_nodes(self, episode: int) -> list[NodeBody]:
         """Every node from the opening's end to the episode's last: its own, and before them those it branched from."""
@@ -210,6 +245,15 @@ class JournalReader:
         if row is None or not nodes:
             raise JournalError(f"{self.path}: has no nodes of {trajectory!r} in the dataset {dataset!r}")
         return [*(NodeBody("opening", message=message) for message in self.opening(row[1])), *nodes]
+
+    def generations(self, dataset: str, trajectory: str) -> list[Generation]:
+        """The agent's answers on a trajectory's path, with all that is on record of each; empty where the journal does
+        not know the trajectory or did not keep its nodes."""
+        row = self._db.execute(
+            "SELECT episode FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+        ).fetchone()
+        nodes = [] if row is None else self.path_nodes(row[0])
+        return [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
 
     def grown_tasks(self, dataset: str) -> set[str]:
         """The tasks whose trees need nothing more."""
@@ -236,9 +280,11 @@ class JournalReader:
         if row[0] is None:
             return 0, {}
         rows = self._db.execute(
-            "SELECT d.id, d.episode, d.head FROM trajectories d JOIN episodes e ON e.id = d.episode "
-            "WHERE e.tree = ? AND d.dataset = ? AND d.status != 'failed'",
-            (row[0], dataset),
+            # CROSS JOIN keeps the order: from the tree's few episodes to their trajectories, not through all of these.
+            "SELECT d.id, d.episode, d.head FROM episodes e CROSS JOIN trajectories d "
+            "ON d.dataset = ? AND d.id = e.trajectory AND d.episode = e.id "
+            "WHERE e.tree = ? AND d.status != 'failed'",
+            (dataset, row[0]),
         ).fetchall()
         leaves = {
             trajectory: SavedLeaf(episode, _head_decoder.decode(head), self.branch(episode))
@@ -248,12 +294,18 @@ class JournalReader:
 
     def line(self, dataset: str, trajectory: str) -> bytes:
         """A finished trajectory's line, made again from what the journal holds."""
-        episode, head, line = self._db.execute(
-            "SELECT episode, head, line FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+        row = self._db.execute(
+            "SELECT d.episode, d.head, d.line, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ?",
+            (dataset, trajectory),
         ).fetchone()
+        if row is None:
+            raise missing(f"the trajectory {trajectory!r}")
+        episode, head, line, tree = row
         if line is not None:
             return bytes(line)
-        tree = self._db.execute("SELECT tree FROM episodes WHERE id = ?", (episode,)).fetchone()[0]
+        if tree is None:
+            raise missing(f"episode {episode}")
         messages = list(self.opening(tree))
         messages += [said for body in self.path_nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
@@ -265,7 +317,7 @@ class JournalReader:
         ).fetchall()
         for (trajectory,) in ids:
             head, line, episode, tree = self._db.execute(
-                "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+                "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
                 "WHERE d.dataset = ? AND d.id = ?",
                 (dataset, trajectory),
             ).fetchone()
@@ -287,7 +339,7 @@ class JournalReader:
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every finished trajectory of a dataset that did not fail, by id."""
         rows = self._db.execute(
-            "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
             "WHERE d.dataset = ? AND d.status != 'failed' ORDER BY d.id",
             (dataset,),
         )
@@ -298,9 +350,10 @@ class JournalReader:
                 continue
             opening = self.opening(tree)
             said = [body for body in self.path_nodes(episode) if body.said is not None]
-            failed = (place for place, body in enumerate(said, len(opening)) if body.error_kind is not None)
+            failed = frozenset(place for place, body in enumerate(said, len(opening)) if body.error_kind is not None)
+            undone = frozenset(place for place, body in enumerate(said, len(opening)) if body.is_undone)
             messages = [*opening, *(body.said for body in said if body.said is not None)]
-            yield Recorded(_head_decoder.decode(head), messages, frozenset(failed))
+            yield Recorded(_head_decoder.decode(head), messages, failed, undone)
 
     def failed_lines(self, dataset: str) -> Iterator[bytes]:
         """The lines of failed trajectories, as far as they came."""
@@ -324,22 +377,49 @@ class JournalReader:
             "GROUP BY dataset, status, stop_reason ORDER BY dataset, status, stop_reason"
         ).fetchall()
 
+    def passed_but_truncated(self) -> dict[str, int]:
+        """By dataset, how many truncated trajectories every deciding scorer passed: unsolved by their ending alone."""
+        found: dict[str, int] = {}
+        rows = self._db.execute(
+            "SELECT dataset, head FROM trajectories WHERE status = 'truncated' AND scored AND NOT success"
+        )
+        for dataset, head in rows:
+            deciding = [score for score in _scores_decoder.decode(head).metadata.scores if score.decides]
+            if deciding and all(score.value is not None and score.value >= 1.0 for score in deciding):
+                found[dataset] = found.get(dataset, 0) + 1
+        return found
+
     def uncounted_cost(self) -> float:
         """What was paid for nodes that no trajectory counts: unfinished episodes, and attempts that were given up."""
         rows = self._db.execute(
-            "SELECT n.body FROM nodes n LEFT JOIN trajectories t ON t.episode = n.episode WHERE t.episode IS NULL"
+            "SELECT body FROM nodes WHERE episode IN (SELECT id FROM episodes EXCEPT SELECT episode FROM trajectories)"
         )
         bodies = (_body_decoder.decode(row[0]) for row in rows)
         return sum(body.generation.cost for body in bodies if body.generation is not None)
 
     def datasets(self) -> list[str]:
         """The datasets that this journal holds."""
-        return [row[0] for row in self._db.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")]
+        rows = self._db.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")
+        return msgspec.convert([row[0] for row in rows], list[str])
 
     def meta(self, key: str) -> str | None:
         """A saved fact about the run."""
         row = self._db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
         return None if row is None else str(row[0])
+
+    def number(self, key: str) -> int:
+        """A saved number about the run; 0 where there is none."""
+        return int(self.meta(key) or 0)
+
+    def document(self, key: str) -> JSON | None:
+        """A saved JSON object about the run."""
+        text = self.meta(key)
+        return None if text is None else msgspec.json.decode(text, type=JSON)
+
+    def identity(self, dataset: str) -> JSON:
+        """What shapes the data of a dataset, as the run that began it noted; nothing where none did."""
+        found = self.meta(f"identity:{dataset}")
+        return {} if found is None else msgspec.json.decode(found, type=dict[str, Any])
 
     def seconds(self) -> float:
         """How long all commands took that added to this run, each up to the last of what it wrote."""
@@ -348,7 +428,11 @@ class JournalReader:
     def outputs(self) -> dict[str, Path]:
         """The output file of each dataset, where it was when the run wrote it."""
         rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'output:%' ORDER BY rowid")
-        return {key.removeprefix("output:"): Path(value) for key, value in rows}
+        found = {key.removeprefix("output:"): Path(value) for key, value in rows}
+        unknown = [dataset for dataset in self.datasets() if dataset not in found]
+        if unknown:
+            raise missing(f"the output file of {', '.join(unknown)}")
+        return found
 
     def groups_by_task(self, dataset: str) -> dict[str, GroupCounts]:
         """What became of each task that was attempted."""
@@ -395,17 +479,16 @@ class JournalReader:
 def open_reader(run_dir: Path) -> Iterator[JournalReader]:
     """Read the journal of a run directory. Writes nothing and waits for nobody."""
     path = run_dir / "journal.db"
+    refuse_lost_files(run_dir)
     if not path.is_file():
         raise JournalError(f"{run_dir}: is not a run directory: there is no journal.db in it")
     # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
-    try:
+    with reading(path):
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)
-    except sqlite3.Error as error:
-        raise JournalError(f"{path}: cannot be read: {error}") from error
     try:
-        yield JournalReader(path, connection)
-    except sqlite3.Error as error:
-        raise JournalError(f"{path}: cannot be read: not a journal of ours, or damaged: {error}") from error
+        with reading(path):
+            reader = JournalReader(path, connection)
+        yield reader
     finally:
         connection.close()

@@ -6,12 +6,16 @@ held it, however that ended; anybody may read at any time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
+import struct
 from pathlib import Path
 from typing import Literal
 
+from rollout.engine.damage import damaged, read_error
 from rollout.engine.locks import take_lock
+from rollout.engine.private import PRIVATE_FILE, make_private_folder
 from rollout.errors import JournalError
 
 SCHEMA_VERSION = 1
@@ -23,6 +27,9 @@ CREATE TABLE IF NOT EXISTS beginnings(
 CREATE TABLE IF NOT EXISTS grown(tree INTEGER PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS placed(episode INTEGER PRIMARY KEY, rank INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS token_pieces(name BLOB PRIMARY KEY, ids BLOB NOT NULL) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS trees_by_task ON trees(dataset, task);
+CREATE INDEX IF NOT EXISTS episodes_by_tree ON episodes(tree);
+CREATE INDEX IF NOT EXISTS trajectories_by_episode ON trajectories(episode);
 """
 """Only trees that branch have rows in the first three: the node that an episode starts from, the generation whose first
 tokens its own begins with, and trees that need nothing more. `placed` has the rank of each episode of a run on a
@@ -43,12 +50,15 @@ CREATE TABLE trajectories(
     PRIMARY KEY(dataset, id)) WITHOUT ROWID;
 """
 
+SCHEMA = _SCHEMA + _TREES
+"""Every table of a journal."""
+
 
 def lock_run(run_dir: Path) -> int:
     """Take the lock of a run directory, which is made if need be; close the returned file to give it back."""
     try:
-        run_dir.mkdir(parents=True, exist_ok=True)
-        lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        make_private_folder(run_dir)
+        lock = os.open(run_dir / "journal.lock", os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     except OSError as error:
         raise JournalError(f"run_dir: {run_dir} cannot be used: {error.strerror or error}") from error
     take_lock(lock, f"{run_dir}: another process is running this run; wait for it or choose another run_dir")
@@ -58,19 +68,78 @@ def lock_run(run_dir: Path) -> int:
 def connect(run_dir: Path, lock: int, sync: Literal["normal", "full"]) -> sqlite3.Connection:
     """Open or make the database of a locked run directory. Gives the lock back where it cannot."""
     path = run_dir / "journal.db"
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, lock)
+        refuse_lost_files(run_dir)
+        try:
+            # SQLite gives its other files the mode of this one.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+        except OSError as error:
+            raise JournalError(f"{path}: cannot be opened: {error.strerror or error}") from error
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute(f"PRAGMA synchronous = {sync.upper()}")
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-            connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
-        connection.executescript(_TREES)
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-    except sqlite3.Error as error:
-        os.close(lock)
-        raise JournalError(f"{path}: not a journal of ours, or damaged: {error}") from error
-    if version != SCHEMA_VERSION:
-        connection.close()
-        os.close(lock)
-        raise JournalError(f"{path}: written by another version (schema {version}, this one reads {SCHEMA_VERSION})")
+        undo.callback(connection.close)
+        try:
+            version = _prepare(connection, sync, is_new=not (run_dir / "run.json").exists())
+        except (sqlite3.Error, LookupError) as error:
+            raise read_error(path, error) from error
+        if version != SCHEMA_VERSION:
+            raise JournalError(
+                f"{path}: written by another version (schema {version}, this one reads {SCHEMA_VERSION})"
+            )
+        undo.pop_all()
     return connection
+
+
+def _prepare(connection: sqlite3.Connection, sync: str, is_new: bool) -> int:
+    """Make the tables that are not there yet; returns the version of the schema."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {sync.upper()}")
+    if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+        if not is_new:
+            raise LookupError("its tables are missing")
+        connection.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
+    version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    if version == SCHEMA_VERSION:
+        connection.executescript(_TREES)
+    return version
+
+
+def find_run(path: Path) -> Path | None:
+    """The run directory that a path means: itself, or `run` in it, as in the output folder of a batch. Also one whose
+    journal is gone: whoever opens it is told so."""
+    places = (path, path / "run")
+    for name in ("journal.db", "run.json"):
+        for place in places:
+            if (place / name).is_file():
+                return place
+    return None
+
+
+def refuse_lost_files(run_dir: Path) -> None:
+    """Raise where a run was begun in a directory and the journal, or the part of it that lay in the WAL, is gone."""
+    path = run_dir / "journal.db"
+    has_run_file = (run_dir / "run.json").is_file()
+    if has_run_file and not path.exists():
+        raise JournalError(
+            f"{path}: the journal is gone, but {run_dir / 'run.json'} says that a run was begun here; put journal.db "
+            "back, or start again with --no-resume (what is left is moved aside)"
+        )
+    if has_run_file and path.is_file() and path.stat().st_size == 0:
+        raise damaged(path, "the file is empty")
+    if lost := _lost_frames(path):
+        raise damaged(path, f"{path.name}-wal is gone, with {lost} pages that were only there")
+
+
+def _lost_frames(path: Path) -> int:
+    """How many pages a deleted WAL held that the database does not have, by the index that lies beside it."""
+    wal, index = path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
+    if wal.exists():
+        return 0
+    try:
+        header = index.read_bytes()[:100]
+    except OSError:
+        return 0
+    if len(header) < 100 or wal.exists():
+        return 0
+    frames, copied = (int(struct.unpack_from("=I", header, place)[0]) for place in (16, 96))
+    return max(0, frames - copied)

@@ -1,0 +1,199 @@
+"""Output files that others touch, and disks that are full: noticed, said, and mended from the journal."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout.engine import journal as journal_module
+from rollout.engine.journal import open_journal
+from rollout.engine.observer import Progress
+from rollout.engine.output import Output, open_output
+from rollout.errors import JournalError
+from rollout.models.stub import StubServer
+from tests.conftest import read_lines, roll_out, stub_config, write_tasks
+
+OUT = Path("out.jsonl")
+COUNT = 12
+
+
+@pytest.fixture
+def tasks(tmp_path: Path) -> Path:
+    return write_tasks(tmp_path / "tasks.jsonl", *(f"Question {number}" for number in range(COUNT)))
+
+
+def once_when(fits: Callable[[Progress], bool], act: Callable[[], Any]) -> Callable[[Progress], bool]:
+    """For `pause_when`: acts once as soon as the numbers fit, and never pauses."""
+    done: list[bool] = []
+
+    def look(progress: Progress) -> bool:
+        if not done and fits(progress):
+            done.append(True)
+            act()
+        return False
+
+    return look
+
+
+def edit_in_place() -> None:
+    """Change one letter, as an editor that writes in place does."""
+    data = OUT.read_bytes()
+    with OUT.open("r+b") as file:
+        file.write(data.replace(b"Question", b"question", 1))
+    stat = OUT.stat()
+    os.utime(OUT, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+
+
+MEDDLING: dict[str, Callable[[], Any]] = {
+    "was deleted or moved": OUT.unlink,
+    "deleted or moved": lambda: OUT.rename("elsewhere.jsonl"),
+    "was replaced by another file": lambda: (OUT.rename("elsewhere.jsonl"), OUT.write_bytes(b'{"mine": 1}\n')),
+    "changed by somebody else": lambda: os.truncate(OUT, 10),
+    "was changed by somebody else": edit_in_place,
+}
+
+
+@pytest.mark.parametrize("said", MEDDLING)
+async def test_output_that_somebody_touches_under_a_run_is_noticed_and_mended_by_the_next_resume(
+    stub: StubServer, tasks: Path, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {**stub_config(stub.url, tasks), "max_workers": 1}
+    is_half = once_when(lambda progress: progress.done >= COUNT // 2, MEDDLING[said])
+    opened = await roll_out(config, pause_when=is_half)
+    assert opened.summary is not None
+    assert opened.summary.total.finished == COUNT, "the run goes on to its end"
+    warnings = [record.getMessage() for record in caplog.records if said in record.getMessage()]
+    assert len(warnings) == 1
+    assert "out.jsonl" in warnings[0]
+    assert "--resume" in warnings[0]
+    paid = stub.stats.requests
+    await roll_out(config)
+    assert sorted(line["id"] for line in read_lines(OUT)) == sorted(f"task{number}" for number in range(COUNT))
+    assert b"question" not in OUT.read_bytes()
+    assert stub.stats.requests == paid
+
+
+async def test_output_that_nobody_touches_is_not_complained_about(
+    stub: StubServer, tasks: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await roll_out(stub_config(stub.url, tasks))
+    # A network file system may correct a file's time afterwards.
+    touch = once_when(lambda progress: progress.done >= 2, lambda: os.utime(OUT))
+    await roll_out({**stub_config(stub.url, tasks, samples=2), "max_workers": 1}, pause_when=touch)
+    assert not caplog.records
+    assert len(read_lines(OUT)) == 2 * COUNT
+
+
+async def test_second_run_does_not_move_an_output_that_a_first_one_is_writing(stub: StubServer, tasks: Path) -> None:
+    config = {**stub_config(stub.url, tasks), "max_workers": 1}
+    refused: list[str] = []
+    second = {**stub_config(stub.url, tasks), "max_workers": 1}
+
+    async def start_second() -> None:
+        with pytest.raises(JournalError, match=r"out\.jsonl is being written by another run") as caught:
+            await roll_out(second, Path("second"), resume=False)
+        refused.append(str(caught.value))
+
+    started: list[asyncio.Task[None]] = []
+    begin = once_when(
+        lambda progress: progress.done >= 2, lambda: started.append(asyncio.ensure_future(start_second()))
+    )
+    await roll_out(config, pause_when=begin)
+    await started[0]
+    assert refused
+    assert [path.name for path in Path().glob("out.jsonl*")] == ["out.jsonl"]
+    assert len(read_lines(OUT)) == COUNT
+
+
+async def test_nothing_is_moved_aside_where_one_of_the_outputs_is_in_use(stub: StubServer, tasks: Path) -> None:
+    await roll_out(stub_config(stub.url, tasks))
+    held = open_output(OUT)
+    with pytest.raises(JournalError, match="another run"):
+        await roll_out(stub_config(stub.url, tasks), resume=False)
+    held.close()
+    assert not list(Path().glob("run.*")), "the run directory stays, too"
+    assert not list(Path().glob("out.jsonl.*"))
+
+
+async def test_output_that_was_moved_while_its_lock_was_awaited_is_opened_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rollout.engine import output as output_module
+
+    take_lock = output_module.take_lock
+    moves = [lambda: OUT.rename("aside.jsonl")]
+
+    def take_late(file: int, complaint: str) -> None:
+        take_lock(file, complaint)
+        if moves:
+            moves.pop()()
+
+    monkeypatch.setattr(output_module, "take_lock", take_late)
+    output = open_output(OUT)
+    output.append(b"line\n")
+    output.close()
+    assert OUT.read_bytes() == b"line\n"
+    assert Path("aside.jsonl").read_bytes() == b""
+
+
+async def test_full_disk_of_the_output_is_named_as_such_and_loses_nothing(
+    stub: StubServer, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    room = [3000]
+
+    def write_little(file: int, data: Any) -> int:
+        if os.path.realpath(f"/proc/self/fd/{file}") != str(OUT.resolve()):
+            return write(file, data)
+        if room[0] <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = write(file, bytes(data)[: room[0]])
+        room[0] -= written
+        return written
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", write_little)
+        with pytest.raises(JournalError, match=r"output_path: out\.jsonl cannot be written: No space left") as caught:
+            await roll_out({**stub_config(stub.url, tasks), "max_workers": 2})
+    assert "journal.db" not in str(caught.value)
+    assert "--resume" in str(caught.value)
+    await roll_out(stub_config(stub.url, tasks))
+    assert sorted(line["id"] for line in read_lines(OUT)) == sorted(f"task{number}" for number in range(COUNT))
+
+
+async def test_full_disk_of_the_run_directory_is_named_by_its_file(
+    stub: StubServer, tasks: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, data: bytes, *, is_private: bool = False) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+    monkeypatch.setattr("rollout.engine.run.write_atomic", refuse)
+    with pytest.raises(JournalError, match=r"run\.json: cannot be written: No space left"):
+        await roll_out(stub_config(stub.url, tasks))
+
+
+async def test_blob_that_does_not_fit_on_the_disk_stops_the_run_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = open_journal(Path("run"))
+
+    def refuse(run_dir: Path, data: bytes) -> str:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / "blobs" / "x.json"))
+
+    monkeypatch.setattr(journal_module, "write_blob", refuse)
+    with pytest.raises(JournalError, match=r"blobs/x\.json: cannot be written: No space left"):
+        journal.keep_blob(b"text")
+    await journal.close()
+
+
+def test_output_says_a_change_once(caplog: pytest.LogCaptureFixture) -> None:
+    output: Output = open_output(OUT)
+    OUT.unlink()
+    for _ in range(3):
+        output.append(b"line\n")
+    output.close()
+    assert len(caplog.records) == 1
