@@ -1,18 +1,19 @@
 """From finished runs to training data: who is compared with whom, what each step was worth, and the rows of it.
 
-A file of trajectories is gone through twice. The first time only what groups need is kept: rewards, steps, where each
-line begins; advantages and values come of that. The second time the attempts at one task at a time are read whole, with
-the token ids that the journal has, and made into records; so memory holds one task, and rows of a task stand together.
+A file of trajectories is read twice. The first pass only finds out which attempts belong together and where each line
+begins. The second reads the attempts of some tasks at a time, whole, with the token ids that the journal has, works out
+their advantages and writes their rows. So memory holds a batch of tasks, and the rows of a task stand together.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -22,15 +23,23 @@ from rollout.engine.filter_marks import Marks, marks_of
 from rollout.engine.filtering import Records
 from rollout.engine.reader import JournalReader, open_reader
 from rollout.engine.sources import Prompts, Source
-from rollout.errors import ConfigError, JournalError
+from rollout.errors import ConfigError
 from rollout.messages import JSON
-from rollout.trajectories.advantages import Attempt, attempts_of_lines, forest_of, leaf_mean, leaf_rows, step_advantages
+from rollout.trajectories.advantages import (
+    Attempt,
+    LineReader,
+    forest_of,
+    group_of,
+    leaf_mean,
+    leaf_rows,
+    step_advantages,
+)
 from rollout.trajectories.exports.parquet import Columns, ParquetFile
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
 from rollout.trajectories.line import Head
-from rollout.trajectories.merging import Splits
+from rollout.trajectories.merging import Splits, UniqueNames
 from rollout.trajectories.rewards import UNREWARDED
 from rollout.trajectories.rows.exchange import Attempted, StepKey, ids_of_path
 from rollout.trajectories.rows.pt import RowsPt
@@ -39,7 +48,9 @@ from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_s
 from rollout.trajectories.selection import Selection
 
 ABOUT = "about.json"
-"""How the name of what is told about a form's files ends."""
+"""Suffix of the sidecar file that describes a form's files."""
+BATCH = 512
+"""Attempts that are read, and whose advantages are worked out, together. A larger group is a batch of its own."""
 
 
 class DataWish(msgspec.Struct, frozen=True):
@@ -70,15 +81,31 @@ class DataWish(msgspec.Struct, frozen=True):
         }
 
 
-class _Surveyed(msgspec.Struct):
-    """A trajectory after the first pass."""
+class _Place(msgspec.Struct, frozen=True, gc=False):
+    """Where a trajectory lies in its file."""
 
-    source: Source
     begin: int
     where: str
+    """`file:line`, for messages."""
     id: str
-    group: str
+    """Its name in the training data."""
+
+
+class _Group(msgspec.Struct, frozen=True):
+    """The attempts at one task in one file. Attempts of different runs are not compared with each other."""
+
+    source: Source
+    name: str
+    places: list[_Place]
+
+
+class _Member(msgspec.Struct):
+    """An attempt of a group that was read."""
+
+    place: _Place
+    line: SavedLine
     attempt: Attempt
+    generations: list[Generation]
     marks: Marks
     refusal: str | None
     """Why it is left out; None where it is not."""
@@ -89,149 +116,184 @@ class _Surveyed(msgspec.Struct):
 def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataWish, out: Path) -> Tally:
     """Write the files of `wish` into the folder `out`, and beside them what they are, as JSON."""
     tally = Tally()
-    with contextlib.ExitStack() as stack:
-        readers = _Readers(stack)
-        survey = _Survey(wish, tally, readers)
-        for source in sources:
-            survey.add(source)
-        maker = wish.make(survey.has_ids)
-        files = wish.files(out)
-        written, about = list(files), out / f"{wish.name}.{ABOUT}"
-        with replaced_together([*files.values(), about]) as temporary:
-            with contextlib.ExitStack() as open_files:
-                writers = {
-                    key: open_files.enter_context(contextlib.closing(_open(key[1], path, maker.columns)))
-                    for key, path in zip(written, temporary, strict=False)
-                }
-                counts = _write(survey, maker, prompts, readers, wish, tally, writers)
-            tally.kept = tally.read - tally.dropped.total()
-            refuse_nothing(tally, counts.total())
-            tally.files = {path: counts[split] for (split, _), path in files.items()}
-            temporary[-1].write_bytes(msgspec.json.format(msgspec.json.encode(_about(wish, maker, tally)), indent=1))
+    records = Records() if wish.filters else None
+    survey = _Survey(wish, tally, records)
+    for source in sources:
+        survey.add(source)
+    maker = wish.make(survey.has_ids)
+    files = wish.files(out)
+    written, about = list(files), out / f"{wish.name}.{ABOUT}"
+    with replaced_together([*files.values(), about]) as temporary, contextlib.ExitStack() as stack:
+        reading = _Reading(wish, tally, records, stack)
+        with contextlib.ExitStack() as open_files:
+            writers = {
+                key: open_files.enter_context(contextlib.closing(_open(key[1], path, maker.columns)))
+                for key, path in zip(written, temporary, strict=False)
+            }
+            counts = _write(survey.groups, maker, prompts, reading, wish, tally, writers)
+        tally.kept = tally.read - tally.dropped.total()
+        refuse_nothing(tally, counts.total())
+        tally.files = {path: counts[split] for (split, _), path in files.items()}
+        temporary[-1].write_bytes(msgspec.json.format(msgspec.json.encode(_about(wish, maker, tally)), indent=1))
     return tally
 
 
 def _write(
-    survey: _Survey,
+    groups: Iterable[_Group],
     maker: Maker,
     prompts: Prompts,
-    readers: _Readers,
+    reading: _Reading,
     wish: DataWish,
     tally: Tally,
     writers: dict[tuple[str, str], Writer],
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
-    for name, members in survey.groups.items():
-        group = []
-        for surveyed in members:
+    for group, members in reading.read(groups):
+        attempted = []
+        for member in members:
+            if member.refusal is not None:
+                tally.drop(member.refusal)
+                continue
             try:
-                group.append(_read(surveyed, prompts, readers))
+                attempted.append(_attempted(group, member, prompts))
             except (NoPrompt, BadLine) as error:
-                tally.blame(surveyed.source, surveyed.where, error)
-        if not group:
+                tally.blame(group.source, member.place.where, error)
+        if not attempted:
             continue
-        for surveyed in survey.counted.get(name, ()) if maker.compares else ():
-            with contextlib.suppress(NoPrompt, BadLine):
-                group.append(msgspec.structs.replace(_read(surveyed, prompts, readers), is_learnt=False))
-        split = "" if wish.splits is None else wish.splits.of(group[0].head.task_id)
-        for record in maker.records(group, tally):
+        for member in members if maker.compares else ():
+            if member.refusal is not None and member.attempt.reward is not None:
+                with contextlib.suppress(NoPrompt, BadLine):
+                    compared = _attempted(group, member, prompts)
+                    attempted.append(msgspec.structs.replace(compared, is_learnt=False))
+        split = "" if wish.splits is None else wish.splits.of(attempted[0].head.task_id)
+        for record in maker.records(attempted, tally):
             counts[split] += 1
             for kind in wish.formats:
                 writers[split, kind].write(record)
     return counts
 
 
-class _Readers:
-    """The journals of runs, each opened once."""
-
-    def __init__(self, stack: contextlib.ExitStack) -> None:
-        self._stack = stack
-        self._found: dict[Path, JournalReader] = {}
-
-    def generations(self, line: SavedLine, source: Source) -> list[Generation]:
-        """The agent's answers on a trajectory's path, with all that is on record of each; none where nothing is."""
-        if source.run_dir is None:
-            return []
-        if source.run_dir not in self._found:
-            self._found[source.run_dir] = self._stack.enter_context(open_reader(source.run_dir))
-        try:
-            nodes = self._found[source.run_dir].whole_path(str(line.metadata.get("dataset")), line.id)
-        except JournalError:
-            return []
-        return [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
-
-
 class _Survey:
-    """The first pass."""
+    """The first pass: which attempts belong together, and where each of them lies."""
 
-    def __init__(self, wish: DataWish, tally: Tally, readers: _Readers) -> None:
+    def __init__(self, wish: DataWish, tally: Tally, records: Records | None) -> None:
         self._wish = wish
         self._tally = tally
-        self._readers = readers
-        self._records = Records() if wish.filters else None
-        self._ids: set[str] = set()
-        self._groups: set[str] = set()
-        self.groups: dict[str, list[_Surveyed]] = {}
-        """What is to be read whole, by group, in the order in which groups came."""
-        self.counted: dict[str, list[_Surveyed]] = {}
-        """What is left out and counts in its group all the same."""
+        self._records = records
+        self._ids = UniqueNames()
+        self._names = UniqueNames()
+        self.groups: list[_Group] = []
+        """In the order in which their first attempts came."""
         self.has_ids = False
+        """Whether any attempt that is learnt from has token ids on record."""
 
     def add(self, source: Source) -> None:
-        """Go through a file. Its groups are its own: attempts of different runs are not compared with each other."""
-        places: list[tuple[str, int, SavedLine, Marks]] = []
+        """Go through a file."""
+        groups: dict[str, list[_Place]] = {}
+        for where, begin, line in read_saved_places(source.path):
+            self._tally.read += 1
+            if isinstance(line, BadLine):
+                self._tally.blame(source, where, line)
+            elif line.status in UNREWARDED:
+                self._tally.drop(f"status {line.status}")
+            else:
+                places = groups.setdefault(group_of(line), [])
+                places.append(_Place(begin, where, self._ids.take(line.id, source.run)))
+                self.has_ids = self.has_ids or self._is_learnt_with_ids(line, source)
+        self.groups += [_Group(source, self._names.take(name, source.run), places) for name, places in groups.items()]
 
-        def lines() -> Iterator[SavedLine]:
-            for where, begin, line in read_saved_places(source.path):
-                self._tally.read += 1
-                try:
-                    if isinstance(line, BadLine):
-                        raise line
-                    if line.status in UNREWARDED:
-                        self._tally.drop(f"status {line.status}")
-                        continue
-                    line.read_messages()
-                    marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
-                except BadLine as error:
-                    self._tally.blame(source, where, error)
-                    continue
-                # What the second pass reads again need not be held until then.
-                places.append((where, begin, msgspec.structs.replace(line, fields={}), marks))
-                yield line
-
+    def _is_learnt_with_ids(self, line: SavedLine, source: Source) -> bool:
+        if not (line.metadata.get("tokens") or line.metadata).get("exact"):
+            return False
         try:
-            attempts = attempts_of_lines(lines(), self._wish.reward)
+            marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
+        except BadLine:
+            return False
+        return self._wish.selection.reason_against(line) is None and marks.refusal is None
+
+
+class _Reading:
+    """The second pass: reads groups whole, some at a time, and says what each of their steps was worth.
+
+    Advantages are worked out for a batch of groups at once: array operations cost much the same for one as for many.
+    """
+
+    def __init__(self, wish: DataWish, tally: Tally, records: Records | None, stack: contextlib.ExitStack) -> None:
+        self._wish = wish
+        self._tally = tally
+        self._records = records
+        self._stack = stack
+        self._journals: dict[Path, JournalReader] = {}
+
+    def read(self, groups: Iterable[_Group]) -> Iterator[tuple[_Group, list[_Member]]]:
+        """The groups with their members, in order."""
+        for source, its_groups in itertools.groupby(groups, key=lambda group: group.source):
+            try:
+                file = self._stack.enter_context(source.path.open("rb"))
+            except OSError as error:
+                raise ConfigError(f"{source.path}: cannot read the trajectories: {error.strerror or error}") from error
+            batch: list[_Group] = []
+            size = 0
+            for group in its_groups:
+                batch.append(group)
+                size += len(group.places)
+                if size >= BATCH:
+                    yield from self._read_batch(source, file, batch)
+                    batch, size = [], 0
+            yield from self._read_batch(source, file, batch)
+
+    def _read_batch(
+        self, source: Source, file: BinaryIO, groups: Sequence[_Group]
+    ) -> Iterator[tuple[_Group, list[_Member]]]:
+        lines = LineReader(self._wish.reward)
+        read = [
+            (
+                group,
+                [
+                    member
+                    for place in group.places
+                    if (member := self._read_member(source, file, place, lines)) is not None
+                ],
+            )
+            for group in groups
+        ]
+        self._estimate([member for _, members in read for member in members])
+        yield from read
+
+    def _read_member(self, source: Source, file: BinaryIO, place: _Place, lines: LineReader) -> _Member | None:
+        try:
+            line = read_saved_at(file, place.begin)
+            attempt = lines.attempt_of(line)
+            marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
+        except BadLine as error:
+            self._tally.blame(source, place.where, error)
+            return None
         except ValueError as error:
             raise ConfigError(f"{source.path}: {error}") from error
-        names = {group: _apart(group, source.run, self._groups) for group in dict.fromkeys(a.group for a in attempts)}
-        members = []
-        for (where, begin, line, found), attempt in zip(places, attempts, strict=True):
-            refusal = self._wish.selection.reason_against(line) or found.refusal
-            if not found.counts_in_group:
-                attempt = msgspec.structs.replace(attempt, reward=None)
-            if self._wish.advantage == "at2po":
-                attempt = self._with_surprisal(attempt, source, line)
-            name = _apart(line.id, source.run, self._ids)
-            members.append(_Surveyed(source, begin, where, name, names[attempt.group], attempt, found, refusal))
-            if refusal is None and (line.metadata.get("tokens") or line.metadata).get("exact"):
-                self.has_ids = True
-        self._estimate(members)
-        for member in members:
-            if member.refusal is None:
-                self.groups.setdefault(member.group, []).append(member)
-            else:
-                self._tally.drop(member.refusal)
-                if member.attempt.reward is not None:
-                    self.counted.setdefault(member.group, []).append(member)
+        generations = self._generations(line, source)
+        if not marks.counts_in_group:
+            attempt = msgspec.structs.replace(attempt, reward=None)
+        if self._wish.advantage == "at2po":
+            attempt = _with_surprisal(attempt, generations)
+        refusal = self._wish.selection.reason_against(line) or marks.refusal
+        return _Member(place, line, attempt, generations, marks, refusal)
 
-    def _estimate(self, members: Sequence[_Surveyed]) -> None:
+    def _generations(self, line: SavedLine, source: Source) -> list[Generation]:
+        """The agent's answers that the run's journal has of a trajectory; none where there is no journal."""
+        if source.run_dir is None:
+            return []
+        if source.run_dir not in self._journals:
+            self._journals[source.run_dir] = self._stack.enter_context(open_reader(source.run_dir))
+        return self._journals[source.run_dir].generations(str(line.metadata.get("dataset")), line.id)
+
+    def _estimate(self, members: Sequence[_Member]) -> None:
         attempts = [member.attempt for member in members]
         if not attempts:
             return
         wish = self._wish
-        forest, _, paths = forest_of(attempts)
-        values = leaf_mean(forest, leaf_rows(attempts)[0])
         try:
+            forest, _, paths = forest_of(attempts)
+            values = leaf_mean(forest, leaf_rows(attempts)[0])
             estimated = None if wish.advantage is None else step_advantages(attempts, wish.advantage, **wish.params)
         except ValueError as error:
             raise ConfigError(f"--advantage {wish.advantage}: {error}") from error
@@ -246,66 +308,54 @@ class _Survey:
             else:
                 member.advantages = numbers
 
-    def _with_surprisal(self, attempt: Attempt, source: Source, line: SavedLine) -> Attempt:
-        generations = self._readers.generations(line, source)
-        if len(generations) != len(attempt.steps):
-            return attempt
-        pairs = zip(attempt.steps, generations, strict=True)
-        steps = tuple(msgspec.structs.replace(step, surprisal=made.surprisal) for step, made in pairs)
-        return msgspec.structs.replace(attempt, steps=steps)
+
+def _with_surprisal(attempt: Attempt, generations: Sequence[Generation]) -> Attempt:
+    if len(generations) != len(attempt.steps):
+        return attempt
+    pairs = zip(attempt.steps, generations, strict=True)
+    steps = tuple(msgspec.structs.replace(step, surprisal=made.surprisal) for step, made in pairs)
+    return msgspec.structs.replace(attempt, steps=steps)
 
 
-def _apart(name: str, run: str, taken: set[str]) -> str:
-    """The name, with its run's behind it where another file has it already."""
-    chosen, number = name, 1
-    while chosen in taken:
-        chosen = f"{name}@{run}" if number == 1 else f"{name}@{run}.{number}"
-        number += 1
-    taken.add(chosen)
-    return chosen
-
-
-def _read(surveyed: _Surveyed, prompts: Prompts, readers: _Readers) -> Attempted:
-    """A trajectory, whole. Raises BadLine and NoPrompt."""
-    source = surveyed.source
-    line = read_saved_at(source.path, surveyed.begin)
+def _attempted(group: _Group, member: _Member, prompts: Prompts) -> Attempted:
+    """A trajectory as rows are made of it. Raises BadLine and NoPrompt."""
+    line, source, steps, generations = member.line, group.source, member.attempt.steps, member.generations
     if line.is_labelled:
         example = make_example(line, None)
     else:
         example = make_example(line, prompts.of(line, source), prompts.offers(line, source))
-    steps = surveyed.attempt.steps
     exchanges = list(exchanges_of(example))
     if len(exchanges) != len(steps):
         raise BadLine(f"it has {len(exchanges)} answers, but its metadata tells of {len(steps)}")
-    generations = readers.generations(line, source)
     if generations and len(generations) != len(steps):
         raise BadLine(f"it has {len(steps)} answers, but the journal has {len(generations)}")
     ids = ids_of_path(generations) or [None] * len(steps)
     given = _given(line)
-    marks = surveyed.marks
+    marks = member.marks
     exchanges = [
         msgspec.structs.replace(
             exchange,
             key=step.key,
             ids=known,
             given=given.get(place),
-            is_learnt=place not in marks.masked,
+            is_learnt=place not in marks.masked and not (generations and generations[place].is_masked),
+            is_masked=bool(generations and generations[place].is_masked),
             finish_reason=generations[place].finish_reason if generations else None,
             weight_version=generations[place].weight_version if generations else None,
         )
         for place, (exchange, step, known) in enumerate(zip(exchanges, steps, ids, strict=True))
     ]
     return Attempted(
-        surveyed.id,
-        surveyed.group,
-        surveyed.attempt.number,
+        member.place.id,
+        group.name,
+        member.attempt.number,
         Head(line.id, line.task_id, line.success, line.metadata),
         example.messages,
         count_opening(example),
         exchanges[: marks.end],
-        surveyed.attempt.reward,
-        surveyed.advantages,
-        surveyed.values,
+        member.attempt.reward,
+        member.advantages,
+        member.values,
     )
 
 

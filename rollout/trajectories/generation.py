@@ -119,6 +119,8 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     tokens: Tokens | None = None
     weight_version: str | None = None
     failures: tuple[Failure, ...] = ()
+    is_masked: bool = False
+    """Whether a secret was masked in the message: then it is not what the model wrote, and its tokens are gone."""
 
     @property
     def is_exact(self) -> bool:

@@ -21,22 +21,39 @@ _encode = msgspec.msgpack.Encoder().encode
 _SPLIT_NAME = re.compile(r"[A-Za-z0-9][\w-]*")
 
 
+class UniqueNames:
+    """Names that were taken so far; a name that comes again gets its run's behind it."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._next: dict[tuple[str, str], int] = {}
+        """The number to try next for a name and run: trying all from 1 would be quadratic in equal names."""
+
+    def take(self, name: str, run: str) -> str:
+        """The name, or a unique one derived from it."""
+        chosen, number = name, self._next.get((name, run), 1)
+        while chosen in self._taken:
+            chosen = f"{name}@{run}" if number == 1 else f"{name}@{run}.{number}"
+            number += 1
+            self._next[name, run] = number
+        self._taken.add(chosen)
+        return chosen
+
+
 class Merged:
     """What was taken so far. Keeps an id and 16 bytes of each, nothing more."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, bytes] = {}
+        self._names = UniqueNames()
+        self._seen: set[tuple[str, bytes]] = set()
 
     def admit(self, example: Example, run: str) -> Example | None:
         """The example under an id of its own; None where it is there already."""
         digest = hashlib.blake2b(_encode((example.messages, example.tools)), digest_size=16).digest()
-        name, number = example.id, 1
-        while (seen := self._seen.get(name)) is not None:
-            if seen == digest:
-                return None
-            name = f"{example.id}@{run}" if number == 1 else f"{example.id}@{run}.{number}"
-            number += 1
-        self._seen[name] = digest
+        if (example.id, digest) in self._seen:
+            return None
+        self._seen.add((example.id, digest))
+        name = self._names.take(example.id, run)
         return example if name == example.id else msgspec.structs.replace(example, id=name)
 
 

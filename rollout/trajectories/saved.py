@@ -11,7 +11,7 @@ import codecs
 import hashlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -111,14 +111,13 @@ def read_saved_places(path: Path) -> Iterator[tuple[str, int, SavedLine | BadLin
         raise ConfigError(f"{path}: cannot read the trajectories: {error.strerror or error}") from error
 
 
-def read_saved_at(path: Path, begin: int) -> SavedLine:
-    """The trajectory that begins at a byte of a file. Raises BadLine."""
+def read_saved_at(file: BinaryIO, begin: int) -> SavedLine:
+    """The trajectory that begins at a byte of an open file. Raises BadLine."""
     try:
-        with path.open("rb") as file:
-            file.seek(begin)
-            return read_saved(file.readline())
+        file.seek(begin)
+        return read_saved(file.readline())
     except OSError as error:
-        raise ConfigError(f"{path}: cannot read the trajectories: {error.strerror or error}") from error
+        raise ConfigError(f"{file.name}: cannot read the trajectories: {error.strerror or error}") from error
 
 
 def _value(fields: dict[str, msgspec.Raw], key: str, default: Any = None) -> Any:

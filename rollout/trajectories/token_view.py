@@ -148,7 +148,8 @@ def view_tokens(bodies: Iterable[NodeBody], labels: Labels | None = None, system
             )
         if message is not None:
             said.append((TokenKind.ASSISTANT, message))
-        waiting = len(said)
+        if tokens is not None and tokens.prompt_length:
+            waiting = len(said)
         number += 1
     return TokenView(segments, is_exact and number > 0)
 

@@ -41,6 +41,8 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     call that was the world's last."""
     error_kind: str | None = None
     """Set where a tool result is an error observation."""
+    is_undone: bool = False
+    """Whether the call that this answers was undone, so that a replay leaves it out."""
     marks: tuple[str, ...] = ()
     """Remarks made at the time, such as faults of the simulated user."""
     state_key: str | None = None

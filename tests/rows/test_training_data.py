@@ -171,24 +171,22 @@ async def test_each_step_by_itself_has_the_request_that_was_sent() -> None:
     await run_with_ids("clear_on_user_turn", record)
     train_data("--form", "per_step", "--text", "--advantage", "rloo")
     sent = [json.loads(line) for line in record.read_bytes().splitlines()]
-    expected = Counter(_said(body["messages"]) for body in sent if body["model"] == "agent")
+    asked = [body for body in sent if body["model"] == "agent"]
+    expected = Counter(json.dumps((body["messages"], body["tools"]), sort_keys=True) for body in asked)
     made = rows("per_step")
-    assert Counter(_said(map(json.loads, row["prompt"])) for row in made) == expected
-    assert all(len(row["completion"]) == 1 for row in made)
-    assert all(json.loads(row["completion"][0])["role"] == "assistant" for row in made)
+    found = Counter(
+        json.dumps(([json.loads(message) for message in row["prompt"]], json.loads(row["tools"])), sort_keys=True)
+        for row in made
+    )
+    assert found == expected, "key for key"
+    answers = [json.loads(message) for row in made for message in row["completion"]]
+    assert len(answers) == len(made)
+    calls = [call for answer in answers for call in answer.get("tool_calls", ())]
+    assert {answer["role"] for answer in answers} == {"assistant"}
+    assert {type(call["function"]["arguments"]) for call in calls} == {str}, "as the model wrote them"
     assert {len(row["advantages"]) for row in made} == {1}
     train_data("--form", "per_step")
     assert all(sum(row["loss_mask"]) == len(row["input_ids"]) - row["prompt_length"] for row in rows("per_step"))
-
-
-def _said(messages: Any) -> str:
-    """A request in a form that can be compared: arguments of calls are a text or the object."""
-    plain = []
-    for message in messages:
-        calls = [call["function"]["arguments"] for call in message.get("tool_calls") or ()]
-        read = [json.loads(call) if isinstance(call, str) else call for call in calls]
-        plain.append((message["role"], message["content"], message.get("reasoning_content"), read))
-    return json.dumps(plain, sort_keys=True)
 
 
 async def test_what_failed_or_was_cut_is_left_out_and_counted() -> None:

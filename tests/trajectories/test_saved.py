@@ -103,4 +103,5 @@ def test_a_line_is_read_again_from_where_it_begins(tmp_path: Path) -> None:
     path.write_bytes(codecs.BOM_UTF8 + line("a") + b"\n" + line("é") + b"nonsense\n" + line("c"))
     places = [(begin, found.id) for _, begin, found in read_saved_places(path) if isinstance(found, SavedLine)]
     assert [name for _, name in places] == ["a", "é", "c"]
-    assert [read_saved_at(path, begin).id for begin, _ in places] == ["a", "é", "c"]
+    with path.open("rb") as file:
+        assert [read_saved_at(file, begin).id for begin, _ in places] == ["a", "é", "c"]

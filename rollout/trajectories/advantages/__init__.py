@@ -14,9 +14,11 @@ except ImportError as error:
 
 from rollout.trajectories.advantages.attempts import (
     Attempt,
+    LineReader,
     attempts_of_lines,
     attempts_of_tree,
     forest_of,
+    group_of,
     leaf_rows,
     step_rows,
 )
@@ -40,6 +42,7 @@ __all__ = [
     "Attempt",
     "Forest",
     "GroupStatistics",
+    "LineReader",
     "Rows",
     "at2po",
     "attempts_of_lines",
@@ -49,6 +52,7 @@ __all__ = [
     "discounted_returns",
     "forest_of",
     "gigpo",
+    "group_of",
     "group_statistics",
     "grpo",
     "inter_intra",

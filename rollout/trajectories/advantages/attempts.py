@@ -89,31 +89,48 @@ def _steps(path: Iterable[tuple[NodeBody, tuple[int, int]]]) -> tuple[Step, ...]
 
 def attempts_of_lines(lines: Iterable[SavedLine], reward: str | RewardRule = "success") -> list[Attempt]:
     """The attempts that lines of one run hold, in their order. Lines have no logprobs, so steps have no surprisal."""
-    rule = reward_rule(reward) if isinstance(reward, str) else reward
-    attempts: list[Attempt] = []
-    seen: dict[tuple[str, int], str] = {}
-    counts: dict[str, int] = {}
-    for line in lines:
-        group = str(line.metadata.get("group") or line.task_id)
+    reader = LineReader(reward)
+    return [reader.attempt_of(line) for line in lines]
+
+
+class LineReader:
+    """Reads the lines of one run and one dataset as attempts. All lines of a group must go through the same reader."""
+
+    def __init__(self, reward: str | RewardRule = "success") -> None:
+        self._rule = reward_rule(reward) if isinstance(reward, str) else reward
+        self._owners: dict[tuple[str, int], str] = {}
+        self._counts: dict[str, int] = {}
+        self._read = 0
+
+    def attempt_of(self, line: SavedLine) -> Attempt:
+        """The attempt that a line holds. Raises BadLine where its messages cannot be read, and ValueError where it
+        contradicts an earlier line or its own metadata."""
+        messages = line.read_messages()
+        group = group_of(line)
         branch = line.metadata.get("branch") or {}
-        number = int(branch.get("number", counts.get(group, 0)))
-        counts[group] = counts.get(group, 0) + 1
-        other = seen.setdefault((group, number), line.id)
-        if len(seen) == len(attempts):
+        number = int(branch.get("number", self._counts.get(group, 0)))
+        self._counts[group] = self._counts.get(group, 0) + 1
+        owner = self._owners.setdefault((group, number), line.id)
+        self._read += 1
+        if len(self._owners) < self._read:
             raise ValueError(
-                f"{line.id}: task {group} has its attempt {number} twice (the other is {other}); expected lines of one "
+                f"{line.id}: task {group} has its attempt {number} twice (the other is {owner}); expected lines of one "
                 "run and one dataset"
             )
         lineage = branch.get("lineage") or []
-        attempts.append(
-            Attempt(group, number, lineage[0][0] if lineage else number, rule(line), _line_steps(line, number, lineage))
-        )
-    return attempts
+        steps = _line_steps(line, messages, number, lineage)
+        return Attempt(group, number, lineage[0][0] if lineage else number, self._rule(line), steps)
 
 
-def _line_steps(line: SavedLine, number: int, lineage: Sequence[Sequence[int]]) -> tuple[Step, ...]:
+def group_of(line: SavedLine) -> str:
+    """The group that a line's trajectory is compared in."""
+    return str(line.metadata.get("group") or line.task_id)
+
+
+def _line_steps(
+    line: SavedLine, messages: Sequence[Message], number: int, lineage: Sequence[Sequence[int]]
+) -> tuple[Step, ...]:
     """The steps of a line. Each is known by the attempt that made it and its place on the path."""
-    messages = line.read_messages()
     answers = sum(message.role == "assistant" for message in messages)
     # What the assistant says in a task's opening was said by nobody who is trained.
     given = answers - int(line.metadata.get("generations", answers))

@@ -47,14 +47,19 @@ class JsonLines:
 
 
 @contextlib.contextmanager
-def replaced_together(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """Temporary names beside these. On leaving they take the place of `paths`; on an error they are removed."""
+def replaced_together(paths: Sequence[Path], *, is_private: bool = False) -> Iterator[list[Path]]:
+    """Temporary names beside these. On leaving they take the place of `paths`; on an error they are removed.
+
+    `is_private`: readable by their owner only, as the files of a run directory are. By default the umask decides.
+    """
     temporary = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in paths]
     try:
         for path in paths:
             if path.is_dir():
                 raise ConfigError(f"{path}: is a folder; expected the name of a file to write")
             path.parent.mkdir(parents=True, exist_ok=True)
+        for path in temporary if is_private else ():
+            path.touch(mode=0o600)
         yield temporary
         for made, path in zip(temporary, paths, strict=True):
             made.replace(path)

@@ -29,7 +29,7 @@ from rollout.trajectories.rows.forms import Stretch, per_step, prefix_merge
 from rollout.trajectories.rows.memory import LAST_STEPS, MemoryBuilder, last_steps, remember
 from rollout.trajectories.rows.preferences import Pairs, pairs_of
 from rollout.trajectories.rows.process import process_row
-from rollout.trajectories.rows.text_rows import refuse_images, text_row
+from rollout.trajectories.rows.text_rows import refuse_images, row_as_sent, text_row
 from rollout.trajectories.rows.token_rows import TokenRow, token_row
 from rollout.trajectories.rows.token_tree import build_tree
 from rollout.trajectories.rows.tokenising import ChatTokenizer
@@ -136,6 +136,11 @@ class RowMaker(msgspec.Struct, frozen=True):
         if self.form == "memory":
             exchanges = remember(attempted, self.builder, self.last_steps)
         for exchange in exchanges:
+            if exchange.is_masked:
+                # A row of its own, with nothing to learn in it: it is not written.
+                account.note("answers with a masked secret: not learnt")
+                yield exchange
+                continue
             if self.has_ids and exchange.ids is None:
                 if self.tokenizer is None:
                     raise Unfit(NO_IDS)
@@ -161,7 +166,12 @@ class RowMaker(msgspec.Struct, frozen=True):
         }
 
     def _text(self, attempted: Attempted, stretch: Stretch) -> JSON:
-        row = text_row(attempted.id, stretch, _advantages(attempted, stretch))
+        advantages = _advantages(attempted, stretch)
+        if self.form == "per_step":
+            (exchange,) = stretch.exchanges
+            row = row_as_sent(attempted.id, exchange, None if advantages is None else advantages[0])
+        else:
+            row = text_row(attempted.id, stretch, advantages)
         return {
             "prompt": row.prompt,
             "completion": row.completion,

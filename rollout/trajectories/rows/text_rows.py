@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rollout.messages import JSON, Message, message_from_json
+from rollout.messages import JSON, Message, message_from_json, message_to_json
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
+from rollout.trajectories.rows.exchange import Exchange
 from rollout.trajectories.rows.forms import Stretch
 
 
@@ -47,6 +48,18 @@ def text_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | No
         written[len(asked) :],
         first.tools,
         None if advantages is None else shares,
+    )
+
+
+def row_as_sent(trajectory: str, exchange: Exchange, advantage: float | None = None) -> TextRow:
+    """The row of one exchange whose prompt is the request, message for message and key for key as it was sent. The
+    answer is in the same form: the arguments of its calls are the text that the model wrote."""
+    return TextRow(
+        trajectory,
+        exchange.request,
+        [message_to_json(exchange.answer)],
+        exchange.tools,
+        None if advantage is None else [advantage],
     )
 
 
