@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web test chromium lint test-web test-faults test-vllm bench clean
+.PHONY: run run-web test chromium lint test-web test-faults test-vllm bench bench-growth clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -56,9 +56,16 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.loop
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.worlds
+	$(BIN)/python -m benchmarks.isolation
 	$(BIN)/python -m benchmarks.mcp_calls
+	$(BIN)/python -m benchmarks.filters
 	$(BIN)/python -m benchmarks.web
 	$(BIN)/python -m benchmarks.cluster
+
+# How the cost of each command grows from 1,000 to 100,000 trajectories: table, and plot for the docs. Half an hour.
+bench-growth: $(VENV)/.dev
+	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/python -m benchmarks.growth --plot docs/img/growth.svg --live --turns
 
 $(VENV)/.core: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -6,12 +6,14 @@ boundary catches what the other side throws and raises one of these instead; eve
 
 An error knows whether trying again can help (`transient`). Retry asks the error, never its text. An episode that ends
 in an error is recorded once, as a trajectory of status `failed` with the error's `kind`; it never cancels its
-siblings and never becomes a score of 0.
+siblings and never becomes a score of 0. The text of an error holds no secret, whoever wrote it.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
+
+from rollout.secrets import redact
 
 
 class RolloutError(Exception):
@@ -20,7 +22,7 @@ class RolloutError(Exception):
     kind: ClassVar[str] = "infra"
 
     def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
-        super().__init__(message)
+        super().__init__(redact(message))
         self.transient = transient
         self.retry_after = retry_after
         """Seconds that the other side asked us to wait before the next try."""

@@ -73,13 +73,21 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_json(entry: JSON) -> ToolSpec:
-        """Read the form that `to_json` writes, and the bare inner object that some files hold."""
+        """Read the form that `to_json` writes, and the bare inner object that some files hold. Raises KeyError,
+        TypeError, AttributeError or ValueError on what is no tool."""
         function = entry.get("function", entry)
-        return ToolSpec(
+        spec = ToolSpec(
             name=function["name"],
             description=function.get("description") or "",
             parameters=function.get("parameters") or {"type": "object", "properties": {}},
         )
+        if not isinstance(spec.name, str) or not spec.name.isprintable() or not spec.name:
+            raise ValueError(f"name: expected the name of a tool, got {spec.name!r}")
+        if not isinstance(spec.description, str):
+            raise TypeError(f"{spec.name}: description: expected a text")
+        if not isinstance(spec.parameters, dict):
+            raise TypeError(f"{spec.name}: parameters: expected a JSON schema")
+        return spec
 
 
 class Image(msgspec.Struct, frozen=True):
@@ -104,6 +112,8 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     images: tuple[Image, ...] = ()
     error_kind: str | None = None
     """`unknown_tool`, `bad_arguments`, `malformed_call`, `timeout`, `crash`, or what the tool itself said (`tool`)."""
+    is_undone: bool = False
+    """Whether the world is as if this call had never been made. A replay leaves it out: it might succeed this time."""
     end: WorldEnd | None = None
     """Set where this call ended the episode: the agent gave its answer, or the world is over."""
 

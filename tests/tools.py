@@ -28,3 +28,11 @@ def blocking(text: str) -> str:
     """Synchronous: blocks its thread for a moment."""
     time.sleep(0.01)
     return f"blocked for {text}"
+
+
+LEAKED = "very-private-0123456789"
+
+
+async def leak(text: str = "") -> str:
+    """Says what it should keep to itself."""
+    return f"the environment: TOKEN={LEAKED} and base64 dmVyeS1wcml2YXRlLTAxMjM0NTY3ODk="

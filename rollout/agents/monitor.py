@@ -40,11 +40,11 @@ _VERDICT = re.compile(r"\b(COMPLETE|CONTINUE)\b")
 
 
 class MonitorRules(msgspec.Struct, frozen=True):
-    """Which rules are on. 0 switches a counter off."""
+    """Which rules are on. 0 switches a counter off; the defaults of a run are those of `rollout.config.schema`."""
 
     max_no_tool_turns: int = 0
-    max_repeats: int = 3
-    max_empty_replies: int = 2
+    max_repeats: int = 0
+    max_empty_replies: int = 0
     completion_phrases: bool = False
     max_failed_gobacks: int = 0
 
@@ -81,8 +81,8 @@ class Monitor:
             calls = tuple(_call_key(call) for call in message.tool_calls)
             self._call_repeats = self._call_repeats + 1 if calls == self._last_calls else 1
             self._last_calls = calls
-            if rules.max_repeats and self._call_repeats > rules.max_repeats:
-                return StopReason.MONITOR_REPEATED
+            if 0 < rules.max_repeats <= self._call_repeats:
+                return StopReason.MONITOR_REPEATED_CALLS
             return None
         text = (message.content or "").strip()
         self._empty = 0 if text else self._empty + 1

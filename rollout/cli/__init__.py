@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import difflib
 import importlib
-import signal
 import sys
 from collections.abc import Sequence
+
+from rollout.cli.signals import listening
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
@@ -32,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "rollout.cli.train_data:train_data",
         "Write rows for a trainer: token ids, masks, logprobs, advantages; trees, pairs, best attempts.",
     ),
+    "recover": ("rollout.cli.recover:recover", "Save what is readable of a damaged run as a new run."),
     "serve-domain": ("rollout.cli.serve_domain:serve_domain", "Serve a mock domain as a real MCP server."),
     "stub-server": ("rollout.cli.stub_server:stub_server", "Serve a scripted model that fails on demand, for tests."),
 }
@@ -74,25 +76,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         hint = f" Did you mean {near[0]!r}?" if near else ""
         sys.stderr.write(f"rollout: there is no command {words[0]!r}.{hint} See `rollout --help`.\n")
         sys.exit(2)
-    # A signal in the first moments, before a command listens for itself, ends us quietly and with the usual code.
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     module_name, _, function = COMMANDS[words[0]][0].partition(":")
-    try:
+    with listening():
         call_typed(getattr(importlib.import_module(module_name), function), words[1:], f"rollout {words[0]}")
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
 
 
 def call_typed(function: object, arguments: Sequence[str], program: str) -> None:
     """Call a typed function as a command: its options are its parameters, read by typer."""
-    import typer
+    with listening():
+        import typer
 
-    app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-    app.command()(function)  # type: ignore[type-var]
-    words = list(arguments)
-    for option in getattr(function, "several", ()):
-        words = _spread(words, option)
-    app(args=words, prog_name=program)
+        app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        app.command()(function)  # type: ignore[type-var]
+        words = list(arguments)
+        for option in getattr(function, "several", ()):
+            words = _spread(words, option)
+        app(args=words, prog_name=program)
 
 
 def _spread(words: list[str], option: str) -> list[str]:

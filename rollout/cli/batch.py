@@ -7,7 +7,7 @@ and hand it to the same engine as `rollout run`, so `--max-workers` is live conv
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +16,7 @@ import yaml
 from rich.table import Table
 
 from rollout.config import Config, load_registry
+from rollout.config.load import validate
 from rollout.engine.blobs import write_atomic
 from rollout.errors import ConfigError, RolloutError
 from rollout.tasks.discovery import (
@@ -45,7 +46,7 @@ List = Annotated[bool, typer.Option("--list", help="Show what is found, and what
 Generate = Annotated[bool, typer.Option("--generate-configs", help="Write a config for review by hand; run nothing.")]
 AgentModel = Annotated[str, typer.Option(help="Who acts.")]
 UserModel = Annotated[str, typer.Option(help="Whom the agent talks to.")]
-ModelsConfig = Annotated[Path, typer.Option(help="The registry of models; left out where it does not exist.")]
+ModelsConfig = Annotated[Path, typer.Option(help="The registry of models. The default is left out if it is missing.")]
 ConfigOutput = Annotated[Path, typer.Option(help="The folder for --generate-configs.")]
 MaxTurns = Annotated[int, typer.Option(min=1, help="User messages in a conversation, at most.")]
 AgentTemperature = Annotated[float, typer.Option(min=0)]
@@ -79,6 +80,12 @@ class Batch:
         policy_dir: Path | None,
         **settings: Any,
     ) -> None:
+        for option, folder in (("--query-dir", query_dir), ("--policy-dir", policy_dir)):
+            if folder is not None and not folder.is_dir():
+                raise ConfigError(f"{option}: {folder} is not a folder")
+        models = settings["models_config"]
+        if models != MODELS_CONFIG and not models.is_file():
+            raise ConfigError(f"--models-config: {models} is not a file")
         self.kind = kind
         self.base_path = base_path if query_dir is not None else resolve_base(base_path, kind)
         self.output_dir = output_dir
@@ -120,12 +127,11 @@ class Batch:
                 dataset["agent"]["preamble"] = PREAMBLE
             if one.policy is not None:
                 dataset["policy"] = str(one.policy)
-            datasets[one.name.replace("-", "_")] = dataset
+            datasets[_dataset_name(one)] = dataset
         document: dict[str, Any] = {
             "max_workers": settings["max_workers"],
             "seed": settings["seed"],
             "run_dir": str(self.output_dir / "run"),
-            "monitor_max_no_tool_turns": 5,
             "datasets": datasets,
         }
         if settings["models_config"].is_file():
@@ -141,7 +147,7 @@ class Batch:
         chosen = self._with_servers(chosen, is_all=is_all)
         document = self.config(chosen)
         registry = document.pop("models_config_file", None)
-        config = Config.model_validate(document)
+        config = validate(document, Config, str(self.base_path))
         if registry is not None:
             config = config.model_copy(update={"models": load_registry(Path(registry))})
         config = config.model_copy(update={"verbose": verbose and not quiet})
@@ -183,10 +189,19 @@ class Batch:
         path.write_text(text + yaml.safe_dump(self.config(chosen), sort_keys=False, allow_unicode=True))
         return path
 
-    def table(self, found: Sequence[Combination], *, verbose: bool) -> Table:
-        """What there is, and what is missing."""
+    def broken(self, found: Sequence[Combination]) -> dict[str, list[str]]:
+        """The combinations that are complete and whose servers cannot be loaded or constructed, with the reasons."""
+        from rollout.cli.check import broken_servers
+
+        complete = [one for one in found if one.servers and not any("tool_lists" in part for part in one.missing)]
+        config = Config.model_validate(self.config(complete))
+        reasons = broken_servers(config, list(config.datasets))
+        return {one.name: reasons[key] for one in complete if (key := _dataset_name(one)) in reasons}
+
+    def table(self, found: Sequence[Combination], broken: Collection[str], *, verbose: bool) -> Table:
+        """What there is, and what is missing or broken."""
         table = Table(title=str(self.base_path), title_justify="left", title_style="bold")
-        rows = [self._row(one, verbose=verbose) for one in found]
+        rows = [self._row(one, is_broken=one.name in broken, verbose=verbose) for one in found]
         for column in rows[0] if rows else ("domain",):
             is_number = column in ("tools", "queries")
             table.add_column(column, overflow="fold", justify="right" if is_number else "left")
@@ -194,10 +209,11 @@ class Batch:
             table.add_row(*row.values())
         return table
 
-    def _row(self, one: Combination, *, verbose: bool) -> dict[str, str]:
+    def _row(self, one: Combination, *, is_broken: bool, verbose: bool) -> dict[str, str]:
         tasks = TaskFile(*one.queries)
         tools, unread = self._tools(one)
         missing = [*one.missing, *unread, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
+        missing += ["a server that starts"] if is_broken else []
         # A long fused name breaks where its servers meet.
         is_fused = len(one.servers) > 1 and one.name == "_".join(one.servers)
         row = {
@@ -250,6 +266,10 @@ class Merge:
         )
 
 
+def _dataset_name(one: Combination) -> str:
+    return one.name.replace("-", "_")
+
+
 def _is_of(one: Combination, kind: Kind) -> bool:
     if not one.servers:
         return ("_" in one.name) == (kind == "cross")
@@ -291,8 +311,12 @@ def perform(
             raise ConfigError("say what to do: --all, --domains NAME..., --list or --generate-configs")
         found = batch.find(min_domains=min_domains, require_policy=require_policy)
         if list_:
-            console.print(batch.table(found, verbose=verbose))
-            return 0
+            broken = batch.broken(found)
+            console.print(batch.table(found, broken, verbose=verbose))
+            for name, reasons in broken.items():
+                for reason in reasons:
+                    show_error(console, ConfigError(f"{name}: {reason}"))
+            return 2 if broken else 0
         chosen = choose_combinations(found, domains, batch.kind) if domains else found
         chosen = chosen[:limit] if limit else chosen
         if not chosen:

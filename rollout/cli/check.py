@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
 from pathlib import Path
@@ -11,22 +10,26 @@ import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from rollout.cli.signals import listening
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
 from rollout.engine.costs import describe_unpriced
+from rollout.engine.filtering import RuleBook
 from rollout.engine.output import output_problems
 from rollout.engine.plan import make_dataset_strategy, refuse_model
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.scorers import make_panel
-from rollout.engine.tools import load_tools, open_tasks
+from rollout.engine.tools import DatasetTools, load_tools, open_tasks
 from rollout.engine.viewing import describe_blindness, make_viewing
 from rollout.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
+from rollout.scoring.panel import Panel
 from rollout.secrets import redact
+from rollout.spelling import suggest
 from rollout.suites.find import settle_dataset
 from rollout.suites.suite import Suite
-from rollout.tasks.source import refuse_clashes
+from rollout.tasks.source import Tasks, refuse_clashes
 from rollout.worlds.tools.domain import Domain
 
 
@@ -54,11 +57,17 @@ class DatasetCheck(msgspec.Struct):
 def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
     """Look at everything that a run of these datasets would use. Asks no model and writes nothing."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
-    found = asyncio.run(_check_all(config, names, registry))
+    with listening() as signals:
+        found = signals.run(_check_all(config, names, registry))
     by_name = {report.name: report for report in found}
     if config.cluster is not None and importlib.util.find_spec("ray") is None:
         for report in found:
             report.problems.append("cluster: needs the extra: pip install 'rollout[ray]'")
+    try:
+        RuleBook(config)
+    except ConfigError as error:
+        for report in found:
+            report.problems.append(str(error))
     files = {report.name: (Path(report.output), report.task_paths) for report in found}
     for name, problem in output_problems(files):
         by_name[name].problems.append(f"output_path: {problem}")
@@ -68,13 +77,34 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
 async def _check_all(config: Config, names: list[str], registry: Registry) -> list[DatasetCheck]:
     async with open_pools(config) as pools:
         found = [_check(name, config.datasets[name], config, registry, pools) for name in names]
-        if pools.workers is not None:
-            for domain, problem in await pools.workers.problems():
-                for report in found:
-                    if report.domain is domain:
-                        report.problems.append(problem)
-                        report.broken.append(problem)
+        for domain, problem in await pools.problems():
+            for report in found:
+                if report.domain is domain:
+                    report.problems.append(problem)
+                    report.broken.append(problem)
     return found
+
+
+def broken_servers(config: Config, names: list[str]) -> dict[str, list[str]]:
+    """The datasets whose tools cannot be loaded or whose servers cannot be constructed, each with the reasons."""
+    with listening() as signals:
+        return signals.run(_broken_servers(config, names))
+
+
+async def _broken_servers(config: Config, names: list[str]) -> dict[str, list[str]]:
+    broken: dict[str, list[str]] = {}
+    loaded: dict[str, DatasetTools] = {}
+    async with open_pools(config) as pools:
+        for name in names:
+            try:
+                loaded[name] = load_tools(name, config.datasets[name], pools)
+            except ConfigError as error:
+                broken.setdefault(name, []).append(str(error))
+        for domain, problem in await pools.problems():
+            for name, tools in loaded.items():
+                if tools.domain is domain:
+                    broken.setdefault(name, []).append(problem)
+    return broken
 
 
 def show_check(console: Console, reports: list[DatasetCheck]) -> int:
@@ -115,6 +145,8 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     report = DatasetCheck(name, agent=dataset.agent.model)
     report.output = str(dataset.output_path or Path("outputs") / f"{name}.jsonl")
     suite: Suite | None = None
+    tools: DatasetTools | None = None
+    panel: Panel | None = None
     has_actions = True
     try:
         tools = load_tools(name, dataset, pools)
@@ -133,13 +165,13 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
             report.warnings.append(f"no policy for {tools.domain.name} in {tools.domain.base_path / 'policies'}")
         if dataset.mode == "positive" and not len(tools.toolset):
             report.warnings.append("no tools: the agent can only talk (mode positive)")
-        make_panel(name, dataset, config, registry, tools, lambda task: 0)
+        panel = make_panel(name, dataset, config, registry, tools, lambda task: 0)
         _check_view(report, dataset, registry, suite)
     except ConfigError as error:
         report.problems.append(str(error))
         report.broken.append(str(error))
     if suite is not None or dataset.suite is None:
-        has_actions = _check_tasks(report, name, dataset, config, suite)
+        has_actions = _check_tasks(report, name, dataset, config, tools, panel)
     _check_models(report, dataset, config, registry)
     report.warnings += describe_unpriced(dataset, config, registry)
     _check_strategy(report, dataset, config, registry)
@@ -158,10 +190,13 @@ def _check(name: str, dataset: Dataset, config: Config, registry: Registry, pool
     return report
 
 
-def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, config: Config, suite: Suite | None) -> bool:
-    """Read the tasks; returns whether all of them have reference actions."""
+def _check_tasks(
+    report: DatasetCheck, name: str, dataset: Dataset, config: Config, tools: DatasetTools | None, panel: Panel | None
+) -> bool:
+    """Read the tasks; returns whether all of them have reference actions. Without `tools` and `panel`, which could not
+    be made, what the tasks ask of them is not looked at."""
     try:
-        tasks = open_tasks(name, dataset, suite)
+        tasks = open_tasks(name, dataset, None if tools is None else tools.suite)
         report.task_paths = list(tasks.paths)
         report.samples = make_dataset_strategy(name, dataset, config).most
         refuse_clashes(tasks, report.samples)
@@ -186,7 +221,39 @@ def _check_tasks(report: DatasetCheck, name: str, dataset: Dataset, config: Conf
             f"{len(asserting)} tasks have nl_assertions, such as {asserting[0]!r}, and there is no scoring.judge: they "
             "stay unscored unless scoring.decide leaves nl_assertions out"
         )
+    if panel is not None:
+        _check_decisions(report, tasks, panel)
+    if tools is not None and tools.suite is None and dataset.web is None and dataset.mode == "positive":
+        _check_actions(report, tasks, tools)
     return all(task.actions is not None for task in tasks)
+
+
+def _check_decisions(report: DatasetCheck, tasks: Tasks, panel: Panel) -> None:
+    """Whether the scorers that tasks choose exist."""
+    problems = []
+    for task in tasks:
+        try:
+            panel.chosen(task)
+        except ConfigError as error:
+            problems.append(str(error))
+    if problems:
+        report.problems.append(problems[0] + (f" (and {len(problems) - 1} tasks more)" if len(problems) > 1 else ""))
+
+
+def _check_actions(report: DatasetCheck, tasks: Tasks, tools: DatasetTools) -> None:
+    """Whether the tools of reference actions are offered."""
+    unknown: dict[str, str] = {}
+    for task in tasks:
+        for action in task.actions or ():
+            offered = None if tools.offered is None else tools.offered(action.name)
+            if (offered or action.name) not in tools.toolset.by_name:
+                unknown.setdefault(action.name, task.id)
+    if unknown:
+        tool, task_id = next(iter(unknown.items()))
+        report.warnings.append(
+            f"task_info.actions name {len(unknown)} tools that are not offered, such as {tool!r} in task {task_id!r}; "
+            f"{suggest(tool, tools.toolset.by_name)}"
+        )
 
 
 def _check_view(report: DatasetCheck, dataset: Dataset, registry: Registry, suite: Suite | None) -> None:
@@ -209,6 +276,8 @@ def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, regist
             report.user = user.model if user.kind == "model" else user.kind
             if user.kind == "model":
                 report.problems += registry.check(user.model, user.api_base, _reveal(user.api_key))
+    elif user is not None:
+        report.warnings.append("user: is not used, because max_turns is 1; leave max_turns out, or raise it")
     if dataset.scoring.judge is not None:
         report.problems += registry.check(dataset.scoring.judge)
     if config.enable_monitor and config.monitor_use_llm_judge:

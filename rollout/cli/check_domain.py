@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import sys
 from collections import Counter
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli.signals import listening
 from rollout.errors import ConfigError, RolloutError
 from rollout.worlds.tools.domain import SHIPPED
 
@@ -51,7 +51,8 @@ def check_domain(
         found = _find(base_path, names or [], all_)
         is_sound = True
         for base, combination in found:
-            problems, reports = asyncio.run(_check(base, combination))
+            with listening() as signals:
+                problems, reports = signals.run(_check(base, combination))
             is_sound = _show(console, combination.name, problems, reports, verbose) and is_sound
     except RolloutError as error:
         show_error(console, error)

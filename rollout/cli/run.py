@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from rollout.cli.signals import Signals, listening
 from rollout.config import Config, load_config
 from rollout.config.cluster import Cluster
 from rollout.errors import ConfigError, RolloutError
+from rollout.spelling import suggest
 
-if TYPE_CHECKING:
-    from rollout.engine.engine import Engine
-
+log = logging.getLogger(__name__)
 EXIT_PROBLEMS = 2
 EXIT_FAILED = 1
 EXIT_UNFINISHED = 3
@@ -157,10 +155,8 @@ def run_checked(
         from rollout.cli.terminal import make_console
 
         return show_check(make_console(no_colors), check_config(config, names))
-    import uvloop
-
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(_roll_out(config, names, resume, again, no_colors, is_brief))
+    with listening() as signals:
+        return signals.run(_roll_out(config, names, resume, again, no_colors, is_brief, signals))
 
 
 def _with_strategy(config: Config, name: str) -> Config:
@@ -186,24 +182,13 @@ def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list
         raise ConfigError(f"{path}: datasets: there are none; expected at least one")
     unknown = [name for name in names or () if name not in config.datasets]
     if unknown:
-        raise ConfigError(
-            f"{path}: no dataset {', '.join(map(repr, unknown))}; there are: {', '.join(config.datasets)}"
-        )
+        hint = suggest(unknown[0], config.datasets)
+        raise ConfigError(f"{path}: no dataset {', '.join(map(repr, unknown))}; {hint}")
     return list(dict.fromkeys(names)) if names else list(config.datasets)
 
 
-async def _roll_out(config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool) -> int:
-    signals = _Signals()
-    try:
-        return await _roll_out_watched(config, names, resume, again, no_colors, is_brief, signals)
-    except asyncio.CancelledError:
-        if not signals.seen:
-            raise
-        return 128 + signals.seen[0]
-
-
-async def _roll_out_watched(
-    config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool, signals: _Signals
+async def _roll_out(
+    config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool, signals: Signals
 ) -> int:
     from rollout.cli.display import Display
     from rollout.cli.terminal import make_console, set_up_logging, show_summary
@@ -244,52 +229,17 @@ async def _roll_out_watched(
             told = opened.ranks.counts()
             hosts = ", ".join(dict.fromkeys(rank.host for rank in told))
             console.print(f"{sum(rank.is_live for rank in told)} workers are ready: {hosts}", highlight=False)
-        signals.watch(engine)
         live = not config.verbose and not is_person
         ranks = opened.ranks.counts if opened.ranks is not None else None
         async with Display(console, engine.progress, engine.control, is_live=live, ranks=ranks):
-            await engine.run()
+            with signals.pausing(engine, config.timeouts.grace, log.warning):
+                await engine.run()
     assert opened.summary is not None
     total = opened.summary.total
     if not is_brief or total.unfinished or total.failed:
         show_summary(console, opened, again, paused=engine.control.reason)
-    if signals.seen:
-        return 128 + signals.seen[0]
+    if signals.exit_code is not None:
+        return signals.exit_code
     if total.unfinished:
         return EXIT_UNFINISHED
     return EXIT_FAILED if total.failed else 0
-
-
-class _Signals:
-    """First Ctrl-C or SIGTERM pauses; the second cuts. Either way the run resumes later.
-
-    Listening begins before anything is opened: a signal that comes while a run is being made ready ends it at once.
-    """
-
-    def __init__(self) -> None:
-        self.seen: list[int] = []
-        self._engine: Engine | None = None
-        self._task = asyncio.current_task()
-        self._listen()
-
-    def watch(self, engine: Engine) -> None:
-        """From now on a signal is the engine's business."""
-        self._engine = engine
-        # Whoever was started meanwhile (Ray) may have put a handler of its own in the place of ours.
-        self._listen()
-
-    def _listen(self) -> None:
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._take, number)
-
-    def _take(self, number: int) -> None:
-        self.seen.append(number)
-        if self._engine is None:
-            assert self._task is not None
-            self._task.cancel()
-        elif len(self.seen) == 1:
-            logging.getLogger(__name__).warning("stopping: live work gets a short grace; press again to stop at once")
-            self._engine.control.pause(signal.Signals(number).name)
-        else:
-            self._engine.cut()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli.signals import listening
 from rollout.errors import ConfigError, RolloutError
+from rollout.trajectories.exports.writing import JsonLines, replaced_together
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,13 +54,14 @@ def score(
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
     """
     from rollout.cli.terminal import make_console, show_error
+    from rollout.engine.store import find_run
 
     console = make_console(no_colors)
-    if not (run / "journal.db").is_file() and (run / "run" / "journal.db").is_file():
-        run = run / "run"  # the output folder of a batch
+    run = find_run(run) or run
     target = output or (run / "scores.jsonl" if write else None)
     try:
-        asyncio.run(_score(console, run, dataset, target, config))
+        with listening() as signals:
+            signals.run(_score(console, run, dataset, target, config))
     except RolloutError as error:
         show_error(console, error)
         sys.exit(2)
@@ -82,20 +86,35 @@ async def _score(
         if unnamed:
             raise ConfigError(f"{config_path or run / 'run.json'}: has no dataset {', '.join(unnamed)}")
         tables = {name: ScoreTable() for name in chosen}
-        lines = list(kept_lines(target, chosen)) if target is not None else []
-        async with open_scoring(config, chosen) as scorings:
+        async with contextlib.AsyncExitStack() as stack:
+            file = None if target is None else stack.enter_context(_replacing(target, kept_lines(target, chosen)))
+            scorings = await stack.enter_async_context(open_scoring(config, chosen))
             for name in changed_tasks(run, scorings):
                 text = f"warning {name}: its tasks have changed since the run; they are scored as they are now"
                 console.print(text, highlight=False, markup=False, soft_wrap=True)
             for scoring in scorings:
                 async for one in rescore(reader, scoring):
                     tables[scoring.name].add(one)
-                    if target is not None:
-                        lines.append(one.line())
+                    if file is not None:
+                        file.write_line(one.line())
     _show(console, tables)
     if target is not None:
-        _write(target, lines)
         console.print(f"scores: {target}", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _replacing(target: Path, kept: Iterator[bytes]) -> Iterator[JsonLines]:
+    """A file of scores that takes its name when it is whole. It begins with the lines that are kept."""
+    from rollout.engine.store import find_run
+
+    is_private = find_run(target.parent) == target.parent
+    with (
+        replaced_together([target], is_private=is_private) as (temporary,),
+        contextlib.closing(JsonLines(temporary)) as file,
+    ):
+        for line in kept:
+            file.write_line(line)
+        yield file
 
 
 def _read_config(path: Path) -> Config:
@@ -103,16 +122,6 @@ def _read_config(path: Path) -> Config:
     from rollout.engine.discover import with_discovered
 
     return with_discovered(load_config(path))
-
-
-def _write(target: Path, lines: list[bytes]) -> None:
-    from rollout.engine.blobs import write_atomic
-
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(target, b"".join(lines))
-    except OSError as error:
-        raise ConfigError(f"{target}: cannot be written: {error.strerror or error}") from error
 
 
 def _show(console: Console, tables: dict[str, ScoreTable]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rollout.cli.signals import listening
+from rollout.cli.terminal import make_console, show_error
 from rollout.errors import ConfigError, RolloutError
 
 
@@ -40,9 +41,10 @@ def serve_domain(
     Each session has a world of its own that begins untouched. docs/mcp.md has the lines for a client's configuration.
     """
     try:
-        asyncio.run(_serve(name, base_path, http, host, port, seed, timeout, in_process))
+        with listening() as signals:
+            signals.run(_serve(name, base_path, http, host, port, seed, timeout, in_process))
     except RolloutError as error:
-        typer.echo(f"error {error}", err=True)
+        show_error(make_console(), error)
         sys.exit(2)
 
 

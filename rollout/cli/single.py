@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollout.cli import batch as b
+from rollout.config.schema import MAX_TURNS
 
 
 def single(
@@ -26,7 +27,7 @@ def single(
         "outputs_single_0114"
     ),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
-    max_turns: b.MaxTurns = 20,
+    max_turns: b.MaxTurns = MAX_TURNS,
     max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 10,
     agent_temperature: b.AgentTemperature = 0.7,
     user_temperature: b.UserTemperature = 1.0,

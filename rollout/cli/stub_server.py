@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from rollout.cli.terminal import make_console, show_error
 from rollout.errors import ConfigError
 
 
@@ -45,7 +46,7 @@ def stub_server(
             checked = load_script({**checked.model_dump(exclude_unset=True), **updates})
         run_stub_server(checked, host, port, lambda url: typer.echo(f"serving {url} (Ctrl-C stops it)"))
     except ConfigError as error:
-        typer.echo(f"error {error}", err=True)
+        show_error(make_console(), error)
         sys.exit(2)
 
 

@@ -38,6 +38,9 @@ class Cluster(Section):
     """How often a rank that died is started again."""
     start_timeout: float = Field(120.0, gt=0)
     """Seconds for a worker to be placed and to make itself ready; also how long a run goes on without any."""
+    environment: list[str] = []
+    """Names of variables of the driver's environment that workers are given besides the keys of the run's models: what
+    tools, scorers and models of your own look for."""
     silence: float = Field(60.0, gt=0)
     """Seconds after which a worker that gives no sign of life is taken for dead."""
 

@@ -20,7 +20,7 @@ from rollout.config.exploring import Budget, Comparison, Dynamic, StrategyChoice
 from rollout.config.filters import Filters
 from rollout.config.models import Agent, LocalModel, ModelEntry, SamplingKeys, User
 from rollout.config.schema import AutoDiscover, Config, Dataset, Retries, Scoring, Tail, Timeouts
-from rollout.config.servers import McpServer
+from rollout.config.servers import McpServer, MockServers
 
 HEAD = """\
 # Configuration
@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`models.<name>`, here or in `models_config_file`", ModelEntry),
     ("`timeouts`", Timeouts),
     ("`retries`", Retries),
+    ("`mock_servers`", MockServers),
     ("`browsers`", Browsers),
     ("`cluster`", Cluster),
     ("`tail`", Tail),
@@ -120,6 +121,8 @@ def _meaning(field: FieldInfo) -> str:
 
 
 def _default(field: FieldInfo) -> str:
+    if field.default_factory is not None:
+        return "–"
     if field.default is PydanticUndefined:
         return "required"
     value = field.default

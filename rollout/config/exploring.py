@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from rollout.config.names import FileName
 from rollout.config.section import Section
 
 
@@ -73,5 +74,5 @@ class Comparison(Section):
 
     budget: Budget = Budget()
     """For each task and strategy, instead of `--budget`."""
-    strategies: dict[str, Annotated[StrategyChoice, BeforeValidator(strategy_shorthand)]] = {}
+    strategies: dict[FileName, Annotated[StrategyChoice, BeforeValidator(strategy_shorthand)]] = {}
     """Strategies by the names that the table shows, instead of `--strategies`."""

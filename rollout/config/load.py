@@ -6,7 +6,6 @@ what was expected; several problems come out together.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,12 +23,20 @@ from rollout.config.models import ModelEntry
 from rollout.config.schema import Config
 from rollout.config.section import Section
 from rollout.errors import ConfigError
+from rollout.plugins import look_in
+from rollout.spelling import suggest
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)
-_MACHINERY = re.compile(r"(function-\w+|nullable|list|dict|union|tagged-union)\[.*\]", re.DOTALL)
-_SOUNDS_SECRET = re.compile(r"key|token|secret|passw|auth|credential", re.IGNORECASE)
+_MACHINERY = re.compile(r"(function-\w+|nullable|list|dict|union|tagged-union)\[.*\]|\[key\]", re.DOTALL)
+_SOUNDS_SECRET = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|signature", re.IGNORECASE)
 _USER_INFO = re.compile(r"://([^/@\s]+)@")
+_PLACEHOLDERS = re.compile(r"\{(?:seed|task|workdir)\}")
+_HARMLESS_HEADERS = ("accept", "accept-encoding", "accept-language", "content-type", "user-agent")
+_HARMLESS = re.compile(r"(?:\{workdir\}|~|\.{0,2}/).*|\w+://.*|[^\W\d_]+(?:[ ./_-][^\W\d_]+)*", re.DOTALL)
+"""A path, an address, or words: values that servers are given and that tools must be able to speak of."""
+MOST_VALUES = 1_000_000
+"""Values that a file may hold, those that its aliases repeat included."""
 M = TypeVar("M", bound=BaseModel)
 
 
@@ -40,12 +47,14 @@ class RegistryFile(Section):
 
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
-    """Read a configuration and the registry file it names, and remember every key in it as a secret."""
+    """Read a configuration and the registry file it names, and remember every key in it as a secret. Modules beside the
+    file are found from then on."""
     config = parse_file(path, Config, environment)
     if config.models_config_file is not None:
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})
     remember_secrets(config)
+    look_in(path.parent)
     return config
 
 
@@ -85,7 +94,8 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
         return _VARIABLE.sub(replace, value)
     if isinstance(value, dict):
         return {
-            key: expand(inner, environment, f"{where}.{key}" if where else str(key)) for key, inner in value.items()
+            key: expand(inner, environment, f"{where}.{_shown(key)}" if where else _shown(key))
+            for key, inner in value.items()
         }
     if isinstance(value, list):
         return [expand(inner, environment, f"{where}[{index}]") for index, inner in enumerate(value)]
@@ -100,8 +110,10 @@ def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: is not UTF-8 text: {error.reason}") from error
+    except ValueError as error:  # a NUL
+        raise ConfigError(f"{str(path)!r}: cannot be read: {error}") from error
     try:
-        raw = yaml.load(text, _UniqueKeyLoader)
+        raw = _read_yaml(text)
     except yaml.YAMLError as error:
         # Never the library's own text: it quotes the lines around the mistake, and a key may stand there.
         mark = getattr(error, "problem_mark", None)
@@ -109,14 +121,18 @@ def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None
         raise ConfigError(
             f"{where}: is not valid YAML: {getattr(error, 'problem', None) or type(error).__name__}"
         ) from None
-    except (RecursionError, ValueError) as error:
-        raise ConfigError(f"{path}: is not valid YAML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{path}: is not valid YAML: nested too deeply") from None
+    except (ValueError, OverflowError, TypeError, LookupError, AttributeError) as error:
+        # What the library lets through of values that are not what their tags or forms say (2024-99-99, !!int x).
+        raise ConfigError(f"{path}: is not valid YAML: {type(error).__name__} in a value") from None
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected keys and values at the top, got {type(raw).__name__}")
     try:
         raw = expand(raw, os.environ if environment is None else environment)
+        _refuse_unprintable(raw)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return validate(raw, model, str(path))
@@ -137,18 +153,21 @@ def describe_problem(problem: ErrorDetails, model: type[BaseModel], under: str |
     is_unknown = problem["type"] == "extra_forbidden"
     location = [part for part in problem["loc"][:-1] if not _is_machinery(part)]
     location += [part for part in problem["loc"][-1:] if is_unknown or not _is_machinery(part)]
-    key = ".".join(map(str, location if under is None else [under, *location])) or "the file"
+    key = ".".join(map(_shown, location if under is None else [under, *location])) or "the file"
     if is_unknown:
-        known = known_keys(model, location[:-1])
-        near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
-        return f"{key}: there is no such key; {hint}"
+        known = sorted(known_keys(model, location[:-1]))
+        return f"{key}: there is no such key; {suggest(str(location[-1]), known, 'known keys', cutoff=0.5)}"
     text = problem["msg"].removeprefix("Value error, ")
     text = text[:1].lower() + text[1:]
     given = problem["input"]
     if isinstance(given, (str, int, float, bool)) and not _looks_secret(location):
         return f"{key}: {text}, got {given!r}"
     return f"{key}: {text}"
+
+
+def _shown(part: Any) -> str:
+    """A key as a terminal may show it."""
+    return part if isinstance(part, str) and part.isprintable() else repr(part)
 
 
 def _is_machinery(part: str | int) -> bool:
@@ -193,19 +212,26 @@ def _is_section(annotation: Any) -> bool:
 
 def _secrets(value: Any, name: str = "") -> Iterable[str]:
     """Every key in a configuration: what is typed as one, texts in free fields whose name sounds like one, and what
-    stands before the @ of an address or in its query under such a name."""
+    stands before the @ of an address or in its query under such a name. Values of a server's environment and headers
+    are keys unless they are evidently something else."""
     if isinstance(value, str):
         if _SOUNDS_SECRET.search(name):
             yield value
         if "://" in value and "?" in value:
             query = parse_qsl(value.partition("?")[2])
             yield from (inner for key, inner in query if _SOUNDS_SECRET.search(key))
-        yield from (found for match in _USER_INFO.findall(value) for found in (match, *match.split(":", 1)))
+        # A name alone is no secret, unless it is all there is.
+        yield from (found for match in _USER_INFO.findall(value) for found in (match, match.partition(":")[2]))
     elif isinstance(value, list):
         for inner in value:
             yield from _secrets(inner, name)
     elif isinstance(value, SecretStr):
-        yield value.get_secret_value()
+        text = value.get_secret_value()
+        yield from _secrets(text, name)
+        is_known = name.lower() in _HARMLESS_HEADERS or _HARMLESS.fullmatch(text) is not None
+        if not name or _SOUNDS_SECRET.search(name) or not is_known:
+            # What stands around a placeholder is the same for every conversation.
+            yield from (text, *(part for part in _PLACEHOLDERS.split(text) if part != text))
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _secrets(getattr(value, name), "")
@@ -214,20 +240,64 @@ def _secrets(value: Any, name: str = "") -> Iterable[str]:
             yield from _secrets(inner, str(key))
 
 
-class _UniqueKeyLoader(yaml.SafeLoader):
-    """YAML without the trap that a key written twice silently wins the second time."""
+def _refuse_unprintable(value: Any, where: str = "") -> None:
+    """Raise where a text cannot be a path, a name or a part of a request: it has a NUL, or half a character."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ConfigError(f"{where or 'the file'}: has a NUL character in it")
+        if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+            raise ConfigError(f"{where or 'the file'}: has half a character (a lone surrogate) in it")
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            _refuse_unprintable(key, where)
+            _refuse_unprintable(inner, f"{where}.{_shown(key)}" if where else _shown(key))
+    elif isinstance(value, (list, tuple, set)):
+        for index, inner in enumerate(value):
+            _refuse_unprintable(inner, f"{where}[{index}]")
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            try:
-                is_twice = key in seen
-            except TypeError:
-                continue
-            if is_twice and key_node.tag != "tag:yaml.org,2002:merge":
-                raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} stands here twice", key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+
+def _read_yaml(text: str) -> Any:
+    """What a YAML text holds. Raises YAMLError also where aliases make it endless or enormous."""
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        if node is None:
+            return None
+        _check_node(node, {})
+        return loader.construct_document(node)
+    finally:
+        loader.dispose()
+
+
+def _check_node(node: yaml.Node, sizes: dict[int, int | None]) -> int:
+    """How many values a node stands for when every alias in it is written out. Raises ConstructorError where that is
+    more than `MOST_VALUES`, where a node holds itself, and where a key is there twice (the second would win)."""
+    known = sizes.get(id(node), 0)
+    if known is None:
+        raise yaml.constructor.ConstructorError(None, None, "this anchor refers to itself", node.start_mark)
+    if known:
+        return known
+    sizes[id(node)] = None
+    size = 1
+    if isinstance(node, yaml.ScalarNode):
+        size += len(node.value) // 1000
+    elif isinstance(node, yaml.SequenceNode):
+        size += sum(_check_node(inner, sizes) for inner in node.value)
+    else:
+        _refuse_double_keys(node)
+        size += sum(_check_node(inner, sizes) for pair in node.value for inner in pair)
+    if size > MOST_VALUES:
+        text = f"its aliases stand for more than {MOST_VALUES:,} values; write out less"
+        raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+    sizes[id(node)] = size
+    return size
+
+
+def _refuse_double_keys(node: yaml.Node) -> None:
+    seen: set[tuple[str, str]] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+            if (key.tag, key.value) in seen:
+                text = f"the key {key.value!r} stands here twice"
+                raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
+            seen.add((key.tag, key.value))

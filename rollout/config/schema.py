@@ -16,10 +16,13 @@ from rollout.config.cluster import Cluster, cluster_shorthand
 from rollout.config.exploring import Comparison, Dynamic, StrategyChoice, strategy_shorthand
 from rollout.config.filters import Filters
 from rollout.config.models import Agent, LocalModel, ModelEntry, User, model_shorthand
+from rollout.config.names import FileName
 from rollout.config.section import Section
 from rollout.config.servers import McpServer, MockServers
 
 Mode = Literal["positive", "no_tool", "wrong_tool"]
+MAX_TURNS = 20
+"""User messages in a conversation with a user, at most, by default."""
 
 
 class Timeouts(Section):
@@ -76,6 +79,11 @@ class Scoring(Section):
     """Scorers of your own, as `module:Name` or the name of an entry point in the group `rollout.scorers`."""
 
 
+def default_max_turns(given: dict[str, Any]) -> int:
+    """The `max_turns` of a dataset that sets none: a user that is configured is used."""
+    return 1 if given.get("user") is None else MAX_TURNS
+
+
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
@@ -105,9 +113,10 @@ class Dataset(Section):
     agent: Annotated[Agent, BeforeValidator(model_shorthand)] = Agent()
     """Who acts. A bare model name is short for `{model: …}`."""
     user: Annotated[User, BeforeValidator(model_shorthand)] | None = None
-    """Needed where `max_turns` is more than 1."""
-    max_turns: int = Field(1, ge=1)
-    """User messages at most. 1: the agent answers the task's opening and there is no user."""
+    """Whom the agent talks to. Needed where `max_turns` is more than 1."""
+    max_turns: int = Field(default_factory=default_max_turns, ge=1)
+    """User messages at most. By default 20 where there is a `user`, else 1. 1: the agent answers the task's opening and
+    no user replies."""
     max_steps_per_turn: int = Field(10, ge=1)
     """Answers of the agent in one turn, tool calls included."""
     mode: Mode = "positive"
@@ -153,7 +162,7 @@ class AutoDiscover(Section):
     """As in `user`."""
     enable_thinking: bool = True
     """As in `agent`."""
-    max_turns: int = Field(20, ge=1)
+    max_turns: int = Field(MAX_TURNS, ge=1)
     """As in a dataset."""
     max_steps_per_turn: int = Field(10, ge=1)
     """As in a dataset."""
@@ -203,10 +212,12 @@ class Config(Section):
     """End conversations that lead nowhere."""
     monitor_rule_detection: bool = False
     """Also end on words of farewell."""
-    monitor_max_no_tool_turns: int = Field(2, ge=0)
-    """Turns in a row without a tool call; 0 switches the rule off."""
+    monitor_max_no_tool_turns: int = Field(5, ge=0)
+    """End after this many turns in a row without a tool call. A turn or two of asking back or refusing is normal.
+    0 switches the rule off."""
     monitor_max_repeats: int = Field(3, ge=0)
-    """The same message, or the same call, so often in a row; 0 switches the rule off."""
+    """End when the agent sends the same message, or makes the same call, this many times in a row. 0 switches the rule
+    off."""
     monitor_max_empty_replies: int = Field(2, ge=0)
     """Empty replies of the agent in a row; 0 switches the rule off."""
     monitor_max_failed_gobacks: int = Field(3, ge=0)
@@ -238,8 +249,8 @@ class Config(Section):
     """For `rollout compare`."""
     tail: Tail | None = None
     """By default a run waits for every trajectory."""
-    datasets: dict[str, Dataset] = {}
-    """What to roll out, by name."""
+    datasets: dict[FileName, Dataset] = {}
+    """What to roll out, by name. A name becomes a file's name: no slashes, no dot in front, no control characters."""
     auto_discover: AutoDiscover | None = None
     """Make datasets of all cross-domain combinations found on disk."""
     filters: Filters = Filters()

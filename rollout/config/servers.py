@@ -16,7 +16,8 @@ class MockServers(Section):
     isolation: Literal["process", "none"] = "process"
     """process: in worker processes, without our environment, network and files. none: in this one, for trusted code."""
     processes: int = Field(1, ge=1)
-    """Worker processes, each for many conversations. More are started while calls are slow."""
+    """Worker processes for each domain, each for many conversations of that domain and for no other. They start when
+    they are first used and end when idle. While a call is slow, its domain has one more."""
     memory_mb: int = Field(2048, ge=128)
     """What one worker process may use; a call that wants more is an error observation."""
 

@@ -8,6 +8,8 @@ from rollout.trajectories.tree import NodeBody
 
 UNJUDGED = "unjudged"
 """The mark of a verdict that was asked for and was none."""
+MASKED = "masked_secret"
+"""The mark of an answer in which a registered secret was masked."""
 
 
 class Counts:

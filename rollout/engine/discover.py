@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from rollout.config.models import Agent, User
+from rollout.config.names import check_file_name
 from rollout.config.schema import AutoDiscover, Config, Dataset
 from rollout.errors import ConfigError
-from rollout.tasks.discovery import Combination, find_combinations
+from rollout.spelling import suggest
+from rollout.tasks.discovery import Combination, find_combinations, known_servers
 from rollout.tasks.naming import fold
 from rollout.worlds.tools.domain import SHIPPED
 
@@ -21,14 +23,29 @@ def with_discovered(config: Config) -> Config:
     if rules is None:
         return config
     base_path = rules.base_path or SHIPPED / "cross_domain"
+    _refuse_unknown(base_path, rules)
     found = find_combinations(base_path, min_domains=rules.min_domains, require_policy=rules.require_policy)
     found = [combination for combination in found if _is_wanted(combination, rules)]
     if not found:
         raise ConfigError(f"auto_discover: nothing fits in {base_path / 'queries'}; loosen the filters")
+    for combination in found:
+        try:
+            check_file_name(combination.name)
+        except ValueError as error:
+            raise ConfigError(f"auto_discover: {combination.queries[0]!r}: {error}") from error
     made = {
         combination.name.replace("-", "_"): _dataset(combination, base_path, rules, config) for combination in found
     }
     return config.model_copy(update={"datasets": {**made, **config.datasets}})
+
+
+def _refuse_unknown(base_path: Path, rules: AutoDiscover) -> None:
+    known = known_servers(base_path)
+    folded = {fold(server) for server in known}
+    for key in ("filter_domains", "exclude_domains"):
+        for name in getattr(rules, key):
+            if fold(name) not in folded:
+                raise ConfigError(f"auto_discover.{key}: there is no domain {name!r}; {suggest(name, known)}")
 
 
 def _is_wanted(combination: Combination, rules: AutoDiscover) -> bool:

@@ -115,6 +115,10 @@ class Engine:
         finally:
             stream.end()
 
+    def pause(self, reason: str) -> None:
+        """Begin nothing new: live episodes have their grace to get to a point from which they resume."""
+        self.control.pause(reason)
+
     def cut(self) -> None:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()

@@ -24,11 +24,11 @@ import msgspec
 from rollout import seeds
 from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
-from rollout.agents.users.user import User
+from rollout.agents.users.user import ASKED_AGAIN, User
 from rollout.engine.attempt import Attempt
 from rollout.engine.blobs import file_url, image_url
 from rollout.engine.control import Control
-from rollout.engine.counts import UNJUDGED, Counts
+from rollout.engine.counts import MASKED, UNJUDGED, Counts
 from rollout.engine.ending import UNSCORED, Ending, make_head
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
@@ -38,12 +38,14 @@ from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
 from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset
+from rollout.models.masking import mask_message
 from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
+from rollout.worlds.async_tools import is_cancelled
 from rollout.worlds.calls import CallReader, answer_calls
 from rollout.worlds.results import failed_result
 from rollout.worlds.world import Opening, World
@@ -130,6 +132,7 @@ class Episode:
         self._clock: asyncio.Timeout | None = None
         self._max_steps = task.max_steps or plan.max_steps
         self._said_something = False
+        self._asked_again = 0
         self._pending: tuple[ToolCall, ...] = ()
         self._user_side = UserSide(self._user)
         self._stop: StopReason | None = None
@@ -203,6 +206,12 @@ class Episode:
                 raise
             log.warning("%s: %s: %s", self.trajectory, error.kind, error)
             self._stop, self._error = StopReason.ERROR, error
+        except asyncio.CancelledError:
+            if is_cancelled():
+                raise
+            self._stop = StopReason.ERROR
+            self._error = RolloutError("a model, a world or a user raised CancelledError, though nothing was cancelled")
+            log.warning("%s: %s", self.trajectory, self._error)
         except Exception as error:
             log.exception("%s: unexpected error", self.trajectory)
             self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
@@ -221,6 +230,8 @@ class Episode:
         opening = await self._world.open(self._task, seed)
         if opening.tools is not self._plan.toolset:
             self._reader = CallReader(opening.tools)
+        if opening.observation is not None:
+            opening = msgspec.structs.replace(opening, observation=mask_message(opening.observation))
         await self._user_side.open(self._task, seed)
         return opening
 
@@ -286,7 +297,7 @@ class Episode:
         await self._be_durable()
         view = self._view
         seed = seeds.derive(self._seed, self._place)
-        turn = self._task.turn_after(self._count.turns)
+        turn = self._task.turn_after(self._users_heard)
         sent = self._dialect.sent(self._tools)
         request = Request(
             view.messages,
@@ -310,7 +321,8 @@ class Episode:
         if generation.tokens is not None:
             tokens = self._count.tokens.relate(generation.tokens, view.rewritten)
             generation = msgspec.structs.replace(generation, tokens=tokens)
-        self._append([NodeBody("generation", generation=generation)])
+        marks = (MASKED,) if generation.is_masked else ()
+        self._append([NodeBody("generation", generation=generation, marks=marks)])
 
     async def _be_durable(self) -> None:
         """Wait for what was paid for to be safe, before anything more is asked of any model."""
@@ -325,7 +337,13 @@ class Episode:
             self._keep_images(result.images)
         if results:
             bodies = [
-                NodeBody(kind, message=result.to_message(), error_kind=result.error_kind, end=result.end)
+                NodeBody(
+                    kind,
+                    message=result.to_message(),
+                    error_kind=result.error_kind,
+                    is_undone=result.is_undone,
+                    end=result.end,
+                )
                 for result in results
             ]
             if state is not None:
@@ -360,7 +378,9 @@ class Episode:
             # The agent may not answer any more, so these words would hang at the end of the record. Their cost counts.
             self._append([NodeBody("user", generation=reply.generation, end="max_turns")])
             return
-        marks = check_reply(self._task, self._dialogue, reply.text, reply.end)
+        marks: tuple[str, ...] = (ASKED_AGAIN,)
+        if not reply.asks_again:
+            marks = check_reply(self._task, self._dialogue, reply.text, reply.end)
         message = Message(role="user", content=reply.text) if reply.text is not None else None
         generation = reply.generation
         self._append([NodeBody("user", message=message, generation=generation, end=reply.end, marks=marks)])
@@ -404,7 +424,7 @@ class Episode:
             assert body.message is not None
             self._dialogue.append(body.message)
             said = len(self._view.path) - (self._system is not None)
-            self._user_side.absorb(body, self._task.turn_after(count.turns + 1), said)
+            self._user_side.absorb(body, self._task.turn_after(self._users_heard + 1), said)
             return
         self._is_judged = body.kind == "judge"
         message = body.said
@@ -418,6 +438,9 @@ class Episode:
         self._view.add(message)
         if body.kind == "generation":
             self._covered = len(self._view.messages)
+            if body.generation is not None and body.generation.is_masked:
+                # The answer is sent with a mask where the secret was, so the ids so far do not lead to it.
+                self._view.rewritten = "text"
         if message.role == "tool":
             self._pending = ()
             count.tool_results += 1
@@ -431,15 +454,23 @@ class Episode:
             self._dialogue.append(message)
             count.steps = self._user_side.steps = 0
             count.turns += body.end is None
-            self._offer_tools(self._task.turn_after(count.turns))
+            self._asked_again += ASKED_AGAIN in body.marks
+            self._offer_tools(self._task.turn_after(self._users_heard))
         elif message.role == "assistant":
             count.steps += 1
             self._pending = message.tool_calls
             self._said_something = bool((message.content or "").strip())
-            if message.content:
+            if self._said_something:
                 self._dialogue.append(Message(role="assistant", content=message.content))
+            elif not message.tool_calls:
+                self._dialogue.append(Message(role="assistant", content=""))
             if self._monitor is not None and body.kind == "generation":
                 self._stop = self._monitor.saw_generation(message)
+
+    @property
+    def _users_heard(self) -> int:
+        """User messages that open a turn of the task: all but those that only ask again."""
+        return self._count.turns - self._asked_again
 
     def _offer_tools(self, turn: int) -> None:
         """The tools of a turn, which a suite may hand out one after the other."""
@@ -470,6 +501,7 @@ class Episode:
             frozenset(place for place, body in enumerate(said) if body.error_kind is not None),
             self._seed,
             functools.partial(image_url, self._record.folder),
+            frozenset(place for place, body in enumerate(said) if body.is_undone),
         )
         verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:

@@ -30,6 +30,7 @@ import msgspec
 from rollout.config.web import Split, WebConfig
 from rollout.config.web_run import Paths
 from rollout.engine.blobs import write_atomic
+from rollout.engine.private import make_private_folder
 from rollout.engine.reader import open_reader
 from rollout.errors import ConfigError, JournalError
 from rollout.tasks.blocklist import Blocked, Blocklist, found_blocked
@@ -90,9 +91,9 @@ class Iteration(msgspec.Struct, frozen=True):
 
     def begin(self, sample: Sample) -> None:
         """Write its sample down. From now on it is gone on with until it is finished."""
-        self.paths.run_dir.mkdir(parents=True, exist_ok=True)
+        make_private_folder(self.paths.run_dir)
         self._write_mark(sample.mark)
-        write_atomic(self.paths.tasks, sample.lines)
+        write_atomic(self.paths.tasks, sample.lines, is_private=True)
 
     def withdraw(self) -> None:
         """Take its sample back, where nothing was rolled out of it: its run was refused."""
@@ -111,7 +112,7 @@ class Iteration(msgspec.Struct, frozen=True):
 
     def _write_mark(self, mark: Mark) -> None:
         path = self.paths.run_dir / "iteration.json"
-        write_atomic(path, msgspec.json.format(msgspec.json.encode(mark), indent=2))
+        write_atomic(path, msgspec.json.format(msgspec.json.encode(mark), indent=2), is_private=True)
 
 
 class Sample(msgspec.Struct, frozen=True):

@@ -8,6 +8,8 @@ another dataset of the run does not lose it.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
@@ -50,26 +52,34 @@ class TaskInfo:
         return None if place is None else self._tasks.read(place).info
 
 
-def measure_dataset(journal: Journal, dataset: str, tasks: Tasks, makers: Iterable[MakeMeasure]) -> None:
-    """Feed new measures the dataset's trajectories, and keep in the journal what they found."""
+def measure_dataset(
+    journal: Journal, dataset: str, tasks: Tasks, makers: Iterable[MakeMeasure], seconds: float = math.inf
+) -> bool:
+    """Feed new measures the dataset's trajectories, and keep in the journal what they found.
+
+    False where that would take longer than `seconds`: what was found before stays.
+    """
     measures = [make() for make in makers]
     if not measures:
-        return
+        return True
     known = TaskInfo(tasks)
+    end = time.monotonic() + seconds
     for record in journal.on_record(dataset):
+        if time.monotonic() > end:
+            return False
         line = read_saved(record.line)
         info = known.of(line.task_id)
         for measure in measures:
             measure.take(line, info, record.error_kinds)
     found = {measure.name: measure.result() for measure in measures}
     journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
+    return True
 
 
 def measured(journal: Journal, datasets: Iterable[str]) -> dict[str, dict[str, JSON]]:
     """What was found so far, by measure and dataset."""
     sections: dict[str, dict[str, JSON]] = {}
     for dataset in datasets:
-        kept = journal.meta(f"measured:{dataset}")
-        for name, found in (msgspec.json.decode(kept) if kept is not None else {}).items():
+        for name, found in (journal.document(f"measured:{dataset}") or {}).items():
             sections.setdefault(name, {})[dataset] = found
     return sections

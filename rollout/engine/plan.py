@@ -34,6 +34,7 @@ from rollout.messages import NO_TOOLS, Toolset
 from rollout.models.model import Capability, Model, Sampling
 from rollout.models.registry import Registry
 from rollout.scoring.panel import Panel
+from rollout.spelling import suggest
 from rollout.strategies.find import make_strategy
 from rollout.strategies.strategy import Strategy
 from rollout.suites.find import settle_dataset
@@ -189,8 +190,8 @@ def make_plan(
             )
         system = with_tool_list(system, toolset)
     if unknown := sorted(set(dataset.irreversible) - set(tools.toolset.by_name)):
-        known = ", ".join(tools.toolset.by_name) or "none"
-        raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; there are: {known}")
+        hint = suggest(unknown[0], tools.toolset.by_name)
+        raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; {hint}")
     timeout = config.timeouts.tool
 
     def make_world(task: Task) -> World:

@@ -47,12 +47,12 @@ def save_rank_files(
 ) -> RankFiles:
     """Write the file of each rank beside `whole`, the file of all, and check that it holds all of them. `expected`: so
     many ranks there were. Raises JournalError where the file of all lacks something."""
+    numbers = sorted(set(ranks.values()))
     notes = [
         f"rank {rank} made no trajectory that is on record, so it has no file"
         for rank in range(expected)
-        if rank not in ranks.values()
+        if rank not in numbers
     ]
-    numbers = sorted(set(ranks.values()))
     paths = [whole.with_name(f"{whole.name}_rank_{rank}") for rank in numbers]
     about: dict[int, JSON] = {rank: {**metadata, "rank": rank} for rank in numbers}
     counts: Counter[int] = Counter()

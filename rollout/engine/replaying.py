@@ -29,17 +29,18 @@ def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
 
 
 async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
-    """Make the calls of a path again, the agent's and the user's. Those at its end that have no answer on record are
-    left to whoever goes on. Raises `ReplayMismatch`."""
+    """Make the calls of a path again, the agent's and the user's, but for those that were undone. Those at its end that
+    have no answer on record are left to whoever goes on. Raises `ReplayMismatch`."""
     for place, body in enumerate(bodies):
-        calls = _calls(body)
+        calls = calls_of(body)
         recorded = bodies[place + 1 : place + 1 + len(calls)]
         if not recorded:
             continue
         if len(recorded) < len(calls):
             raise ReplayMismatch(f"only {len(recorded)} of {len(calls)} answers are on record")
-        results = await (user if body.kind == "user_call" else agent)(calls)
-        for call, answer, result in zip(calls, recorded, results, strict=True):
+        made = [(call, answer) for call, answer in zip(calls, recorded, strict=True) if not answer.is_undone]
+        results = await (user if body.kind == "user_call" else agent)([call for call, _ in made])
+        for (call, answer), result in zip(made, results, strict=True):
             shown = result.to_message()
             if not _is_same(answer.message, shown):
                 told = _difference(answer.message, shown)
@@ -48,10 +49,10 @@ async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> Non
 
 def calls_any(bodies: Sequence[NodeBody], names: Collection[str]) -> bool:
     """Whether a path calls one of these tools."""
-    return bool(names) and any(call.name in names for body in bodies for call in _calls(body))
+    return bool(names) and any(call.name in names for body in bodies for call in calls_of(body))
 
 
-def _calls(body: NodeBody) -> tuple[ToolCall, ...]:
+def calls_of(body: NodeBody) -> tuple[ToolCall, ...]:
     """What a node asks for: the agent's answer, or the user's own call."""
     said = body.message if body.kind == "user_call" else body.said
     return said.tool_calls if said is not None and body.kind in ("generation", "user_call") else ()

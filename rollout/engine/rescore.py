@@ -31,6 +31,7 @@ from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_recorded_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.models.registry import Registry
+from rollout.plugins import look_in
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
 from rollout.scoring.scorer import Score, Trajectory, UserCall
@@ -140,7 +141,10 @@ def saved_config(run_dir: Path) -> Config:
     """The configuration that a run was made with. Keys are not in it: they come from the environment."""
     path = run_dir / "run.json"
     try:
-        document = msgspec.json.decode(path.read_bytes())["config"]
+        saved = msgspec.json.decode(path.read_bytes())
+        document = saved["config"]
+        for folder in saved.get("modules") or ():
+            look_in(Path(folder))
         return Config.model_validate(_without_hidden(document))
     except OSError as error:
         raise ConfigError(
@@ -263,7 +267,8 @@ def as_trajectory(recorded: Recorded, run_dir: Path) -> Trajectory:
         recorded.failed,
         int(head.metadata.get("seed") or 0),
         functools.partial(image_url, run_dir),
-        user_calls=msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
+        recorded.undone,
+        msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
     )
 
 

@@ -7,6 +7,8 @@ directory and the output files) is moved aside first; nothing is ever overwritte
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import os
 import platform
 import socket
@@ -20,21 +22,25 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rollout import plugins
+from rollout.config.exploring import Dynamic
 from rollout.config.schema import Config
-from rollout.engine.blobs import write_atomic, write_blob
+from rollout.engine.blobs import write_atomic, write_blob, writing
 from rollout.engine.control import Control
+from rollout.engine.damage import damaged
 from rollout.engine.engine import Engine
 from rollout.engine.episode import Episode
 from rollout.engine.journal import Journal, open_journal
 from rollout.engine.measures import measure_dataset, measured
 from rollout.engine.observer import Observer
-from rollout.engine.output import move_aside, open_output, output_problems
+from rollout.engine.output import locked_outputs, move_aside, open_output, output_problems
 from rollout.engine.plan import Plan, make_plan
 from rollout.engine.pools import open_pools
 from rollout.engine.rank_counts import RankCounts
 from rollout.engine.reader import open_reader
-from rollout.engine.store import lock_run
-from rollout.engine.summary import Summary, summarize
+from rollout.engine.recorded_defaults import with_recorded_defaults
+from rollout.engine.store import find_run, lock_run
+from rollout.engine.summary import DynamicSummary, Summary, summarize
 from rollout.errors import ConfigError, JournalError
 from rollout.models.registry import Registry
 from rollout.secrets import redact
@@ -43,6 +49,9 @@ if TYPE_CHECKING:
     from rollout.engine.cluster.link import Machines
     from rollout.engine.cluster.ranks import Ranks
 
+log = logging.getLogger(__name__)
+MEASURED_WITHIN = 2.0
+"""Seconds for the figures of a dataset where the run was paused: whoever pressed Ctrl-C waits for them."""
 PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright", "ray")
 
 
@@ -82,6 +91,8 @@ async def open_run(
     """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after. Where
     the configuration has a cluster, `machines` stand instead of Ray's."""
     names = list(config.datasets) if datasets is None else list(datasets)
+    if resume:
+        config = with_recorded_defaults(config, names, run_dir)
     moved: list[tuple[Path, Path]] = []
     async with (
         Registry(
@@ -109,9 +120,10 @@ async def open_run(
         ranks: Ranks | None = None
         _check_identity(journal, plans, run_dir)
         mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
-        for plan in plans:
-            write_blob(run_dir, plan.prompt(plan.toolset))
-        _write_run_file(run_dir, config, plans)
+        with writing(run_dir):
+            for plan in plans:
+                write_blob(run_dir, plan.prompt(plan.toolset))
+            _write_run_file(run_dir, config, plans)
         control = Control(config.max_cost)
         if config.cluster is not None:
             from rollout.engine.cluster.opening import open_ranks
@@ -137,35 +149,46 @@ async def open_run(
         opened = Opened(engine, plans, run_dir, moved, mended, ranks)
         yield opened
         await journal.flush()
-        opened.summary = finish_files(
-            journal, plans, run_dir, engine.not_needed(), () if ranks is None else ranks.counts()
-        )
+        journal.look_at_outputs()
+        with writing(run_dir):
+            opened.summary = finish_files(
+                journal,
+                plans,
+                run_dir,
+                engine.not_needed(),
+                () if ranks is None else ranks.counts(),
+                config.dynamic,
+                seconds=MEASURED_WITHIN if control.is_pausing else math.inf,
+            )
+        if config.dynamic is not None and engine.control.reason is None:
+            _warn_of_few_groups(opened.summary, config.dynamic)
 
 
 def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:
-    """Move an earlier run and its outputs aside, unless it is running, holds other datasets, or is no run of ours."""
+    """Move an earlier run and its outputs aside, unless it is running, holds other datasets, or is no run of ours. The
+    locks of all that is moved are held over it: nothing is moved away under a run that writes it."""
     moved = []
-    if run_dir.exists():
-        if not run_dir.is_dir() or (any(run_dir.iterdir()) and not (run_dir / "journal.db").is_file()):
-            raise JournalError(f"run_dir: {run_dir} is there and is not a run directory; choose another run_dir")
-        # The lock is held over the renaming, so that a run which is going on cannot be moved away under its feet.
-        lock = lock_run(run_dir)
-        try:
+    with contextlib.ExitStack() as held:
+        held.enter_context(locked_outputs(plan.output_path for plan in plans))
+        paths = [plan.output_path for plan in plans]
+        if run_dir.exists():
+            if not run_dir.is_dir() or (any(run_dir.iterdir()) and find_run(run_dir) != run_dir):
+                raise JournalError(f"run_dir: {run_dir} is there and is not a run directory; choose another run_dir")
+            held.callback(os.close, lock_run(run_dir))
             others = sorted(set(_datasets_in(run_dir)) - {plan.name for plan in plans})
             if others:
                 raise JournalError(
                     f"{run_dir}: also holds {', '.join(others)}, which would be moved aside too; start all its "
                     "datasets anew, or give these another run_dir"
                 )
-            aside = move_aside(run_dir)
+            paths = [run_dir, *paths]
+        for path in paths:
+            try:
+                aside = move_aside(path)
+            except OSError as error:
+                raise JournalError(f"{path}: cannot be moved aside: {error.strerror or error}") from error
             if aside is not None:
-                moved.append((run_dir, aside))
-        finally:
-            os.close(lock)
-    for plan in plans:
-        aside = move_aside(plan.output_path)
-        if aside is not None:
-            moved.append((plan.output_path, aside))
+                moved.append((path, aside))
     return moved
 
 
@@ -181,25 +204,64 @@ def finish_files(
     run_dir: Path,
     not_needed: Mapping[str, int] | None = None,
     ranks: Sequence[RankCounts] = (),
+    dynamic: Dynamic | None = None,
+    *,
+    seconds: float = math.inf,
 ) -> Summary:
-    """Write what is a view of the whole journal: the failed trajectories and the summary. `not_needed`: trajectories
-    of each dataset that nobody asks for any more. `ranks`: what each rank of a cluster did in this command."""
+    """Write what is a view of the whole journal: the failed trajectories and the summary.
+
+    `not_needed`: trajectories of each dataset that nobody asks for any more. `ranks`: what each rank of a cluster did
+    in this command. `dynamic`: how this command chose its tasks, where it did not open all of them. `seconds`: how long
+    measuring a dataset may take; what takes longer is left for the command that goes on.
+    """
     for plan in plans:
         journal.set_meta(f"not_needed:{plan.name}", str((not_needed or {}).get(plan.name, 0)))
         # Trajectories of tasks that were removed since are finished or failed all the same.
         journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
-        measure_dataset(journal, plan.name, plan.tasks, plan.measures)
+        if not measure_dataset(journal, plan.name, plan.tasks, plan.measures, seconds):
+            log.warning(
+                "%s: paused before the figures of this dataset were computed; metrics.json keeps those of the last "
+                "command that finished, and resuming the run to its end computes them",
+                plan.name,
+            )
     names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
-    planned = {name: int(journal.meta(f"planned:{name}") or 0) for name in names}
-    write_atomic(run_dir / "failed.jsonl", b"".join(line for name in planned for line in journal.failed_lines(name)))
-    spared = {name: int(journal.meta(f"not_needed:{name}") or 0) for name in names}
+    planned = {name: journal.number(f"planned:{name}") for name in names}
+    write_atomic(
+        run_dir / "failed.jsonl",
+        b"".join(line for name in planned for line in journal.failed_lines(name)),
+        is_private=True,
+    )
+    spared = {name: journal.number(f"not_needed:{name}") for name in names}
     groups = {name: journal.groups(name) for name in planned}
     anew = {name: journal.begun_anew(name) for name in planned}
-    summary = summarize(journal.counts(), planned, groups, spared, anew)
+    summary = summarize(journal.counts(), planned, groups, spared, anew, journal.passed_but_truncated())
     summary.measured = measured(journal, names)
     summary.ranks = list(ranks)
-    write_atomic(run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2))
+    if dynamic is not None:
+        useful = sum(summary.datasets[plan.name].useful_groups for plan in plans)
+        opened = sum(len(journal.begun_tasks(plan.name)) for plan in plans)
+        summary.dynamic = DynamicSummary(dynamic.groups, useful, opened)
+    write_atomic(
+        run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2), is_private=True
+    )
     return summary
+
+
+def _warn_of_few_groups(summary: Summary, rule: Dynamic) -> None:
+    """Say that dynamic sampling ended without the groups that it was to find."""
+    found = summary.dynamic
+    if found is None or not found.is_short:
+        return
+    is_capped = rule.max_tasks is not None and found.opened_tasks >= rule.max_tasks
+    why, advice = ("dynamic.max_tasks", "raise it") if is_capped else ("all there are", "add tasks")
+    log.warning(
+        "dynamic: only %d of the %d wanted groups are useful after %d tasks (%s); %s, or attempt each task more often",
+        found.useful_groups,
+        found.wanted_groups,
+        found.opened_tasks,
+        why,
+        advice,
+    )
 
 
 def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> None:
@@ -213,7 +275,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             journal.set_meta(f"output:{plan.name}", str(plan.output_path.resolve()))
             continue
         if before != now:
-            old, new = msgspec.json.decode(before), msgspec.json.decode(now)
+            old, new = journal.document(key) or {}, msgspec.json.decode(now)
             changed = [
                 f"{name} was {old.get(name)!r}, is {new.get(name)!r}"
                 for name in {**old, **new}
@@ -225,6 +287,8 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
                 "rollout compare)"
             )
         output = journal.meta(f"output:{plan.name}")
+        if output is None:
+            raise damaged(journal.path, f"the output file of {plan.name} is missing")
         if output != str(plan.output_path.resolve()):
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has {plan.output_path}. "
@@ -260,11 +324,12 @@ def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> Non
             for plan in plans
         },
         "config": config.model_dump(mode="json"),
+        "modules": plugins.folders(),
         "starts": starts,
     }
     # Masked by type already; what a person put into an address or a free field is masked here.
     text = redact(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
-    write_atomic(path, text.encode())
+    write_atomic(path, text.encode(), is_private=True)
 
 
 def _git_commit() -> str | None:

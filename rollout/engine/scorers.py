@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 
 from rollout.config.schema import Config, Dataset
@@ -24,6 +23,7 @@ from rollout.scoring.state import StateScorer
 from rollout.scoring.web.answer import AnswerScorer
 from rollout.scoring.web.pages import CheckScorer
 from rollout.scoring.web.rubric import BlockedScorer, RubricScorer, WebJudge
+from rollout.spelling import suggest
 from rollout.tasks.task import Task
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.world import World
@@ -83,9 +83,9 @@ def make_panel(
     panel = Panel(scorers, decide=settings.decide, timeout=config.timeouts.scoring)
     for wanted in settings.decide or ():
         if wanted not in panel.names:
-            near = difflib.get_close_matches(wanted, panel.names, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(panel.names)}"
-            raise ConfigError(f"datasets.{name}.scoring.decide: there is no scorer {wanted!r}; {hint}")
+            raise ConfigError(
+                f"datasets.{name}.scoring.decide: there is no scorer {wanted!r}; {suggest(wanted, panel.names)}"
+            )
     judged = {"nl_assertions", "rubric"} & set(settings.decide or ())
     if settings.judge is None and judged:
         raise ConfigError(f"datasets.{name}.scoring.judge: needed because {' and '.join(sorted(judged))} are to decide")

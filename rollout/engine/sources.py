@@ -16,6 +16,7 @@ import msgspec
 
 from rollout.engine.blobs import name_of
 from rollout.engine.reader import open_reader
+from rollout.engine.store import find_run
 from rollout.errors import ConfigError
 from rollout.messages import JSON
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
@@ -52,10 +53,9 @@ def find_sources(paths: Sequence[Path], *, with_failed: bool = False, leave_out:
 
 
 def _sources_at(path: Path, with_failed: bool, leave_out: set[Path]) -> list[Source]:
-    if (path / "journal.db").is_file():
-        return _run_sources(path, with_failed)
-    if (path / "run" / "journal.db").is_file():
-        return _run_sources(path / "run", with_failed)
+    run_dir = find_run(path)
+    if run_dir is not None:
+        return _run_sources(run_dir, with_failed)
     if path.is_dir():
         files = [file for file in sorted(path.glob("*.jsonl")) if file.resolve() not in leave_out]
         if not files:

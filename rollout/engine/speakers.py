@@ -49,7 +49,8 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
 
 def user_maker(config: UserConfig, registry: Registry, suite: Suite | None) -> tuple[MakeUser, str]:
     """A maker of a dataset's users, and what to call them."""
-    make, name = _bare_user_maker(config, registry, suite.user_guidelines if suite is not None else None)
+    guidelines = suite.user_guidelines if suite is not None else None
+    make, name = _bare_user_maker(config, registry, guidelines, is_suite=suite is not None)
 
     def make_user(task: Task, seed: int, world: World) -> User:
         user = make(task, seed)
@@ -61,7 +62,7 @@ def user_maker(config: UserConfig, registry: Registry, suite: Suite | None) -> t
 
 
 def _bare_user_maker(
-    config: UserConfig, registry: Registry, guidelines: str | None
+    config: UserConfig, registry: Registry, guidelines: str | None, *, is_suite: bool
 ) -> tuple[Callable[[Task, int], User], str]:
     """A maker of users that have no tools of their own yet, and what to call them."""
     if config.kind == "builtin":
@@ -72,7 +73,7 @@ def _bare_user_maker(
         lines = config.messages
 
         def make_scripted(task: Task, seed: int) -> User:
-            return ScriptedUser(lines or task.user_turns, task.opening_users)
+            return ScriptedUser(lines or task.user_turns, task.opening_users, goes_on=is_suite)
 
         return make_scripted, "scripted"
     model = registry.model(config.model, api_base=config.api_base, api_key=secret_text(config.api_key))

@@ -34,6 +34,8 @@ class DatasetSummary(msgspec.Struct):
     """scored, and succeeded"""
     solved_rate: float | None = None
     """solved / scored"""
+    passed_but_truncated: int = 0
+    """scored, and every deciding scorer passed, but a limit ended the attempt, so it is not solved"""
     unscored: int = 0
     """finished, and nothing was checked, or it could not be: neither solved nor unsolved"""
     pass_k: list[PassK] = msgspec.field(default_factory=list)
@@ -74,11 +76,26 @@ class DatasetSummary(msgspec.Struct):
         self.pass_k = table if len(table) > 1 else []
 
 
+class DynamicSummary(msgspec.Struct, frozen=True):
+    """What dynamic sampling came to, over the datasets of the last command."""
+
+    wanted_groups: int
+    useful_groups: int
+    opened_tasks: int
+
+    @property
+    def is_short(self) -> bool:
+        """Whether fewer groups are useful than were wanted."""
+        return self.useful_groups < self.wanted_groups
+
+
 class Summary(msgspec.Struct):
     """The whole run and each dataset."""
 
     total: DatasetSummary
     datasets: dict[str, DatasetSummary]
+    dynamic: DynamicSummary | None = None
+    """Where the last command sampled dynamically."""
     measured: dict[str, dict[str, JSON]] = {}
     """What `rollout.engine.measures` found, by measure and dataset."""
     ranks: list[RankCounts] = []
@@ -87,7 +104,8 @@ class Summary(msgspec.Struct):
     def to_json(self) -> JSON:
         """What metrics.json holds: each measure is a section of its own."""
         ranks = {"ranks": [rank.to_json() for rank in self.ranks]} if self.ranks else {}
-        return {**self.measured, **ranks, "total": self.total, "datasets": self.datasets}
+        dynamic = {"dynamic": self.dynamic} if self.dynamic is not None else {}
+        return {**self.measured, **ranks, **dynamic, "total": self.total, "datasets": self.datasets}
 
 
 def summarize(
@@ -96,11 +114,18 @@ def summarize(
     groups: Mapping[str, Sequence[tuple[int, int]]],
     not_needed: Mapping[str, int] | None = None,
     begun_anew: Mapping[str, int] | None = None,
+    truncated: Mapping[str, int] | None = None,
 ) -> Summary:
-    """Sum up the journal's counts (`Journal.counts`, `.groups`, `.begun_anew`) for the datasets that were planned."""
-    spared, anew = not_needed or {}, begun_anew or {}
+    """Sum up what the journal counts for the datasets that were planned. `not_needed`, `begun_anew` and `truncated`
+    (`Journal.passed_but_truncated`) are numbers of each dataset."""
+    spared, anew, truncated = not_needed or {}, begun_anew or {}, truncated or {}
     datasets = {
-        name: DatasetSummary(planned=number, not_needed=spared.get(name, 0), replay_mismatches=anew.get(name, 0))
+        name: DatasetSummary(
+            planned=number,
+            not_needed=spared.get(name, 0),
+            replay_mismatches=anew.get(name, 0),
+            passed_but_truncated=truncated.get(name, 0),
+        )
         for name, number in planned.items()
     }
     for row in rows:

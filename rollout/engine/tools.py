@@ -70,6 +70,10 @@ def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> Datas
         return tools
     if dataset.web is not None:
         return _load_web(name, dataset, dataset.web, pools)
+    if dataset.mcp_domain is None and dataset.policy is not None:
+        raise ConfigError(
+            f"datasets.{name}.policy: belongs to a domain, and there is no mcp_domain; use agent.system_prompt_file"
+        )
     if dataset.mcpServers and (dataset.mcp_domain is not None or dataset.tools):
         raise ConfigError(
             f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
@@ -78,12 +82,13 @@ def load_tools(name: str, dataset: Dataset, pools: Pools | None = None) -> Datas
     if dataset.mcp_domain is not None:
         base = dataset.base_path or _shipped(dataset.mcp_domain)
         domain = load_domain(base, dataset.mcp_domain, dataset.tools, dataset.policy)
+        make_world: Callable[[float], World]
         if pools.workers is not None:
-            number = pools.workers.add(domain)
-            make_world = functools.partial(WorkerWorld, pools.workers, domain, number)
-            return DatasetTools(domain.toolset, domain, make_world, domain.offered)
-        servers = MockServers(domain)
-        return DatasetTools(domain.toolset, domain, lambda timeout: MockWorld(servers, timeout), domain.offered)
+            make_world = functools.partial(WorkerWorld, pools.workers, domain, pools.workers.add(domain))
+        else:
+            make_world = functools.partial(MockWorld, MockServers(domain))
+        pools.domains.append((domain, make_world))
+        return DatasetTools(domain.toolset, domain, make_world, domain.offered)
     if dataset.mcpServers:
         return _load_mcp_servers(name, dataset)
     for reference in dataset.tools:

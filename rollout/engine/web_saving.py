@@ -122,10 +122,10 @@ def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:
 
 def _unfinished(reader: JournalReader, recorded: int) -> int | None:
     """How many are still to be made; None where the run never came to say how many there are to be."""
-    planned = [reader.meta(f"planned:{dataset}") for dataset in reader.datasets()]
-    if None in planned:
+    keys = [f"planned:{dataset}" for dataset in reader.datasets()]
+    if any(reader.meta(key) is None for key in keys):
         return None
-    return sum(int(number) for number in planned if number is not None) - recorded
+    return sum(map(reader.number, keys)) - recorded
 
 
 def _has_pyarrow() -> bool:

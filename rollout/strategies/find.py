@@ -10,6 +10,7 @@ from rollout.config.params import read_params
 from rollout.config.section import Section
 from rollout.errors import ConfigError
 from rollout.plugins import find_plugin
+from rollout.spelling import suggest
 from rollout.strategies.arpo import Arpo
 from rollout.strategies.chain import Chain
 from rollout.strategies.entropy_tree import EntropyTree
@@ -51,8 +52,8 @@ def _make(name: str, params: Mapping[str, Any]) -> Strategy:
     make = SHIPPED.get(name) or find_plugin("rollout.strategies", name)
     if make is None:
         raise ConfigError(
-            f"strategy: there is no {name!r}; known: {', '.join(SHIPPED)}, entry points of rollout.strategies, or "
-            "module:Name"
+            f"strategy: there is no {name!r}; {suggest(name, SHIPPED, 'known')} (or an entry point of "
+            "rollout.strategies, or module:Name)"
         )
     if isinstance(make, type) and issubclass(make, Section):
         try:

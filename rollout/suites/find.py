@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rollout.config.schema import Dataset
 from rollout.errors import ConfigError
 from rollout.plugins import find_plugin
+from rollout.spelling import suggest
 from rollout.suites.suite import MakeSuite, Suite
 
 SHIPPED = {
@@ -36,8 +37,8 @@ def load_suite(name: str, dataset: Dataset) -> Suite:
     make = find_plugin("rollout.suites", SHIPPED.get(dataset.suite, dataset.suite))
     if make is None:
         raise ConfigError(
-            f"datasets.{name}.suite: there is no suite {dataset.suite!r}; known: {', '.join(SHIPPED)}, entry points of "
-            "rollout.suites, or module:Name"
+            f"datasets.{name}.suite: there is no suite {dataset.suite!r}; {suggest(dataset.suite, SHIPPED, 'known')} "
+            "(or an entry point of rollout.suites, or module:Name)"
         )
     try:
         suite: Suite = make(dataset.suite_params)

@@ -3,7 +3,7 @@
 A dataset folder holds `queries`, `policies`, `tool_lists`, `mcp_servers` and `database`. It may be given itself, or
 be the `single_domain` or `cross_domain` folder of a larger one, or the `outputs` of the generator. Combinations of
 servers are sets: `A_B.jsonl` finds `B_A.md`. A name is split by the servers that exist, never by a list of known
-names.
+names. Links inside a dataset folder may not lead out of it (`contained`).
 """
 
 from __future__ import annotations
@@ -62,7 +62,20 @@ def roots(base_path: Path) -> list[Path]:
 def find_file(base_path: Path, part: str, name: str) -> Path:
     """A file of a dataset folder (`mcp_servers/A.py`): the first of its roots that has it, or where it should be."""
     places = [root / part / name for root in roots(base_path)]
-    return next((path for path in places if path.is_file()), places[0])
+    return contained(next((path for path in places if path.is_file()), places[0]), base_path)
+
+
+def contained(path: Path, *folders: Path) -> Path:
+    """The same path. Raises ConfigError where a link in it leads out of these dataset folders: one that was downloaded
+    must not reach other files of this machine."""
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"{str(path)!r}: cannot be followed: {error}") from error
+    places = [root.resolve() for folder in folders for root in roots(folder)]
+    if not any(target.is_relative_to(place) for place in places):
+        raise ConfigError(f"{path}: is a link that leads out of {folders[0]}, to {target}; copy the file there instead")
+    return path
 
 
 def known_servers(base_path: Path) -> list[str]:
@@ -80,27 +93,40 @@ def known_servers(base_path: Path) -> list[str]:
 def fused_database(base_path: Path, servers: Sequence[str]) -> str | None:
     """The name of the tables that these servers have in common, in the order in which their folder has it."""
     tables = base_path / "database" / "outputs" / "relationships"
-    for order in itertools.permutations(servers):
-        if (tables / "_".join(order)).is_dir():
-            return "_".join(order)
-    return None
+    fused = next(
+        (name for order in itertools.permutations(servers) if (tables / (name := "_".join(order))).is_dir()), None
+    )
+    for root in roots(base_path):
+        outputs = root / "database" / "outputs"
+        for folder in (outputs / "entities", *(outputs / "relationships" / name for name in (fused, *servers) if name)):
+            _check_tables(base_path, folder)
+    return fused
+
+
+def _check_tables(base_path: Path, folder: Path) -> None:
+    """Raise ConfigError where a folder of tables, or a table in it, lies outside the dataset folder."""
+    contained(folder, base_path)
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            contained(path, base_path)
 
 
 def find_policy(base_path: Path, servers: Sequence[str], policy_dir: Path | None = None) -> Path | None:
     """The policy of a set of servers: `A_B.md` is also found as `B_A.md`."""
-    return _in_any_order(policy_dir or base_path / "policies", servers, ".md")
+    folder = policy_dir or base_path / "policies"
+    return _in_any_order(folder, servers, ".md", base_path if policy_dir is None else policy_dir)
 
 
 def find_queries(base_path: Path, servers: Sequence[str]) -> Path | None:
     """The queries of a set of servers, under its name in any order."""
-    return _in_any_order(base_path / "queries", servers, ".jsonl")
+    return _in_any_order(base_path / "queries", servers, ".jsonl", base_path)
 
 
-def _in_any_order(folder: Path, servers: Sequence[str], suffix: str) -> Path | None:
+def _in_any_order(folder: Path, servers: Sequence[str], suffix: str, within: Path) -> Path | None:
     for order in itertools.permutations(servers):
         path = folder / f"{'_'.join(order)}{suffix}"
         if path.is_file():
-            return path
+            return contained(path, within)
     return None
 
 
@@ -121,8 +147,13 @@ def list_combinations(
     """Everything that has queries, with what is missing for it. One that names unknown servers has `servers` empty."""
     known = known_servers(base_path)
     found: dict[frozenset[str] | str, Combination] = {}
-    for path in sorted((query_dir or base_path / "queries").iterdir()):
-        files = _query_files(path)
+    folder = query_dir or base_path / "queries"
+    try:
+        paths = sorted(folder.iterdir())
+    except OSError as error:
+        raise ConfigError(f"{folder}: no queries can be read there: {error.strerror or error}") from error
+    for path in paths:
+        files = tuple(contained(file, query_dir or base_path) for file in _query_files(path))
         if not files:
             continue
         servers = split_fused(path.stem, known) or []

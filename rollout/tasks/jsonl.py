@@ -43,6 +43,8 @@ class TaskFile:
                 self._scan(number, path)
             except OSError as error:
                 raise ConfigError(f"{path}: cannot read the tasks: {error.strerror or error}") from error
+            except ValueError as error:  # a NUL
+                raise ConfigError(f"{str(path)!r}: cannot read the tasks: {error}") from error
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -130,6 +132,8 @@ def parse_task(entry: Any) -> Task:
     actions = info.get("actions")
     tools = entry.get("tools")
     identifier = entry.get("id")
+    if isinstance(identifier, str) and "\0" in identifier:
+        raise ValueError(f"id: has a NUL character in it: {identifier!r}")
     return Task(
         id=str(identifier) if identifier not in (None, "") else _content_id(entry),
         messages=messages,

@@ -9,7 +9,7 @@ two servers share them. A prefix depends only on the *set* of servers, so it is 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 MAX_TOOL_NAME = 64
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+|\d+")
@@ -33,7 +33,11 @@ def match_server(wanted: str, known: Iterable[str]) -> str | None:
 
 def split_fused(fused: str, known: Iterable[str]) -> list[str] | None:
     """The servers of a fused name (`A_B_C`), in its order; None where it cannot be read with these servers."""
-    by_fold = {fold(name): name for name in known}
+    return split_folded(fused, {fold(name): name for name in known})
+
+
+def split_folded(fused: str, by_fold: Mapping[str, str]) -> list[str] | None:
+    """As `split_fused`, with the servers by their folded names: for many names and the same servers."""
     parts = fused.split("_")
     found: list[str] = []
     start = 0

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from rollout.agents.monitor import Monitor, MonitorRules
 from rollout.messages import Message, ToolCall
-from rollout.trajectories.stop import StopReason, status_of
+from rollout.trajectories.stop import Status, StopReason, status_of
 
 
 def says(text: str) -> Message:
@@ -24,13 +26,30 @@ def test_turns_without_tools_are_counted_in_a_row() -> None:
     assert monitor.saw_generation(says("d")) is StopReason.MONITOR_NO_TOOL
 
 
-def test_repeated_words_and_repeated_calls_end_it() -> None:
-    monitor = Monitor(MonitorRules(max_repeats=3))
-    assert [monitor.saw_generation(says("same")) for _ in range(3)][-1] is StopReason.MONITOR_REPEATED
-    monitor = Monitor(MonitorRules(max_repeats=3))
-    assert [monitor.saw_generation(asks()) for _ in range(4)] == [None, None, None, StopReason.MONITOR_REPEATED]
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+def test_repeated_words_end_it_at_exactly_max_repeats(most: int) -> None:
+    monitor = Monitor(MonitorRules(max_repeats=most))
+    told = [monitor.saw_generation(says("same")) for _ in range(most)]
+    assert told == [None] * (most - 1) + [StopReason.MONITOR_REPEATED]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5])
+def test_a_repeated_call_ends_it_at_exactly_max_repeats_with_a_reason_of_its_own(most: int) -> None:
+    monitor = Monitor(MonitorRules(max_repeats=most))
+    told = [monitor.saw_generation(asks()) for _ in range(most)]
+    assert told == [None] * (most - 1) + [StopReason.MONITOR_REPEATED_CALLS]
+    assert str(StopReason.MONITOR_REPEATED_CALLS) == "monitor_repeated_calls"
+    assert status_of(StopReason.MONITOR_REPEATED_CALLS) is Status.TRUNCATED
+
+
+def test_calls_with_other_arguments_are_no_repetition() -> None:
     monitor = Monitor(MonitorRules(max_repeats=3))
     assert [monitor.saw_generation(asks(f'{{"page": {n}}}')) for n in range(9)] == [None] * 9
+
+
+def test_the_same_call_after_a_word_to_the_user_is_no_repetition() -> None:
+    monitor = Monitor(MonitorRules(max_repeats=2))
+    assert [monitor.saw_generation(said) for said in (asks(), says("a"), asks(), says("b"), asks())] == [None] * 5
 
 
 def test_empty_replies_in_a_row_end_it() -> None:

@@ -15,7 +15,7 @@ from rollout.agents.users.faults import (
 )
 from rollout.agents.users.model import GUIDELINES, ModelUser, user_prompt
 from rollout.agents.users.person import PersonUser
-from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
+from rollout.agents.users.scripted import ASK_AGAIN, BuiltinUser, ScriptedUser
 from rollout.agents.users.user import STOP_TOKENS, read_reply
 from rollout.messages import Message
 from rollout.models.model import Sampling
@@ -162,3 +162,31 @@ def test_brief_holds_guidelines_and_scenario_without_markers() -> None:
 def test_faults_of_the_user_are_marked(heard: str, text: str, end: str | None, marks: tuple[str, ...]) -> None:
     dialogue = said(("user", "My loan is due."), ("assistant", heard))
     assert check_reply(TASK, dialogue, text, end) == marks  # type: ignore[arg-type]
+
+
+async def test_scripted_users_ask_again_where_the_agent_said_nothing_and_then_go_on() -> None:
+    for user in (ScriptedUser(TASK.user_turns), BuiltinUser(TASK, seed=1)):
+        dialogue = said(("user", "My loan is due."))
+        for _ in range(2):
+            dialogue += said(("assistant", ""))
+            again = await user.reply(dialogue)
+            assert again.asks_again
+            assert (again.text, again.end) == (ASK_AGAIN, None)
+            dialogue += said(("user", ASK_AGAIN))
+        dialogue += said(("assistant", "Shall I renew it?"))
+        assert (await user.reply(dialogue)).text == "Yes, renew it.", "the script waited"
+        dialogue += said(("user", "Yes, renew it."), ("assistant", "Done."), ("user", "And room 5?"), ("assistant", ""))
+        assert (await user.reply(dialogue)).asks_again, "no thanks for nothing"
+
+
+async def test_fixed_turns_of_a_suite_go_on_whatever_the_agent_does() -> None:
+    user = ScriptedUser(["one"], goes_on=True)
+    assert (await user.reply(said(("user", "start"), ("assistant", "")))).text == "one"
+
+
+async def test_a_model_user_is_told_that_the_assistant_said_nothing(stub: StubServer) -> None:
+    pool = HttpPool(10)
+    model = OpenAIModel("user", pool=pool, api_base=stub.url, api_model="user", timeout=10)
+    await ModelUser(model, Sampling(), TASK, 1).reply(said(("user", "My loan is due."), ("assistant", "")))
+    await pool.close()
+    assert stub.requests[-1]["messages"][-1] == {"role": "user", "content": "(The assistant has said nothing.)"}

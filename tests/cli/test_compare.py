@@ -39,7 +39,7 @@ def compare(*arguments: str, code: int = 0) -> str:
         env={**os.environ, "COLUMNS": "120"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == code, done.stdout + done.stderr

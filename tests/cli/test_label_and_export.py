@@ -26,7 +26,7 @@ datasets = test_batch.datasets
 def script(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(ROOT / name), *arguments]
     env = {**os.environ, "COLUMNS": "160"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=env, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=env, check=False)
 
 
 def good(done: subprocess.CompletedProcess[str]) -> str:
@@ -358,7 +358,7 @@ def test_parquet_without_its_library_says_what_to_install(monkeypatch: pytest.Mo
     write(Path("in.jsonl"), labelled(line("a")))
     hide = "import sys; sys.modules['pyarrow'] = None; from rollout.cli import main; main()"
     command = [sys.executable, "-c", hide, "export", "in.jsonl", "--format", "parquet"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 2
     assert "pip install 'rollout[export]'" in done.stderr
 

@@ -36,7 +36,7 @@ def serving(*options: str) -> Iterator[str]:
         assert line.startswith("serving http://127.0.0.1:"), line
         yield line.split()[1]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(timeout=20) in (0, 128 + signal.SIGTERM, -signal.SIGTERM)
+        assert process.wait(timeout=600) in (0, 128 + signal.SIGTERM, -signal.SIGTERM)
     finally:
         process.kill()
         process.communicate()

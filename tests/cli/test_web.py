@@ -87,7 +87,7 @@ def test_values_without_effect_are_told_in_a_line_each() -> None:
 
 def test_seeds_script_is_the_same_command() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "rollout.py"), "--cfg", "job", *GIVEN]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert yaml.safe_load(done.stdout)["save_path"] == "exp"
 

@@ -43,10 +43,23 @@ KNOCKING = """
 """
 
 
-def test_a_local_ray_joins_no_other_and_ends_with_the_run() -> None:
-    other = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=180, env=other)
+LOOKING = """
+        import psutil
+        started = psutil.Process().children(recursive=True)
+        print("seen", len(started) > 3)
+        print("kept", any("of-the-driver-alone" in str(process.environ()) for process in started))
+        print("own", os.environ["SEARCH_API_KEY"])
+"""
+
+
+def test_a_local_ray_joins_no_other_sees_no_keys_and_ends_with_the_run() -> None:
+    other = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1", "SEARCH_API_KEY": "of-the-driver-alone"}
+    program = PROGRAM.replace('        "..."\n', LOOKING)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, env=other)
     assert done.returncode == 0, done.stderr
+    assert "seen True" in done.stdout
+    assert "kept False" in done.stdout, "Ray's processes have what they need of the environment, not all of it"
+    assert "own of-the-driver-alone" in done.stdout
     assert "ended True" in done.stdout
     assert len(Path("out.jsonl").read_text().splitlines()) == 4
     assert len(json.loads(Path("run/metrics.json").read_text())["ranks"]) == 2
@@ -55,14 +68,14 @@ def test_a_local_ray_joins_no_other_and_ends_with_the_run() -> None:
 @pytest.mark.slow
 def test_a_local_ray_lets_nobody_in_who_has_not_its_token() -> None:
     program = PROGRAM.replace('        "..."\n', KNOCKING)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=180)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert "stranger 1" in done.stdout, "a process without the token is refused, after half a minute of trying"
 
 
 def test_without_a_cluster_nothing_of_ray_is_imported() -> None:
     program = PROGRAM.replace('"cluster": {"address": "local", "workers": 2}, ', "").split("        import ray")[0]
     program += "    print('ray' in sys.modules)\nasyncio.run(main())\n"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert done.stdout.strip() == "False", done.stderr
 
 
@@ -77,7 +90,7 @@ def command() -> list[str]:
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "auto", "ray://127.0.0.1"])
 def test_a_cluster_that_is_not_there_is_told_in_words(command: list[str], address: str) -> None:
     other = {**os.environ, "RAY_ADDRESS": "127.0.0.1:1"}
-    done = subprocess.run([*command, address], capture_output=True, text=True, timeout=60, env=other)
+    done = subprocess.run([*command, address], capture_output=True, text=True, timeout=600, env=other)
     assert done.returncode == 2
     assert f"cluster.address: {address}: 127.0.0.1:1" in done.stderr
     assert "--cluster local" in done.stderr
@@ -91,4 +104,4 @@ def test_ctrl_c_ends_the_wait_for_a_cluster_that_does_not_answer(command: list[s
         # It has looked whether anybody is there; Ray is next.
         mute.accept()[0].close()
         child.send_signal(signal.SIGINT)
-        assert child.wait(timeout=30) == 130
+        assert child.wait(timeout=600) == 130

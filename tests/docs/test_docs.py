@@ -61,7 +61,7 @@ def test_every_command_of_the_docs_runs(page: str, commands: list[str], tmp_path
             env={**os.environ, "COLUMNS": "120"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
             check=False,
         )
         assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"

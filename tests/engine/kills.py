@@ -53,7 +53,7 @@ class Killed:
 
     def finish(self) -> None:
         child = self.start()
-        _, complaints = child.communicate(timeout=120)
+        _, complaints = child.communicate(timeout=600)
         assert child.returncode == 0, complaints.decode()
 
     def lines(self) -> list[dict[str, Any]]:

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from rollout.cli.terminal import show_summary
 from rollout.config.exploring import Dynamic
 from rollout.engine.dynamic import DynamicSampling
 from rollout.engine.reader import open_reader
@@ -59,11 +61,42 @@ async def test_tasks_are_opened_until_enough_groups_are_useful(strategy: dict[st
     assert (metrics["useful_groups"], metrics["groups"]) == (total.useful_groups, len(found))
 
 
-async def test_the_cap_ends_it_also_without_enough() -> None:
-    opened = await roll_out(config(CHAIN, groups=40, max_tasks=6, oversample=1))
+@pytest.mark.parametrize(
+    ("limits", "tasks", "told"),
+    [
+        ({"max_tasks": 6}, 6, "after 6 tasks (dynamic.max_tasks); raise it"),
+        ({}, 45, "after 45 tasks (all there are); add tasks"),
+    ],
+)
+async def test_ending_short_of_the_wanted_groups_is_said_and_shown(
+    limits: dict[str, int],
+    tasks: int,
+    told: str,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opened = await roll_out(config(CHAIN, groups=46, oversample=1, **limits))
     assert opened.summary is not None
-    assert len(groups()) == 6
-    assert opened.summary.total.unfinished == 0
+    assert len(groups()) == tasks
+    total = opened.summary.total
+    assert total.unfinished == 0
+    assert f"only {total.useful_groups} of the 46 wanted groups are useful {told}" in caplog.text
+    metrics = json.loads(Path("run/metrics.json").read_text())["dynamic"]
+    assert metrics == {"wanted_groups": 46, "useful_groups": total.useful_groups, "opened_tasks": tasks}
+    show_summary(Console(width=100), opened, "again", None)
+    rows = {line.split("│")[1].strip(): line.split("│")[2].strip() for line in shown_rows(capsys)}
+    assert rows["useful groups"] == f"{total.useful_groups} of {tasks}"
+    assert rows["wanted groups"] == "46"
+
+
+def shown_rows(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+
+
+async def test_enough_groups_and_a_paused_run_are_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    await roll_out(config(CHAIN, groups=4), pause_when=lambda progress: progress.generations >= 5)
+    await roll_out(config(CHAIN, groups=4))
+    assert "wanted groups" not in caplog.text
 
 
 @pytest.mark.parametrize("strategy", [CHAIN, TREE], ids=["chain", "tree"])

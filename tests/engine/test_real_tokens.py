@@ -236,8 +236,8 @@ async def test_a_conversation_that_is_sent_otherwise_is_encoded_anew_and_says_so
     [
         ({"prompt_token_ids": [1, 2]}, "other ids than it was sent"),
         ({"token_ids": None}, "took ids and gave none back"),
-        ({"logprobs": 5}, "not a completion with token ids"),
-        ({"token_ids": [-1]}, "token ids are none"),
+        ({"logprobs": 5}, "the answer cannot be read"),
+        ({"token_ids": [-1]}, "the answer's tokens cannot be read"),
     ],
 )
 async def test_an_answer_that_cannot_be_trusted_is_an_error(

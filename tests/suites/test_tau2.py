@@ -394,7 +394,7 @@ def test_dry_run_says_what_would_run_and_asks_for_a_user(clone: Path) -> None:
 def _rollout(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", "from rollout.cli import main; main()", *arguments]
     environment = {**os.environ, "COLUMNS": "160"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, check=False)
 
 
 CLONE = os.environ.get("TAU2_BENCH")

@@ -22,7 +22,8 @@ async def test_dialogs_are_accepted_and_told(browsing: Browsing, site: Site) -> 
 
 
 async def test_a_script_that_alerts_without_end_is_stopped(browsing: Browsing, site: Site) -> None:
-    driver = await browsing.driver(mode="text").open(site.url("/alert-loop"))
+    # Eleven dialogs one after the other: on a busy machine each is a while.
+    driver = await browsing.driver(mode="text", step_timeout=120).open(site.url("/alert-loop"))
     result = await driver.do("click", element=1)
     assert not result.is_error
     assert "still here" in result.content

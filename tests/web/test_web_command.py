@@ -59,7 +59,7 @@ def start(*overrides: str, program: list[str] = ROLLOUT) -> subprocess.Popen[str
 
 def rollout_web(*overrides: str, code: int = 0, program: list[str] = ROLLOUT) -> str:
     child = start(*overrides, program=program)
-    said, complained = child.communicate(timeout=120)
+    said, complained = child.communicate(timeout=600)
     assert child.returncode == code, said + complained
     return said + complained
 
@@ -110,7 +110,7 @@ def test_stopped_iteration_is_gone_on_with_over_the_same_sample(number: signal.S
         # Nothing to wait for but the child's own progress.
         time.sleep(0.01)
     child.send_signal(number)
-    child.communicate(timeout=60)
+    child.communicate(timeout=600)
     assert child.returncode == (-number if number == signal.SIGKILL else 128 + number)
     drawn = [line["id"] for line in read_lines(Path("exp/train_trajectories/iteration0/tasks.jsonl"))]
     before = output.read_bytes().count(b"\n")
@@ -162,7 +162,7 @@ def test_commands_of_the_page_run(tmp_path: Path) -> None:
         for command in block.splitlines():
             program, name, *words = command.split()
             assert (program, name) == ("rollout", "web")
-            done = subprocess.run([*ROLLOUT, *words], capture_output=True, text=True, timeout=120, check=False)
+            done = subprocess.run([*ROLLOUT, *words], capture_output=True, text=True, timeout=600, check=False)
             assert done.returncode == 0, done.stdout + done.stderr
             assert "(100%)" in done.stdout, "the oracle solves what is shipped"
 

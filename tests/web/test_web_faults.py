@@ -285,6 +285,6 @@ def _is_alive(pid: int) -> bool:
 
 
 async def _until(holds: Any) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not holds():
             await asyncio.sleep(0.05)

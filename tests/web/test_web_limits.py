@@ -98,7 +98,7 @@ async def test_episodes_wait_for_memory_and_go_on_when_one_ends(browsing: Browsi
 
 
 async def _spare(pool: BrowserPool) -> Any:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         while not pool._spares:
             await asyncio.sleep(0.01)
     return pool._spares[0]
@@ -175,7 +175,7 @@ async def test_whoever_is_cancelled_giving_back_loses_no_place(
     giving_back = asyncio.create_task(lease.release())
     await under_way.wait()
     giving_back.cancel()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(300):
         again = await pool.lease(WebSettings())
     await again.release()
 

@@ -192,7 +192,7 @@ async def test_browser_is_free_before_the_judge_is_asked() -> None:
 
     async def judge(request: web.Request) -> web.Response:
         asked_with.append(cart_site.second_visitor.is_set())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(300):
             await cart_site.second_visitor.wait()
         message = {"role": "assistant", "content": VERDICT}
         return web.json_response({"choices": [{"message": message, "finish_reason": "stop", "index": 0}]})

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rollout import seeds
-from rollout.agents.users.user import UserReply, read_reply, strip_markers
+from rollout.agents.users.user import UserReply, is_silence, read_reply, strip_markers
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.errors import DeadlineError, ModelError, UserError
 from rollout.messages import NO_TOOLS, Message, Role, Toolset
@@ -37,6 +37,7 @@ How you end:
 - When the assistant hands you over to somebody else, write ###TRANSFER###
 - When you cannot answer from your scenario and the conversation cannot go on without it, write ###OUT-OF-SCOPE###"""
 _FIRST = "(The line is open. Say your first sentence.)"
+_SILENCE = "(The assistant has said nothing.)"
 
 
 class ModelUser:
@@ -84,6 +85,8 @@ class ModelUser:
 def _from_the_other_side(message: Message) -> Message:
     if message.role == "tool":
         return message
+    if is_silence(message):
+        return Message(role="user", content=_SILENCE)
     role: Role = "assistant" if message.role == "user" else "user"
     return Message(role=role, content=message.content, tool_calls=message.tool_calls)
 

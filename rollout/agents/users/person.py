@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from rollout.agents.users.user import UserReply, read_reply
 from rollout.errors import UserError
 from rollout.messages import NO_TOOLS, Message, Toolset
+from rollout.printable import printable
 from rollout.worlds.world import World
 
 
@@ -24,13 +25,13 @@ class PersonUser:
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
         fresh = [message for message in dialogue[self._shown :] if message.role == "assistant"]
-        shown = "\n".join(f"assistant: {message.content}" for message in fresh)
+        shown = "\n".join(f"assistant: {message.content or '(nothing)'}" for message in fresh)
         if self._shown == 0 and self._brief:
             shown = f"Your part:\n{self._brief}\n\n{shown}"
         self._shown = len(dialogue)
         try:
             # A thread, because reading the terminal blocks and other episodes go on.
-            line = await asyncio.to_thread(self._ask, f"{shown}\nyou: ")
+            line = await asyncio.to_thread(self._ask, f"{printable(shown)}\nyou: ")
         except EOFError:
             return UserReply(None, end="stop")
         except OSError as error:

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import msgspec
 
 from rollout import seeds
-from rollout.agents.users.user import UserReply, is_spoken, strip_markers
+from rollout.agents.users.user import UserReply, is_silence, is_spoken, strip_markers
 from rollout.messages import NO_TOOLS, Message, ToolCall, Toolset
 from rollout.tasks.task import Task
 from rollout.worlds.world import World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+ASK_AGAIN = "Sorry, I did not get an answer. Could you say that again?"
 _THANKS = (
     "That's everything, thank you for your help.",
     "Great, that was all I needed. Thanks!",
@@ -28,31 +29,43 @@ class _Place:
         self._read = 0
         self._users = 0
         self.calls = 0
+        self.is_unanswered = False
+        """Whether the assistant has ended its turn without a word."""
 
     def count(self, dialogue: Sequence[Message]) -> int:
-        """How many messages of the user a dialogue holds; `calls` is then how many calls."""
+        """How many messages of the user a dialogue holds, without those that only ask again; `calls` is then how many
+        calls."""
         for index in range(self._read, len(dialogue)):
             message = dialogue[index]
             if message.role == "user":
-                self._users += is_spoken(message)
+                asks_again = self.is_unanswered and message.content == ASK_AGAIN
+                self._users += is_spoken(message) and not asks_again
                 self.calls += len(message.tool_calls)
+            self.is_unanswered = is_silence(message)
         self._read = len(dialogue)
         return self._users
 
 
 class ScriptedUser:
-    """A fixed list of messages, said one after the other whatever the agent does; then the conversation is over."""
+    """A fixed list of messages, said one after the other; then the conversation is over.
+
+    Where the agent says nothing, the user asks for an answer instead of going on, so that nobody succeeds by silence.
+    With `goes_on` it says the next message whatever the agent does, as suites with fixed turns want it.
+    """
 
     world: World | None = None
     tools: Toolset = NO_TOOLS
 
-    def __init__(self, lines: Sequence[str], opening: int = 1) -> None:
+    def __init__(self, lines: Sequence[str], opening: int = 1, *, goes_on: bool = False) -> None:
         self._lines = lines
         self._opening = opening
+        self._goes_on = goes_on
         self._place = _Place()
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
         said = self._place.count(dialogue) - self._opening
+        if self._place.is_unanswered and not self._goes_on:
+            return UserReply(ASK_AGAIN, asks_again=True)
         if 0 <= said < len(self._lines):
             return UserReply(strip_markers(self._lines[said]))
         return UserReply(None, end="script_end")
@@ -61,8 +74,9 @@ class ScriptedUser:
 class BuiltinUser:
     """`builtin/user`: plays the task's facts without a model. Says the task's later lines, thanks and stops.
 
-    Where it has tools of its own, it first does in each turn what `task.user_actions` say for it. It does not
-    understand what the agent answers; it is there so that the whole engine runs with no key and no network.
+    Where it has tools of its own, it first does in each turn what `task.user_actions` say for it. It asks again where
+    the agent has said nothing. It does not understand what the agent answers; it is there so that the whole engine runs
+    with no key and no network.
     """
 
     world: World | None = None
@@ -77,6 +91,8 @@ class BuiltinUser:
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
         users = self._place.count(dialogue)
+        if self._place.is_unanswered:
+            return UserReply(ASK_AGAIN, asks_again=True)
         said = users - self._opening
         actions = self._task.user_actions if self.world is not None else ()
         if self._place.calls < len(actions) and actions[self._place.calls].turn <= self._task.turn_after(users + 1):

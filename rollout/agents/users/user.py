@@ -26,6 +26,11 @@ _TOKEN = re.compile("|".join(map(re.escape, STOP_TOKENS)))
 _THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 
 
+ASKED_AGAIN = "asked_again"
+"""The mark of a user's message that only asks for an answer, because the agent had said nothing. It opens no new turn
+of the task."""
+
+
 class UserReply(msgspec.Struct, frozen=True):
     """What the user said, and whether it ended the conversation; or the calls of its own tools it makes first."""
 
@@ -36,14 +41,18 @@ class UserReply(msgspec.Struct, frozen=True):
     """How a model user came to say it: tokens, cost, latency."""
     calls: tuple[ToolCall, ...] = ()
     """Where set, nothing is said yet: the episode makes the calls in the user's world and asks again."""
+    asks_again: bool = False
+    """Whether it only asks for the answer that the agent did not give."""
 
 
 class User(Protocol):
     """Who the agent talks to. One instance belongs to one episode.
 
     `dialogue` is the conversation as a person would have heard it: the user's and the assistant's words, no tool calls,
-    no reasoning, and it only ever grows at its end. A user keeps nothing that is not in it (it may keep what it has
-    already read), so that a resumed episode finds the same user again. What goes wrong on its side is a `UserError`.
+    no reasoning, and it only ever grows at its end. Where the assistant ended its turn without a word, its message is
+    there with an empty `content` (`is_silence`): that is not an answer, and a user must not take it for one. A user
+    keeps nothing that is not in it (it may keep what it has already read), so that a resumed episode finds the same
+    user again. What goes wrong on its side is a `UserError`.
 
     A user may have tools of its own (`world`, `tools`), of which the agent sees nothing but what they do to a state
     that both share. It asks for calls in its reply; they and their answers come back in the dialogue, as messages of
@@ -58,6 +67,11 @@ class User(Protocol):
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
         """Say the next thing. An empty dialogue asks for the first message."""
         ...
+
+
+def is_silence(message: Message) -> bool:
+    """Whether this is a turn that the assistant ended without a word."""
+    return message.role == "assistant" and not message.content and not message.tool_calls
 
 
 def is_spoken(message: Message) -> bool:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -17,6 +16,7 @@ from secrets import token_hex
 from rollout import secrets
 from rollout.config.cluster import Cluster
 from rollout.config.schema import Config
+from rollout.engine.cluster.environment import worker_environment
 from rollout.engine.cluster.link import Machines
 from rollout.engine.cluster.ranks import Ranks
 from rollout.engine.cluster.worker import Setup
@@ -24,10 +24,9 @@ from rollout.engine.control import Control
 from rollout.engine.journal import Journal
 from rollout.errors import ConfigError
 from rollout.models.registry import Registry
+from rollout.plugins import folders
 
 log = logging.getLogger(__name__)
-_KEYS = re.compile(r"_(API_KEY|API_BASE|TOKEN)$")
-"""Variables of the environment that workers are given: where clients of models look for their keys."""
 
 
 @contextlib.asynccontextmanager
@@ -52,6 +51,7 @@ async def open_ranks(
                 # when it is imported.
                 os.environ.setdefault("RAY_AUTH_MODE", "token")
                 os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
+                secrets.register(os.environ["RAY_AUTH_TOKEN"])
             machines = await held.enter_async_context(_connected(config.cluster))
         run_dir = journal.folder.resolve()
         # Whoever sees this file shares the run directory with us.
@@ -68,7 +68,7 @@ async def open_ranks(
             token=token.name,
             folder=str(Path.cwd()),
             module_path=_module_path(),
-            environment={key: value for key, value in os.environ.items() if _KEYS.search(key)},
+            environment=worker_environment(os.environ, registry.key_variables(), config.cluster.environment),
             secrets=secrets.known(),
         )
         ranks = Ranks(config.cluster, machines, setup, journal, control, registry)
@@ -80,7 +80,7 @@ async def open_ranks(
 
 
 def _module_path() -> list[str]:
-    return [os.path.abspath(path) for path in sys.path]
+    return list(dict.fromkeys([*(os.path.abspath(path) for path in sys.path), *folders()]))
 
 
 @contextlib.asynccontextmanager

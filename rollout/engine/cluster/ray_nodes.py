@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Iterator
 from typing import Any, TypeVar
 
 from rollout.config.cluster import Cluster
+from rollout.engine.cluster.environment import only_system_variables
 from rollout.engine.cluster.link import LinkLost, Machine
 from rollout.engine.cluster.worker import Hello, Setup, Worker
 from rollout.errors import ConfigError
@@ -107,7 +108,8 @@ def connect(cluster: Cluster) -> Iterator[RayMachines]:
     if is_ours:
         try:
             _knock(cluster.address)
-            ray.init(**options)
+            with only_system_variables() if cluster.address == "local" else contextlib.nullcontext():
+                ray.init(**options)
         except (OSError, RuntimeError, ValueError, RayError) as error:
             raise ConfigError(
                 f"cluster.address: {cluster.address}: {error}; is Ray running there? `ray start --head` starts it, and "

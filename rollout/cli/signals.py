@@ -1,0 +1,201 @@
+"""Ctrl-C and SIGTERM, at every moment of a command.
+
+`listening` installs one Python-level handler before a command is even imported, so it also runs while the command reads
+files, queries the journal or imports packages, when no event loop would take a signal. What it does depends on what is
+going on:
+
+- Nothing is live (start-up, reading commands, writing the summary): the command is ended where it stands, by an
+  exception in its own code or by cancelling its main task. Files that are written take their names only when they are
+  whole, so nothing half-written is left.
+- An engine runs (`pausing`): the first signal pauses it, which gives live episodes their grace; the second cuts them.
+
+A thread of its own makes sure that the command ends even where neither works, such as in a long call into C: it ends
+the process some seconds later. A run survives that as it survives `kill -9`.
+
+This module is imported before everything else, so it imports little itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import asyncio
+
+T = TypeVar("T")
+NUMBERS = (signal.SIGINT, signal.SIGTERM)
+SOON = 2.0
+"""Seconds within which a command ends that has nothing live, and any command after a second signal."""
+SPARE = 5.0
+"""Seconds beyond the grace of live work before the process is ended by force."""
+PATIENCE = 1.0
+"""Seconds after which a pause that the event loop has not noticed is acknowledged all the same."""
+_PAUSING = "stopping: live work gets a short grace; press again to stop at once"
+
+
+class Stopped(BaseException):
+    """A signal ended the command. Not an Exception: nothing but cleaning up is done on its way."""
+
+
+class Stoppable(Protocol):
+    """Live work that can be asked to stop: an engine."""
+
+    def pause(self, reason: str) -> None:
+        """Begin nothing new."""
+        ...
+
+    def cut(self) -> None:
+        """End what is live."""
+        ...
+
+
+class Signals:
+    """The signals of this process while a command runs."""
+
+    def __init__(self) -> None:
+        self.seen: list[int] = []
+        self._task: asyncio.Task[Any] | None = None
+        self._live: Stoppable | None = None
+        self._grace = 0.0
+        self._say: Callable[[str], None] = _say
+        self._is_acknowledged = False
+        # Its `put` may be called from a signal handler, whatever the thread was doing.
+        self._deadlines: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+
+    @property
+    def exit_code(self) -> int | None:
+        """What a shell expects of a command that was ended by a signal; None where none came."""
+        return 128 + self.seen[0] if self.seen else None
+
+    def run(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on an event loop of its own, as `asyncio.run` does. A signal cancels it."""
+        import asyncio
+
+        import uvloop
+
+        async def guarded() -> T:
+            self._task = asyncio.current_task()
+            try:
+                return await main
+            finally:
+                self._task = None
+
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(guarded())
+
+    @contextlib.contextmanager
+    def pausing(self, live: Stoppable, grace: float, say: Callable[[str], None]) -> Iterator[None]:
+        """Inside, the first signal pauses `live`, and the second cuts it. `say` acknowledges the first."""
+        self._live, self._grace, self._say = live, grace, say
+        # Whoever was started meanwhile (Ray) may have replaced our handler by its own.
+        self.install()
+        try:
+            yield
+        finally:
+            self._live = None
+
+    def install(self) -> None:
+        """Take the signals. Only the main thread of a process can."""
+        if threading.current_thread() is threading.main_thread():
+            for number in NUMBERS:
+                signal.signal(number, self._take)
+
+    def watch(self) -> None:
+        """End the process when a deadline is over. Runs in a thread of its own."""
+        deadline = self._deadlines.get()
+        if deadline is None:
+            return
+        if self._live is not None and len(self.seen) == 1:
+            deadline = self._next_deadline(deadline, PATIENCE)
+            if not self._is_acknowledged:
+                _say(f"{_PAUSING} (the event loop is busy)")
+        while (left := deadline - time.monotonic()) > 0:
+            deadline = self._next_deadline(deadline, left)
+        os._exit(self.exit_code or 1)
+
+    def let_go(self) -> None:
+        """The command is over. Where a signal ended it, the rest of the process still has to end in time."""
+        if not self.seen:
+            self._deadlines.put(None)
+
+    def _next_deadline(self, deadline: float, seconds: float) -> float:
+        """Wait for a further signal: the later one is the more urgent."""
+        with contextlib.suppress(queue.Empty):
+            return min(deadline, self._deadlines.get(timeout=seconds) or deadline)
+        return deadline
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        self.seen.append(number)
+        if self._live is not None and self._task is not None:
+            loop, is_first = self._task.get_loop(), len(self.seen) == 1
+            self._deadlines.put(time.monotonic() + (self._grace + SPARE if is_first else SOON))
+            loop.call_soon_threadsafe(self._pause if is_first else self._live.cut)
+            return
+        self._deadlines.put(time.monotonic() + SOON)
+        if len(self.seen) == 1:
+            _say("stopping")
+        if self._task is None or _is_running(self._task):
+            raise Stopped
+        # Between two steps of the loop, or in another task: an exception would end up in the wrong place.
+        self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+
+    def _pause(self) -> None:
+        self._is_acknowledged = True
+        if self._live is not None:
+            self._say(_PAUSING)
+            self._live.pause(signal.Signals(self.seen[0]).name)
+
+
+def _is_running(task: asyncio.Task[Any]) -> bool:
+    import asyncio
+
+    return asyncio.current_task(task.get_loop()) is task
+
+
+def _say(text: str) -> None:
+    """Straight to standard error: a handler may interrupt a print."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text}\n".encode())
+
+
+_current: Signals | None = None
+
+
+@contextlib.contextmanager
+def listening() -> Iterator[Signals]:
+    """Answer signals inside the block, which is a whole command. Blocks may be nested: the outermost one counts.
+
+    Where a signal ended the command, the process exits as shells expect it, with 128 + its number.
+    """
+    global _current
+    if _current is not None:
+        yield _current
+        return
+    signals = _current = Signals()
+    before = [signal.getsignal(number) for number in NUMBERS]
+    signals.install()
+    threading.Thread(target=signals.watch, name="rollout-signals", daemon=True).start()
+    try:
+        yield signals
+    except SystemExit:
+        raise
+    except BaseException:
+        # Whatever it is after a signal, it came of it: groups of exceptions hold `Stopped`, tasks were cancelled.
+        if signals.exit_code is None:
+            raise
+        sys.exit(signals.exit_code)
+    finally:
+        _current = None
+        signals.let_go()
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in zip(NUMBERS, before, strict=True):
+                signal.signal(number, handler)
