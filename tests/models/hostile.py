@@ -83,7 +83,8 @@ def damaged(draw: st.DrawFn, document: Any) -> bytes:
         if draw(st.integers(0, 4)) == 0:
             del holder[key]
         else:
-            holder[key] = draw(VALUES)
+            # A copy: the next replacement may go into this value, which is drawn again in other examples.
+            holder[key] = copy.deepcopy(draw(VALUES))
     return write(document)
 
 
