@@ -36,7 +36,8 @@ PAGES = {
     "/second": "<title>Second</title><h1>The second page</h1><a href=/>Home</a>",
     "/dialogs": """<title>Dialogs</title>
 <button onclick="alert('hello'); document.title = confirm('sure?') + prompt('name?', 'Ann')">Ask</button>""",
-    "/alert-loop": "<title>Loop</title><button onclick=\"while (true) alert('again')\">Loop</button><p>still here</p>",
+    "/alert-loop": """<title>Loop</title><button onclick="while (true) alert('again')">Loop</button>
+<button onclick="alert('once'); document.title='After'">Once</button><p>still here</p>""",
     "/alert-timer": "<title>Timer</title><p>text</p><script>setInterval(() => alert('tick'), 0)</script>",
     "/popup": """<title>Opener</title><button onclick="window.open('/second')">Open</button>
 <a href=/second target=_blank>In a new tab</a>

@@ -40,6 +40,8 @@ class Seen(msgspec.Struct, frozen=True, rename="camel"):
     """In the order of their numbers, which begin at 1."""
     text: str = ""
     is_cut: bool = False
+    is_closing: bool = False
+    """Whether the page has asked for its own tab to be closed."""
 
 
 class Observation(msgspec.Struct, frozen=True):

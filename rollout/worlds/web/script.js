@@ -339,7 +339,7 @@
     await settle(options);
     const root = document.scrollingElement || document.documentElement;
     const seen = {
-      url: location.href, title: document.title, isLoaded: document.readyState === 'complete',
+      url: location.href, title: document.title, isLoaded: document.readyState === 'complete', isClosing: window.closed,
       above: Math.round(root?.scrollTop || 0),
       below: Math.max(0, Math.round((root?.scrollHeight || 0) - (root?.scrollTop || 0) - innerHeight)),
       elements: [], text: '', isCut: false, foreign: 0,

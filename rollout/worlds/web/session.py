@@ -173,6 +173,8 @@ class Session:
             tab = self.active
             try:
                 seen = msgspec.convert(await tab.observe(options), Seen)
+                if seen.is_closing and await self._await_close(tab):
+                    continue
                 if tab is not self.active or self._arriving or await self._await_requests(started):
                     continue
                 image = None if mode in ("text", "none") else await tab.screenshot()
@@ -183,6 +185,15 @@ class Session:
                 # A tab that was closed is no loss; a crash or the end of the browser is.
                 if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
                     raise
+
+    async def _await_close(self, tab: Tab) -> bool:
+        """Wait for the end of a tab that is closing itself. False where it stays open after all."""
+        from playwright.async_api import Error
+
+        if not tab.page.is_closed():
+            with contextlib.suppress(Error):
+                await tab.page.wait_for_event("close", timeout=self.settings.settle_timeout * 1e3)
+        return tab.page.is_closed()
 
     async def _settle(self, tab: Tab) -> None:
         options = script_options(self.settings, "none")
