@@ -32,7 +32,7 @@ from ray.cluster_utils import Cluster
 COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "config.yml", "--no-colors"]
 SHIPPED = Path(rollout.__file__).parent / "examples/web"
 TASKS = 16
-DEADLINE = 120
+DEADLINE = 600
 
 
 @pytest.fixture(scope="module")
