@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from rollout.messages import Message, ToolCall
+from rollout.trajectories.filters.texts import words
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -32,6 +33,14 @@ class Subject(msgspec.Struct, frozen=True):
     """The system prompt, where it is known."""
     tools: frozenset[str] = frozenset()
     """The names of the tools that the agent was offered, where they are known."""
+
+    _spoken: dict[int, list[str]] = msgspec.field(default_factory=dict)
+
+    def spoken(self, place: int) -> Sequence[str]:
+        """The words of the answer at a place, worked out once for all who ask."""
+        if place not in self._spoken:
+            self._spoken[place] = spoken_words(self.messages[place])
+        return self._spoken[place]
 
     @property
     def group(self) -> str:
@@ -58,6 +67,11 @@ class Subject(msgspec.Struct, frozen=True):
                 following.remove(answer)
                 found.append((call, self.messages[answer], self.error_kinds.get(answer)))
         return found
+
+
+def spoken_words(message: Message) -> list[str]:
+    """The words of what a message thinks and says."""
+    return words(" ".join(filter(None, (message.reasoning, message.content))))
 
 
 def read_path(
