@@ -34,7 +34,7 @@ ALL_PAIRS = 32
 OPENINGS_AT_HAND = 256
 """Messages of openings whose shingles are kept."""
 AT_HAND = 64
-"""Trajectories of other groups whose shingles are kept loaded."""
+"""Trajectories whose shingles are kept loaded, of a group and of all others."""
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True):
@@ -175,8 +175,9 @@ class _Pairs:
 
     def __init__(self, similarity: float, load: Load) -> None:
         self._similarity = similarity
-        self._load = functools.cache(load)
-        self._since = functools.cache(lambda place, start: self._load(place).since(start))
+        self._read = load
+        self._traces: dict[int, Trace] = {}
+        self._sets: dict[tuple[int, int], frozenset[int]] = {}
         self._kept: list[int] = []
 
     def alike(self, place: int) -> tuple[float, int] | None:
@@ -193,6 +194,20 @@ class _Pairs:
     def _candidates(self, place: int) -> Sequence[int]:
         return self._kept
 
+    def _load(self, place: int) -> Trace:
+        if place not in self._traces:
+            if len(self._traces) >= AT_HAND:
+                self._traces.clear()
+            self._traces[place] = self._read(place)
+        return self._traces[place]
+
+    def _since(self, place: int, start: int) -> frozenset[int]:
+        if (place, start) not in self._sets:
+            if len(self._sets) >= AT_HAND:
+                self._sets.clear()
+            self._sets[place, start] = self._load(place).since(start)
+        return self._sets[place, start]
+
 
 class _Crowd(_Pairs):
     """The attempts of a large group, each compared with those that share a band with it.
@@ -203,8 +218,6 @@ class _Crowd(_Pairs):
 
     def __init__(self, similarity: float, members: Sequence[int], load: Load) -> None:
         super().__init__(similarity, load)
-        self._load = functools.lru_cache(AT_HAND)(load)
-        self._since = functools.lru_cache(AT_HAND)(lambda place, start: self._load(place).since(start))
         last = max(load(place).inherited for place in members)
         rows = band_rows(similarity)
         self._bands = {place: _bands_since(load(place), last, rows) for place in members}

@@ -52,6 +52,8 @@ class Subject(msgspec.Struct, frozen=True):
 
     def results_of(self, place: int) -> list[tuple[ToolCall, Message | None, str | None]]:
         """The calls of the answer at a place, each with its result and the kind of error that this is."""
+        if not self.messages[place].tool_calls:
+            return []
         following: list[int] = []
         for after in range(place + 1, len(self.messages)):
             if self.messages[after].role != "tool":
