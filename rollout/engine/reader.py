@@ -22,6 +22,7 @@ from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import OPENING, NodeBody
 
 PIECES_AT_HAND = 4096
+OPENINGS_AT_HAND = 256
 _body_decoder = msgspec.msgpack.Decoder(NodeBody)
 _messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
 _head_decoder = msgspec.msgpack.Decoder(Head)
@@ -155,6 +156,7 @@ class JournalReader:
         found = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'beginnings'").fetchone()
         self._has_beginnings = found is not None
         self._pieces: dict[bytes, bytes] = {}
+        self._openings: dict[int, tuple[Message, ...]] = {}
 
     def finished_ids(self, dataset: str) -> set[str]:
         """Ids of the trajectories that need nothing more."""
@@ -182,6 +184,14 @@ class JournalReader:
         if row is None:
             raise missing(f"tree {tree}")
         return _messages_decoder.decode(row[0])
+
+    def _known_opening(self, tree: int) -> tuple[Message, ...]:
+        """The opening of a tree, read once for attempts that come soon after one another."""
+        if tree not in self._openings:
+            if len(self._openings) > OPENINGS_AT_HAND:
+                self._openings.clear()
+            self._openings[tree] = self.opening(tree)
+        return self._openings[tree]
 
     def nodes(self, episode: int) -> list[NodeBody]:
         """The nodes of an episode, in order."""
@@ -312,18 +322,22 @@ class JournalReader:
 
     def paths(self, dataset: str) -> Iterator[RecordedPath]:
         """All trajectories, one at a time: the finished ones as the output has them, then the failed ones."""
-        ids = self._db.execute(
-            "SELECT id FROM trajectories WHERE dataset = ? ORDER BY place IS NULL, place, id", (dataset,)
+        found = self._db.execute(
+            "SELECT d.id, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? ORDER BY d.place IS NULL, d.place, d.id",
+            (dataset,),
         ).fetchall()
-        for (trajectory,) in ids:
-            head, line, episode, tree = self._db.execute(
-                "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
-                "WHERE d.dataset = ? AND d.id = ?",
-                (dataset, trajectory),
+        rows = self._db.execute("SELECT episode FROM branches") if self._has_branches else ()
+        branched = {row[0] for row in rows}
+        for trajectory, episode, tree in found:
+            head, line = self._db.execute(
+                "SELECT head, line FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
             ).fetchone()
-            nodes = self.path_nodes(episode) if line is None else None
+            nodes: list[NodeBody] | None = None
+            if line is None:
+                nodes = self.path_nodes(episode) if episode in branched else self.nodes(episode)
             kept = None if line is None else bytes(line)
-            yield RecordedPath(_head_decoder.decode(head), self.opening(tree), nodes, kept)
+            yield RecordedPath(_head_decoder.decode(head), self._known_opening(tree), nodes, kept)
 
     def on_record(self, dataset: str) -> Iterator[OnRecord]:
         """The lines of all trajectories, in the order of `paths`."""

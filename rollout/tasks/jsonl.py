@@ -139,18 +139,24 @@ def parse_task(entry: Any) -> Task:
         messages=messages,
         user_system_prompt=entry.get("user_system_prompt") or "",
         tools=None if tools is None else tuple(ToolSpec.from_json(tool) for tool in tools),
-        actions=None if actions is None else msgspec.convert(actions, tuple[Action, ...]),
-        user_actions=msgspec.convert(info.get("user_actions") or (), tuple[Action, ...]),
+        actions=None if actions is None else _actions(actions),
+        user_actions=_actions(info["user_actions"]) if info.get("user_actions") else (),
         user_turns=_texts(info, "user_turns"),
         replies=_texts(info, "replies"),
         communicate=_texts(info, "communicate"),
-        max_steps=msgspec.convert(info.get("max_steps"), _MaxSteps),
+        max_steps=None if (most := info.get("max_steps")) is None else msgspec.convert(most, _MaxSteps),
         info=info,
     )
 
 
+def _actions(entries: Any) -> tuple[Action, ...]:
+    return msgspec.convert(entries, tuple[Action, ...])
+
+
 def _texts(info: dict[str, Any], key: str) -> tuple[str, ...]:
-    found = info.get(key) or []
+    found = info.get(key)
+    if not found:
+        return ()
     if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
         raise TypeError(f"task_info.{key}: expected a list of texts")
     return tuple(found)

@@ -2,11 +2,13 @@
 
 Both are estimated without bias from all n attempts, of which c solved the task: draw k of the n without putting back;
 pass@k is the chance that at least one of them solved it, pass^k the chance that all did. A task with fewer than k
-scored attempts says nothing about k and is left out, so each figure comes with the number of tasks behind it.
+scored attempts says nothing about k and is left out, so each figure comes with the number of tasks behind it. Most
+tasks of a run have the same few pairs of n and c, so their figures are kept.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from math import comb
 
@@ -24,12 +26,14 @@ class PassK(msgspec.Struct, frozen=True):
     """pass^k: every attempt of k solves it."""
 
 
+@functools.lru_cache(4096)
 def pass_at(n: int, c: int, k: int) -> float:
     """The chance that at least one of k attempts, drawn from n of which c solved the task, solved it."""
     _check(n, c, k)
     return (comb(n, k) - comb(n - c, k)) / comb(n, k)
 
 
+@functools.lru_cache(4096)
 def pass_all(n: int, c: int, k: int) -> float:
     """The chance that all of k attempts, drawn from n of which c solved the task, solved it."""
     _check(n, c, k)

@@ -16,12 +16,13 @@ from typing import Any, BinaryIO
 import msgspec
 
 from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, message_from_json
+from rollout.messages import JSON, Message, decode_messages
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import StopReason, status_of
 
+BUFFER = 1 << 18
+_read_value = msgspec.json.Decoder().decode
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_read_entries = msgspec.json.Decoder(list[dict[str, Any]]).decode
 _UNREADABLE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 _FLAGS = (
     ("reached_max_turns", StopReason.MAX_TURNS),
@@ -55,7 +56,7 @@ class SavedLine(Head, frozen=True):
     def read_messages(self) -> tuple[Message, ...]:
         """The messages. Raises BadLine."""
         try:
-            return tuple(message_from_json(entry) for entry in _read_entries(self.fields["messages"]))
+            return decode_messages(self.fields["messages"])
         except _UNREADABLE as error:
             raise BadLine(f"messages cannot be read: {_describe(error)}") from error
 
@@ -93,16 +94,16 @@ def read_saved_file(path: Path) -> Iterator[tuple[str, SavedLine | BadLine]]:
 def read_saved_places(path: Path) -> Iterator[tuple[str, int, SavedLine | BadLine]]:
     """The same, each also with the byte at which it begins, for `read_saved_at`."""
     try:
-        with path.open("rb") as file:
-            place = 0
+        with path.open("rb", buffering=BUFFER) as file:
+            name, place = str(path), 0
             for number, line in enumerate(file, 1):
                 begin, place = place, place + len(line)
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                     begin = place - len(line)
-                if not line.strip():
+                if line.isspace() or not line:
                     continue
-                where = f"{path}:{number}"
+                where = f"{name}:{number}"
                 try:
                     yield where, begin, read_saved(line)
                 except BadLine as error:
@@ -122,7 +123,7 @@ def read_saved_at(file: BinaryIO, begin: int) -> SavedLine:
 
 def _value(fields: dict[str, msgspec.Raw], key: str, default: Any = None) -> Any:
     raw = fields.get(key)
-    return default if raw is None else msgspec.json.decode(raw)
+    return default if raw is None else _read_value(raw)
 
 
 def _outcome(fields: dict[str, msgspec.Raw], metadata: JSON, error: Any, success: bool) -> JSON:

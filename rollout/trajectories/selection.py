@@ -30,13 +30,16 @@ class Selection(msgspec.Struct, frozen=True):
             return "no success" if self.success else "success"
         if self.stop_reasons and metadata.get("stop_reason") not in self.stop_reasons:
             return f"stop reason {metadata.get('stop_reason')}"
-        scores = {score["name"]: score.get("value") for score in metadata.get("scores") or ()}
-        for name, least in self.min_scores:
-            value = scores.get(name)
-            if value is None:
-                return f"no score {name}"
-            if value < least:
-                return f"score {name} below {least:g}"
+        if self.min_scores:
+            scores = {score["name"]: score.get("value") for score in metadata.get("scores") or ()}
+            for name, least in self.min_scores:
+                value = scores.get(name)
+                if value is None:
+                    return f"no score {name}"
+                if value < least:
+                    return f"score {name} below {least:g}"
+        if not self.with_marks and not self.without_marks:
+            return None
         marks = marks_of(line)
         if not self.with_marks <= marks:
             return f"without mark {min(self.with_marks - marks)}"

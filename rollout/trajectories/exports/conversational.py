@@ -40,9 +40,10 @@ def entries(messages: Iterable[Message]) -> list[JSON]:
     names: dict[str, str] = {}
     for message in messages:
         entry = message_to_json(message)
-        for call, written in zip(message.tool_calls, entry.get("tool_calls", ()), strict=True):
-            written["function"]["arguments"] = read_arguments(call)
-            names[call.id] = call.name
+        if message.tool_calls:
+            for call, written in zip(message.tool_calls, entry["tool_calls"], strict=True):
+                written["function"]["arguments"] = read_arguments(call)
+                names[call.id] = call.name
         if message.tool_call_id in names:
             entry["name"] = names[message.tool_call_id]
         made.append(entry)

@@ -13,11 +13,10 @@ Going back to a call once (A-B-A) is no cycle: that is how an agent checks what 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
-import msgspec
-
-from rollout.messages import Message, ToolCall, read_arguments
+from rollout.messages import JSON, Message, ToolCall, read_arguments
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import Turn
 
@@ -27,25 +26,29 @@ LONGEST_PERIOD = 4
 """Turns of the longest round that is looked for."""
 
 
-class _Step(msgspec.Struct, frozen=True):
+class _Step:
     """The calls of one turn, with their answers."""
 
-    subject: Subject
-    turn: Turn
+    def __init__(self, subject: Subject, turn: Turn) -> None:
+        self.turn = turn
+        self._subject = subject
+        self._calls = subject.messages[turn.message].tool_calls
+        self._names = [call.name for call in self._calls]
+        self._texts = [call.arguments for call in self._calls]
 
-    @property
-    def calls(self) -> tuple[ToolCall, ...]:
-        return self.subject.messages[self.turn.message].tool_calls
+    @functools.cached_property
+    def _arguments(self) -> list[JSON]:
+        return list(map(read_arguments, self._calls))
 
-    @property
+    @functools.cached_property
     def results(self) -> list[tuple[ToolCall, Message | None, str | None]]:
-        return self.subject.results_of(self.turn.message)
+        return self._subject.results_of(self.turn.message)
 
     def asks_like(self, other: _Step) -> bool:
         """Whether two turns make the same calls, by what their arguments mean."""
-        if len(self.calls) != len(other.calls):
+        if self._names != other._names:
             return False
-        return all(_is_same(*pair) for pair in zip(self.calls, other.calls, strict=True))
+        return self._texts == other._texts or self._arguments == other._arguments
 
     @property
     def is_broken(self) -> bool:
@@ -65,24 +68,16 @@ def find_cycles(subject: Subject, turns: Sequence[Turn], *, any_answer: bool) ->
     answered makes no difference."""
     found: dict[int, int] = {}
     steps: list[_Step] = []
-    spoken = -1
-    """Where the user spoke last."""
+    place = 0
     for turn in turns:
-        message = subject.messages[turn.message]
-        last = next((at for at in range(turn.message - 1, spoken, -1) if _is_wish(subject.messages[at])), None)
-        if last is not None:
+        if any(map(_is_wish, subject.messages[place : turn.message])):
             _search(steps, any_answer, found)
-            steps, spoken = [], last
-        if message.tool_calls:
+            steps = []
+        place = turn.message
+        if subject.messages[place].tool_calls:
             steps.append(_Step(subject, turn))
     _search(steps, any_answer, found)
     return found
-
-
-def _is_same(one: ToolCall, other: ToolCall) -> bool:
-    if one.name != other.name:
-        return False
-    return one.arguments == other.arguments or read_arguments(one) == read_arguments(other)
 
 
 def _is_wish(message: Message) -> bool:

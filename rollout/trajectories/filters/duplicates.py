@@ -19,27 +19,31 @@ from __future__ import annotations
 import functools
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, groupby
+from itertools import groupby
 
 import msgspec
 
 from rollout.messages import Message
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.minhash import band_hashes, band_rows, jaccard, shared_hashes
-from rollout.trajectories.filters.subject import Subject
+from rollout.trajectories.filters.subject import Subject, spoken_words
 from rollout.trajectories.filters.texts import shingles, words
 
 ALL_PAIRS = 32
 """Groups of up to this many attempts are compared pair by pair."""
+OPENINGS_AT_HAND = 256
+"""Messages of openings whose shingles are kept."""
 AT_HAND = 64
-"""Trajectories of other groups whose shingles are kept loaded."""
+"""Trajectories whose shingles are kept loaded, of a group and of all others."""
 
 
 class Trace(msgspec.Struct, frozen=True, array_like=True):
     """What an exact comparison needs of a trajectory."""
 
-    messages: tuple[bytes, ...]
-    """The shingles of each message, packed."""
+    shingles: bytes
+    """The shingles of its messages in their order, packed."""
+    starts: tuple[int, ...]
+    """Where those of each message begin."""
     digests: tuple[bytes, ...]
     """Equal where messages are equal."""
     opening: int
@@ -48,7 +52,9 @@ class Trace(msgspec.Struct, frozen=True, array_like=True):
 
     def since(self, place: int) -> frozenset[int]:
         """Its shingles from a message on."""
-        return frozenset(array("q", b"".join(self.messages[place:])))
+        if place >= len(self.starts):
+            return frozenset()
+        return frozenset(array("q", self.shingles[array("q").itemsize * self.starts[place] :]))
 
 
 class Sketch(msgspec.Struct, frozen=True, gc=False):
@@ -82,18 +88,24 @@ class NearDuplicates(msgspec.Struct, frozen=True):
         branch = subject.head.metadata.get("branch")
         known = branch if isinstance(branch, dict) else {}
         number, shared = (_whole(known.get(name)) for name in ("number", "shared_messages"))
-        found = [shingles(_told(message), self.words) for message in subject.messages]
         inherited = min(max(shared, subject.opening), len(subject.messages))
+        found: list[int] = []
+        starts: list[int] = []
+        for place, message in enumerate(subject.messages):
+            starts.append(len(found))
+            if place < subject.opening:
+                found += _opening_shingles(message, self.words)
+            else:
+                is_answer = message.role == "assistant"
+                spoken = subject.spoken(place) if is_answer else spoken_words(message)
+                found += _shingles(message, spoken, self.words)
         trace = Trace(
-            tuple(array("q", one).tobytes() for one in found),
-            tuple(digests),
-            min(subject.opening, inherited),
-            inherited,
+            array("q", found).tobytes(), tuple(starts), tuple(digests), min(subject.opening, inherited), inherited
         )
         key = (subject.dataset, subject.group, number, subject.head.id)
         if not self.across_tasks:
             return Sketch(key, 0, b""), trace
-        whole = set(chain.from_iterable(found))
+        whole = set(found)
         return Sketch(key, len(whole), band_hashes(whole, band_rows(self.similarity)).tobytes()), trace
 
     def find(self, sketches: Sequence[Sketch], load: Load) -> Iterator[tuple[int, Found]]:
@@ -163,8 +175,9 @@ class _Pairs:
 
     def __init__(self, similarity: float, load: Load) -> None:
         self._similarity = similarity
-        self._load = functools.cache(load)
-        self._since = functools.cache(lambda place, start: self._load(place).since(start))
+        self._read = load
+        self._traces: dict[int, Trace] = {}
+        self._sets: dict[tuple[int, int], frozenset[int]] = {}
         self._kept: list[int] = []
 
     def alike(self, place: int) -> tuple[float, int] | None:
@@ -181,6 +194,20 @@ class _Pairs:
     def _candidates(self, place: int) -> Sequence[int]:
         return self._kept
 
+    def _load(self, place: int) -> Trace:
+        if place not in self._traces:
+            if len(self._traces) >= AT_HAND:
+                self._traces.clear()
+            self._traces[place] = self._read(place)
+        return self._traces[place]
+
+    def _since(self, place: int, start: int) -> frozenset[int]:
+        if (place, start) not in self._sets:
+            if len(self._sets) >= AT_HAND:
+                self._sets.clear()
+            self._sets[place, start] = self._load(place).since(start)
+        return self._sets[place, start]
+
 
 class _Crowd(_Pairs):
     """The attempts of a large group, each compared with those that share a band with it.
@@ -191,8 +218,6 @@ class _Crowd(_Pairs):
 
     def __init__(self, similarity: float, members: Sequence[int], load: Load) -> None:
         super().__init__(similarity, load)
-        self._load = functools.lru_cache(AT_HAND)(load)
-        self._since = functools.lru_cache(AT_HAND)(lambda place, start: self._load(place).since(start))
         last = max(load(place).inherited for place in members)
         rows = band_rows(similarity)
         self._bands = {place: _bands_since(load(place), last, rows) for place in members}
@@ -248,14 +273,18 @@ def _may_fit(one: int, other: int, similarity: float) -> bool:
     return min(one, other) >= similarity * max(one, other)
 
 
-def _told(message: Message) -> list[str]:
-    """The words of a message, with who says it and what it calls; ids of calls are left out."""
-    said = message.content or ""
-    if message.reasoning:
-        said = f"{message.reasoning} {said}"
+def _shingles(message: Message, spoken: Sequence[str], n: int) -> list[int]:
+    """The shingles of a message: of its words, with who says it and what it calls; ids of calls are left out."""
+    told = [f"{message.role}:", *spoken]
     for call in message.tool_calls:
-        said = f"{said} {call.name} {call.arguments}"
-    return [f"{message.role}:", *words(said)]
+        told += words(f"{call.name} {call.arguments}")
+    return shingles(told, n)
+
+
+@functools.lru_cache(OPENINGS_AT_HAND)
+def _opening_shingles(message: Message, n: int) -> list[int]:
+    """The same, kept for a while: attempts at one task have the same opening."""
+    return _shingles(message, spoken_words(message), n)
 
 
 def _whole(value: object) -> int:

@@ -102,10 +102,10 @@ class Repetition(msgspec.Struct, frozen=True):
         again = {} if self.calls == "off" else find_cycles(subject, turns, any_answer=self.calls == "any")
         for turn in turns:
             message = subject.messages[turn.message]
-            said = " ".join(filter(None, (message.reasoning, message.content)))
-            length, ratio = measure_repetition(said, self.n)
-            if length >= self.min_words and ratio >= self.ratio:
-                ngram, times = most_repeated(said, self.n)
+            spoken = subject.spoken(turn.message)
+            ratio = measure_repetition(spoken, self.n) if len(spoken) >= self.min_words else 0.0
+            if len(spoken) >= self.min_words and ratio >= self.ratio:
+                ngram, times = most_repeated(spoken, self.n)
                 yield Found(f"{ratio:.0%} of its {self.n}-grams repeat", quote(f"{times} x {ngram!r}"), turn.turn)
             period = again.get(turn.turn)
             if period is not None:

@@ -59,7 +59,7 @@ class LeakedMarkers(msgspec.Struct, frozen=True):
             if not text:
                 continue
             found = [marker for marker in self.markers if marker in text]
-            if self.template_tokens:
+            if self.template_tokens and ("<" in text or "[" in text):
                 found += _TEMPLATE.findall(text)
                 found += _stray_thinking(text)
             for token in found:
@@ -70,13 +70,9 @@ class LeakedMarkers(msgspec.Struct, frozen=True):
     def _recited(self, content: str, system: str | None) -> str | None:
         if not self.prompt_words or not system:
             return None
-        spoken = words(content)
         known = _pieces(system, self.prompt_words)
-        for start in range(len(spoken) - self.prompt_words + 1):
-            piece = " ".join(spoken[start : start + self.prompt_words])
-            if piece in known:
-                return quote(piece)
-        return None
+        said = next(filter(known.__contains__, _rows(words(content), self.prompt_words)), None)
+        return None if said is None else quote(" ".join(said))
 
 
 def _stray_thinking(text: str) -> list[str]:
@@ -97,6 +93,10 @@ def _stray_thinking(text: str) -> list[str]:
 
 
 @functools.lru_cache(maxsize=32)
-def _pieces(system: str, length: int) -> frozenset[str]:
-    found = words(system)
-    return frozenset(" ".join(found[start : start + length]) for start in range(len(found) - length + 1))
+def _pieces(system: str, length: int) -> frozenset[tuple[str, ...]]:
+    return frozenset(_rows(words(system), length))
+
+
+def _rows(found: Sequence[str], length: int) -> Iterator[tuple[str, ...]]:
+    """The words in rows of this length, one from each place on."""
+    return zip(*[found[start:] for start in range(length)], strict=False)

@@ -12,30 +12,36 @@ import functools
 import random
 from array import array
 from collections.abc import Collection, Sequence, Set
+from itertools import islice
 
 BINS = 128
 MOST_MISSED = 1e-3
 MARGIN = 4
 _PLACE = BINS - 1
-_PLACES = frozenset(range(BINS))
 _EMPTY = (1 << 64) - 1
+"""More than every member, which are signed numbers of 64 bits."""
 
 
 def sign(members: Collection[int]) -> list[int]:
     """The signature of a set: of each bin the smallest member, of an empty bin that of another one."""
-    # The smallest comes last and stays.
-    ordered = sorted(members, reverse=True)
-    bins = dict(zip(map(_PLACE.__and__, ordered), ordered, strict=True))
-    if not bins:
-        return [_EMPTY] * BINS
-    lent = {place: _borrow(bins, place) for place in _PLACES - bins.keys()}
-    bins.update(lent)
-    return [bins[place] for place in range(BINS)]
+    signature = [_EMPTY] * BINS
+    if not members:
+        return signature
+    for member in members:
+        place = member & _PLACE
+        if member < signature[place]:
+            signature[place] = member
+    empty = [place for place, smallest in enumerate(signature) if smallest is _EMPTY]
+    # All are found before the first is filled: what was borrowed is not lent.
+    lent = [_borrow(signature, place) for place in empty]
+    for place, smallest in zip(empty, lent, strict=True):
+        signature[place] = smallest
+    return signature
 
 
-def _borrow(bins: dict[int, int], place: int) -> int:
+def _borrow(bins: Sequence[int], place: int) -> int:
     for lender in _lenders(place):
-        if lender in bins:
+        if bins[lender] is not _EMPTY:
             return bins[lender]
     raise AssertionError("one bin is full")
 
@@ -69,10 +75,14 @@ def shared_hashes(bands: Sequence[bytes], owners: Sequence[int]) -> set[int]:
 
 
 def jaccard(one: Set[int], other: Set[int], least: float = 0.0) -> float:
-    """Common members by all members; 1 for two empty sets. Not worked out (0) where sizes alone keep it below."""
+    """Common members by all members; 1 for two empty sets. Not worked out (0) where it is plainly below `least`."""
     if not one and not other:
         return 1.0
     if min(len(one), len(other)) < least * max(len(one), len(other)):
+        return 0.0
+    # They have so many in common, or too few: then all but that many of one cannot all lie outside the other.
+    needed = int(least * (len(one) + len(other)) / (1 + least))
+    if needed and other.isdisjoint(islice(one, len(one) - needed + 1)):
         return 0.0
     common = len(one & other)
     return common / (len(one) + len(other) - common)

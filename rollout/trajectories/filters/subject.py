@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from rollout.messages import Message, ToolCall
+from rollout.trajectories.filters.texts import words
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -33,6 +34,14 @@ class Subject(msgspec.Struct, frozen=True):
     tools: frozenset[str] = frozenset()
     """The names of the tools that the agent was offered, where they are known."""
 
+    _spoken: dict[int, list[str]] = msgspec.field(default_factory=dict)
+
+    def spoken(self, place: int) -> Sequence[str]:
+        """The words of the answer at a place, worked out once for all who ask."""
+        if place not in self._spoken:
+            self._spoken[place] = spoken_words(self.messages[place])
+        return self._spoken[place]
+
     @property
     def group(self) -> str:
         return str(self.head.metadata.get("group") or self.head.task_id)
@@ -43,6 +52,8 @@ class Subject(msgspec.Struct, frozen=True):
 
     def results_of(self, place: int) -> list[tuple[ToolCall, Message | None, str | None]]:
         """The calls of the answer at a place, each with its result and the kind of error that this is."""
+        if not self.messages[place].tool_calls:
+            return []
         following: list[int] = []
         for after in range(place + 1, len(self.messages)):
             if self.messages[after].role != "tool":
@@ -58,6 +69,11 @@ class Subject(msgspec.Struct, frozen=True):
                 following.remove(answer)
                 found.append((call, self.messages[answer], self.error_kinds.get(answer)))
         return found
+
+
+def spoken_words(message: Message) -> list[str]:
+    """The words of what a message thinks and says."""
+    return words(" ".join(filter(None, (message.reasoning, message.content))))
 
 
 def read_path(

@@ -68,7 +68,8 @@ class Summary:
         self.verdicts.setdefault(record.status, Counter())[record.verdict] += 1
         self.turns += len(record.turns)
         self.masked_turns += len(record.masked)
-        self.parse_statuses.update(turn.parse_status for turn in record.turns)
+        for turn in record.turns:
+            self.parse_statuses[turn.parse_status] += 1
         self.counting += record.counts_in_group
         self._groups.add((record.dataset, record.group))
         if record.verdict != "drop":

@@ -92,7 +92,6 @@ def _read(subject: Subject, number: int, answers: list[int], min_tokens: int, ng
     counted = None if generation is None else _counted(generation)
     tokens = None if generation is None else generation.tokens
     logprobs = () if tokens is None else tokens.logprobs
-    said = " ".join(filter(None, (message.reasoning, content)))
     return Turn(
         turn=number,
         message=place,
@@ -103,7 +102,7 @@ def _read(subject: Subject, number: int, answers: list[int], min_tokens: int, ng
         is_garbled=garbled,
         finish_reason=finish,
         premature=status == "none" and is_whole and (not content.strip() or is_shorter(subject, place, min_tokens)),
-        repetition=round(measure_repetition(said, ngram)[1], 6),
+        repetition=round(measure_repetition(subject.spoken(place), ngram), 6),
         tokens=counted,
         garbled=count_garbled(content),
         mean_logprob=round(math.fsum(logprobs) / len(logprobs), 6) if logprobs else None,
