@@ -131,7 +131,7 @@ class UsageOverride(Section):
 
 
 class Reply(Section):
-    """What is answered. In texts, `{turn}`, `{step}`, `{opening}` (the first user message) and `{key}` are filled in."""
+    """What is answered. Texts may contain `{turn}`, `{step}`, `{opening}` (the first user message) and `{key}`."""
 
     content: str | None = None
     reasoning: str | None = None
