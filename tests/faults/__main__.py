@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.faults.accounting import LEAST, Count, shortfalls, table, write_table
 from tests.faults.processes import adopt_orphans, leftovers
 
-PARTS = ("model", "signals", "workers")
+PARTS = ("model", "signals", "workers", "tool_servers", "damage")
 
 
 def main() -> int:

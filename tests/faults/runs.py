@@ -64,6 +64,7 @@ def _marker(seed: int, number: int) -> str:
 
 
 NOTE = {"name": "note", "arguments": {"text": "{opening} Step {step}."}}
+PONDER = {"name": "ponder", "arguments": {"text": "{opening} Step {step}."}}
 PEEK = {"name": "peek", "arguments": {"text": "{opening}"}}
 ANSWER = {"content": "Done: {opening} With {key}."}
 

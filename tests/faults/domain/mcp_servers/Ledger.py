@@ -38,6 +38,11 @@ class LedgerServer:
         notes.append({"note_id": len(notes) + 1, "text": text})
         return {"notes": [row["text"] for row in notes]}
 
+    def ponder(self, session, text):
+        """Take long enough to be struck by a signal."""
+        time.sleep(0.02)
+        return self.note(session, text)
+
     def peek(self, session, text):
         """Say what must stay secret."""
         key = self.row["key"]
@@ -71,7 +76,7 @@ class LedgerServer:
 
     def _junk(self, text):
         """Write to every descriptor, the engine's channel included."""
-        for descriptor in range(3, 64):
+        for descriptor in range(3, 256):
             with contextlib.suppress(OSError):
                 os.write(descriptor, b"\x00\x00\x00\x10junk and more junk")
         return {"text": text}
@@ -83,7 +88,7 @@ class LedgerServer:
         return {"text": text}
 
     def _huge(self, text):
-        return {"text": text, "more": "x" * (64 << 20)}
+        return {"text": text, "more": "x" * (20 << 20)}
 
     def _long(self, text):
         return {"text": text, "more": "x" * 300_000}
