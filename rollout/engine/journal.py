@@ -301,13 +301,15 @@ class Journal(JournalReader):
     def attach(self, dataset: str, output: Output) -> int:
         """Give a dataset its output file, mended to hold exactly the journal's lines. Returns how many were mended."""
         self._outputs[dataset] = output
-        end = self._db.execute(
-            "SELECT coalesce(max(place + length), 0) FROM trajectories WHERE dataset = ?", (dataset,)
-        ).fetchone()[0]
+        end, lines = self._db.execute(
+            "SELECT coalesce(max(place + length), 0), coalesce(sum(length), 0) FROM trajectories "
+            "WHERE dataset = ? AND place IS NOT NULL",
+            (dataset,),
+        ).fetchone()
         altered = f"altered:{dataset}"
-        if output.size == end and not self.number(altered):
+        if output.size == end == lines and not self.number(altered):
             return 0
-        # Somebody was killed, or somebody edited the file.
+        # Somebody was killed, somebody edited the file, or a row is gone whose line is still there.
         rows, whole, missing = self._compare(dataset, output)
         following = self.line(dataset, rows[len(rows) - missing][0]) if missing else b""
         rest = output.read(whole, output.size - whole)

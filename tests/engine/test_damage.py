@@ -170,6 +170,15 @@ def test_trajectory_without_its_episode_is_missed_not_left_out(made: Path, tmp_p
             list(reader.paths("data"))
 
 
+def test_resume_leaves_one_line_of_an_attempt_whose_row_is_gone(made: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    copy_run(made, folder)
+    execute(folder, "DELETE FROM trajectories WHERE place = 0")
+    assert call(folder, "run") == 0
+    names = [line["id"] for line in read_lines(folder / "out.jsonl")]
+    assert len(names) == len(set(names)) == 24
+
+
 def test_interrupted_query_is_no_damage(made: Path) -> None:
     with open_reader(made / "run") as reader:
         reader._db.set_progress_handler(lambda: 1, 1)
