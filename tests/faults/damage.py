@@ -39,7 +39,14 @@ PART = "journal damage"
 EACH = 24
 TASKS = 60
 DEADLINE = 120.0
-TABLES = ("trees", "episodes", "nodes", "trajectories", "meta")
+TABLES = {
+    "trees": "id",
+    "episodes": "id",
+    "nodes": "episode * 7 + place",
+    "trajectories": "episode",
+    "meta": "length(key)",
+}
+"""Each with a number by which some of its rows are chosen."""
 SAID = re.compile(r"damaged|is gone|cannot be read|cannot be used|is no |not a run|nothing in it can be read|not valid")
 """How an error of exit code 2 names the damage."""
 UNNOTICED = ("flipped bytes", "foreign values")
@@ -69,17 +76,17 @@ def _zero(folder: Path, chance: random.Random) -> None:
 
 
 def _delete_rows(folder: Path, chance: random.Random) -> None:
-    table, rest = chance.choice(TABLES), chance.choice((2, 3, 7))
-    execute(folder, f"DELETE FROM {table} WHERE rowid % {rest} = {chance.randrange(rest)}")
+    table, rest = chance.choice([*TABLES]), chance.choice((2, 3, 7))
+    execute(folder, f"DELETE FROM {table} WHERE ({TABLES[table]}) % {rest} = {chance.randrange(rest)}")
 
 
 def _foreign_values(folder: Path, chance: random.Random) -> None:
-    table = chance.choice(TABLES)
+    table = chance.choice([*TABLES])
     with contextlib.closing(sqlite3.connect(folder / "run" / "journal.db")) as connection:
         columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})") if not row[5]]
     value = chance.choice(("x'c1ff00'", "'words'", "-1", "NULL", f"x'{chance.randbytes(40).hex()}'"))
     rest = chance.choice((1, 2, 5))
-    where = f"rowid % {rest} = {chance.randrange(rest)}"
+    where = f"({TABLES[table]}) % {rest} = {chance.randrange(rest)}"
     with contextlib.suppress(sqlite3.IntegrityError):
         # A column that refuses such a value is not damaged, and the injection does not count.
         execute(folder, f"UPDATE {table} SET {chance.choice(columns)} = {value} WHERE {where}")
@@ -262,7 +269,7 @@ def run_part(folder: Path, scale: float, seed: int) -> Ledger:
         for kind in DAMAGES
         for number in range(max(2, round(EACH * scale)))
     ]
-    with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as processes:
+    with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as processes:
         for done in processes.map(_treat, *zip(*jobs, strict=True)):
             ledger.add(done)
     return ledger
