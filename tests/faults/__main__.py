@@ -14,12 +14,16 @@ import resource
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from tests.faults.accounting import LEAST, Count, shortfalls, table, write_table
 from tests.faults.processes import adopt_orphans, leftovers
 
-PARTS = ("model", "signals", "workers", "tool_servers", "damage")
+PARTS = ("model", "signals", "workers", "tool_servers", "damage", "disk", "mcp")
+
+SHOWN = 5
+"""Findings of one sort that are printed."""
 
 
 def main() -> int:
@@ -53,8 +57,11 @@ def run_part(part: str, folder: Path, scale: float, seed: int) -> list[Count]:
     counts = ledger.counts()
     for text in leftovers(()):
         ledger.blame(counts[0].kind, "hung", text)
-    for finding in ledger.findings[:40]:
-        print(f"{finding.part}, {finding.kind}: {finding.wrong}: {finding.text}", file=sys.stderr)  # noqa: T201
+    shown: Counter[tuple[str, str]] = Counter()
+    for finding in ledger.findings:
+        shown[finding.kind, finding.wrong] += 1
+        if shown[finding.kind, finding.wrong] <= SHOWN:
+            print(f"{finding.part}, {finding.kind}: {finding.wrong}: {finding.text}", file=sys.stderr)  # noqa: T201
     injected = sum(count.injected for count in counts)
     took = f"{time.monotonic() - began:.0f} s, {_cpu_seconds() - used:.0f} s of CPU"
     print(f"{ledger.part}: {injected} faults in {took}", flush=True)  # noqa: T201

@@ -47,7 +47,10 @@ TABLES = {
     "meta": "length(key)",
 }
 """Each with a number by which some of its rows are chosen."""
-SAID = re.compile(r"damaged|is gone|cannot be read|cannot be used|is no |not a run|nothing in it can be read|not valid")
+SAID = re.compile(
+    r"damaged|is gone|cannot be read|cannot be used|is no |not a run|nothing in it can be read|not valid"
+    r"|nothing was written|was begun with other settings"
+)
 """How an error of exit code 2 names the damage."""
 UNNOTICED = ("flipped bytes", "foreign values")
 """Damage that may change a text and nothing else."""
@@ -150,7 +153,11 @@ class Patient:
             self.check_output(self.folder / "out.jsonl")
         elif recovered == 0:
             output = self.point_at(self.folder / "new")
-            if self.call("run", config, "--resume") != 0:
+            code = self.call("run", config, "--resume")
+            if code == 2 and self.kind in UNNOTICED and "was begun with other settings" in self.last:
+                # A byte changed in the settings on record, and nobody can know which of the two are right.
+                self.call("run", config, "--no-resume")
+            elif code != 0:
                 self.ledger.blame(self.kind, "unfit", f"the recovered run cannot be resumed: {self.last[-500:]}")
             self.check_output(output)
         else:

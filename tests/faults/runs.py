@@ -87,6 +87,7 @@ class Run:
         url: str,
         *,
         dataset: Mapping[str, Any] | None = None,
+        said: Path | None = None,
         **changes: Any,
     ) -> None:
         self.folder = folder
@@ -94,7 +95,9 @@ class Run:
         self.conversations = list(conversations)
         self.starts = 0
         (folder / "in").mkdir(parents=True)
-        (self.out / "said").mkdir(parents=True)
+        self.out.mkdir()
+        self.said_in = said or self.out / "said"
+        self.said_in.mkdir()
         self.write_tasks()
         config = {
             "max_workers": 32,
@@ -135,7 +138,7 @@ class Run:
         """Start or resume it in a process of its own. What it says is kept among its files."""
         command = [*ROLLOUT, "run", str(self.folder / "in" / "config.yml"), "--resume", "--no-colors", *options]
         self.starts += 1
-        with (self.out / "said" / f"{self.starts}.txt").open("wb") as said:
+        with (self.said_in / f"{self.starts}.txt").open("wb") as said:
             return subprocess.Popen(
                 command,
                 cwd=self.folder,
@@ -147,7 +150,7 @@ class Run:
 
     def said(self) -> str:
         """What the last start said."""
-        return (self.out / "said" / f"{self.starts}.txt").read_text(errors="replace")
+        return (self.said_in / f"{self.starts}.txt").read_text(errors="replace")
 
     def finish(self, ledger: Ledger, kind: str, *, codes: Sequence[int] = (0,), seconds: float = DEADLINE) -> None:
         """Resume it to its end."""
@@ -188,9 +191,10 @@ class Run:
 
     def audit_files(self, ledger: Ledger, kind: str) -> None:
         """Search everything that came out for secrets and tracebacks."""
-        for text in find_secrets((path for path in self.out.rglob("*") if path.is_file()), SECRETS):
+        files = {path for top in (self.out, self.said_in) for path in top.rglob("*") if path.is_file()}
+        for text in find_secrets(files, SECRETS):
             ledger.blame(kind, "secrets", text)
-        for path in [*(self.out / "said").iterdir(), self.out / "run.log"]:
+        for path in [*self.said_in.iterdir(), self.out / "run.log"]:
             if path.exists() and b"Traceback (most recent call last)" in path.read_bytes():
                 ledger.blame(kind, "unfit", f"{path.name} has a traceback: {path.read_text(errors='replace')[-800:]}")
 

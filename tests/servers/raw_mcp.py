@@ -2,7 +2,8 @@
 
 Each tool of `TOOLS` is a way to answer, or not to. Options: `--refuse` ends before the handshake, `--late` never gets
 ready, `--chatty` writes lines that are no messages, `--moody FILE` offers other tools once FILE exists, `--modern`
-knows no handshake, `--log FILE` adds the name of each called tool to FILE. It keeps a count, which is its state.
+knows no handshake, `--log FILE` adds the name of each called tool to FILE, `--refuse-once FILE` removes FILE and ends
+before the handshake, where FILE is there. It keeps a count, which is its state.
 """
 
 from __future__ import annotations
@@ -156,6 +157,11 @@ def main() -> None:
     if "--refuse" in sys.argv:
         sys.stderr.write(f"cannot open the vault with {os.environ.get('VAULT_KEY')}\n")
         sys.exit(3)
+    if "--refuse-once" in sys.argv:
+        mark = Path(sys.argv[sys.argv.index("--refuse-once") + 1])
+        if mark.is_file():
+            mark.unlink()
+            sys.exit(3)
     if "--late" in sys.argv:
         sys.stderr.write("warming up\n")
         sys.stderr.flush()
