@@ -1,14 +1,15 @@
 """MCP servers that die, hang, or answer nonsense, over standard input and output and over HTTP.
 
 Each conversation has an instance of its own, and its tag says which tool does wrong in it. The servers themselves count
-the calls of such tools. A call that does wrong is visible to the model: its line must have the promised error, and go on
-with a new instance. All other conversations must be those of the calm run.
+the calls of such tools. A call that does wrong is visible to the model: its line must have the promised error, and go
+on with a new instance. All other conversations must be those of the calm run.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import sys
 import threading
 from collections import Counter
@@ -28,20 +29,23 @@ BYSTANDERS = {"stdio": 300, "http": 1200}
 TIMEOUT = 4
 REFUSED = "refused"
 """The tag of conversations whose server does not start, the first time."""
-STDIO: dict[str, str | None] = {
-    "die": "crash", "die_after": None, "hang": "timeout", "nonsense": "crash", "huge": "crash", "fail": "tool",
-    "endless_line": "crash", "endless_lines": "crash", "endless_stderr": "timeout", "endless_notices": "crash",
-    "deaf": "timeout", REFUSED: None,
+CRASH, TIMEOUT, TOOL = ({"crash": 1},), ({"timeout": 1},), ({"tool": 1},)
+Errors = tuple[dict[str, int], ...]
+STDIO: dict[str, Errors] = {
+    "die": CRASH, "hang": TIMEOUT, "nonsense": CRASH, "huge": CRASH, "fail": TOOL, "endless_line": CRASH,
+    "endless_lines": CRASH, "deaf": TIMEOUT, "die_after": (*CRASH, {}), "endless_stderr": (*CRASH, *TIMEOUT),
+    "endless_notices": (*CRASH, *TIMEOUT), REFUSED: ({},),
 }  # fmt: skip
-HTTP: dict[str, str | None] = {
-    "reset": "crash", "error500": "crash", "cut": "crash", "hang": "timeout", "broken": "crash", "forget": "crash",
-    "nonsense": "crash", "endless": "crash", "bomb": "crash",
+HTTP: dict[str, Errors] = {
+    "reset": CRASH, "error500": TOOL, "cut": CRASH, "hang": TIMEOUT, "broken": CRASH, "forget": CRASH,
+    "nonsense": CRASH, "endless": CRASH, "bomb": CRASH,
 }  # fmt: skip
-"""Tools that do wrong, with the error that is recorded."""
+"""Tools that do wrong, with the errors that may be recorded: where there are two, which comes first is a race, between
+the server and its next call, or between the limit on what it writes and the timeout."""
 ECHO = {"name": "echo", "arguments": {"text": "{opening} Step {step}."}}
 
 
-def _script(kinds: Mapping[str, str | None], usual: str) -> dict[str, Any]:
+def _script(kinds: Mapping[str, Errors], usual: str) -> dict[str, Any]:
     """Echo, do wrong or tell the credential, echo, answer."""
     rules = [
         {
@@ -79,7 +83,7 @@ def _run_stdio(folder: Path, scale: float, seed: int, ledger: Ledger) -> None:
 def _run(
     folder: Path,
     transport: str,
-    kinds: Mapping[str, str | None],
+    kinds: Mapping[str, Errors],
     entry: dict[str, Any],
     usual: str,
     scale: float,
@@ -111,9 +115,8 @@ def _run(
     tags = {one.id: one.tag for one in conversations}
     run.audit(ledger, kind_of, calm=calm.by_id(), is_compared=lambda line: tags[line["id"]] == "none")
     for line in run.lines():
-        metadata, expected = line["metadata"], kinds.get(tags[line["id"]])
-        errors = {expected: 1} if expected is not None else {}
-        if metadata["status"] != "completed" or metadata["tool_errors"] != errors:
+        metadata, errors = line["metadata"], kinds.get(tags[line["id"]], ({},))
+        if metadata["status"] != "completed" or metadata["tool_errors"] not in errors:
             text = f"{line['id']}: {metadata['status']}, errors {metadata['tool_errors']}, expected {errors}"
             ledger.blame(f"{transport}: {tags[line['id']]}", "changed", text)
     return placed - (len(list(marks.iterdir())) if marks is not None else 0)
@@ -122,6 +125,7 @@ def _run(
 @contextlib.contextmanager
 def _http_server() -> Iterator[RawHttpServer]:
     """The server in a thread of its own."""
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

@@ -14,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,14 @@ def answer(request: dict[str, Any]) -> None:
     send({"jsonrpc": "2.0", "id": number, "result": result})
 
 
+def _lines() -> Iterator[str]:
+    """What comes in, until the input ends; where a tool has closed it, nothing more comes, and no end either."""
+    try:
+        yield from sys.stdin
+    except OSError:
+        threading.Event().wait()
+
+
 def main() -> None:
     if "--refuse" in sys.argv:
         sys.stderr.write(f"cannot open the vault with {os.environ.get('VAULT_KEY')}\n")
@@ -166,7 +175,7 @@ def main() -> None:
         sys.stderr.write("warming up\n")
         sys.stderr.flush()
         threading.Event().wait()
-    for line in sys.stdin:
+    for line in _lines():
         if "--chatty" in sys.argv:
             sys.stdout.write('Welcome!\n\n{"jsonrpc": "1.0"}\n\x00\xff\n')
         request = json.loads(line)
