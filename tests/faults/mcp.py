@@ -26,7 +26,8 @@ from tests.servers.raw_mcp_http import RawHttpServer
 PART = "MCP"
 EACH = 22
 BYSTANDERS = {"stdio": 300, "http": 1200}
-TIMEOUT = 4
+SECONDS = 4
+"""`timeout` of the servers."""
 REFUSED = "refused"
 """The tag of conversations whose server does not start, the first time."""
 CRASH, TIMEOUT, TOOL = ({"crash": 1},), ({"timeout": 1},), ({"tool": 1},)
@@ -95,7 +96,7 @@ def _run(
     each = max(2, round(EACH * scale))
     bystanders = max(20, round(BYSTANDERS[transport] * scale))
     conversations = make_conversations([*(kind for kind in kinds for _ in range(each)), *["none"] * bystanders], seed)
-    dataset = {"mcpServers": {"raw": {**entry, "timeout": TIMEOUT}}}
+    dataset = {"mcpServers": {"raw": {**entry, "timeout": SECONDS}}}
     settings: dict[str, Any] = {"dataset": dataset, "max_workers": 16}
 
     def kind_of(one: Conversation) -> str:
