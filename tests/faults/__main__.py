@@ -20,7 +20,7 @@ from pathlib import Path
 from tests.faults.accounting import LEAST, Count, shortfalls, table, write_table
 from tests.faults.processes import adopt_orphans, leftovers
 
-PARTS = ("model", "signals", "workers", "tool_servers", "damage", "disk", "mcp", "ray_cluster")
+PARTS = ("model", "signals", "workers", "tool_servers", "damage", "disk", "mcp", "ray_cluster", "browsers")
 
 SHOWN = 5
 """Findings of one sort that are printed."""

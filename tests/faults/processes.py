@@ -53,6 +53,13 @@ def is_live(process: psutil.Process) -> bool:
     return False
 
 
+def is_stopped(process: psutil.Process) -> bool:
+    """Whether a process stands still, or is gone."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_STOPPED
+    return True
+
+
 def command_line(process: psutil.Process) -> list[str]:
     with contextlib.suppress(psutil.Error):
         return list(process.cmdline())

@@ -22,7 +22,7 @@ import psutil
 
 from rollout.models.stub import StubProcess
 from tests.faults.accounting import Ledger, find_secrets
-from tests.faults.processes import Missed, below, is_live, strike, wait_until
+from tests.faults.processes import Missed, below, is_live, is_stopped, strike, wait_until
 from tests.faults.runs import DEADLINE, ROOT, SECRETS, Run, agent_script, end_of, make_conversations
 
 PART = "Ray"
@@ -90,7 +90,7 @@ class Campaign:
         elif what == "node":
             has_struck = self._strike_node(number)
         else:
-            victims = [process for process in actors() if process.status() != psutil.STATUS_STOPPED]
+            victims = [process for process in actors() if not is_stopped(process)]
             has_struck = bool(victims) and strike(self.chance.choice(victims), number)
         if has_struck:
             self.ledger.inject(kind)

@@ -47,7 +47,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        return f"Please keep a note of {self.marker}. [{self.tag}]"
+        return f"Please keep a note of {self.marker}. [{self.tag}]" if self.tag else self.marker
 
 
 def make_conversations(tags: Iterable[str], seed: int, *, first: int = 0) -> list[Conversation]:
@@ -88,11 +88,13 @@ class Run:
         *,
         dataset: Mapping[str, Any] | None = None,
         said: Path | None = None,
+        task_info: Mapping[str, Any] | None = None,
         **changes: Any,
     ) -> None:
         self.folder = folder
         self.out = folder / "out"
         self.conversations = list(conversations)
+        self.task_info = dict(task_info or {})
         self.starts = 0
         (folder / "in").mkdir(parents=True)
         self.out.mkdir()
@@ -131,7 +133,10 @@ class Run:
     def write_tasks(self, more: Sequence[Conversation] = ()) -> None:
         """The task file, with some conversations added."""
         self.conversations += more
-        tasks = [{"id": one.id, "messages": [{"role": "user", "content": one.text}]} for one in self.conversations]
+        tasks = [
+            {"id": one.id, "messages": [{"role": "user", "content": one.text}], "task_info": self.task_info}
+            for one in self.conversations
+        ]
         write_tasks(self.folder / "in" / "tasks.jsonl", *tasks)
 
     def start(self, *options: str, **environment: str) -> subprocess.Popen[bytes]:

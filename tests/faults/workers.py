@@ -6,6 +6,7 @@ model sees; every other conversation must come out as in the calm run.
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 from pathlib import Path
@@ -15,7 +16,7 @@ import psutil
 
 from rollout.models.stub import StubProcess
 from tests.faults.accounting import Ledger
-from tests.faults.processes import Missed, below, command_line, strike, wait_until
+from tests.faults.processes import Missed, below, command_line, is_stopped, strike, wait_until
 from tests.faults.runs import DEADLINE, NOTE, PEEK, PONDER, Run, agent_script, end_of, make_conversations
 
 PART = "workers"
@@ -34,7 +35,13 @@ def workers(pid: int, *, template: bool) -> list[psutil.Process]:
     """The workers of a run, or the process that forks them."""
     templates = [process for process in below(pid) if any("worker_main" in part for part in command_line(process))]
     parents = {process.pid for process in templates}
-    return [process for process in templates if (process.ppid() not in parents) == template]
+    return [process for process in templates if (_parent(process) not in parents) == template]
+
+
+def _parent(process: psutil.Process) -> int | None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return int(process.ppid())
+    return None
 
 
 def run_part(folder: Path, scale: float, seed: int) -> Ledger:
@@ -102,4 +109,4 @@ def _strike_workers(
 
 
 def _victims(pid: int, template: bool) -> list[psutil.Process]:
-    return [process for process in workers(pid, template=template) if process.status() != psutil.STATUS_STOPPED]
+    return [process for process in workers(pid, template=template) if not is_stopped(process)]
