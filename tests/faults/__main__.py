@@ -14,10 +14,11 @@ import resource
 import sys
 import tempfile
 import time
+import traceback
 from collections import Counter
 from pathlib import Path
 
-from tests.faults.accounting import LEAST, Count, shortfalls, table, write_table
+from tests.faults.accounting import LEAST, Count, Ledger, shortfalls, table, write_table
 from tests.faults.processes import adopt_orphans, leftovers
 
 PARTS = ("model", "signals", "workers", "tool_servers", "damage", "disk", "mcp", "ray_cluster", "browsers")
@@ -53,7 +54,11 @@ def run_part(part: str, folder: Path, scale: float, seed: int) -> list[Count]:
     """One part, with what it took and everything that went wrong."""
     began, used = time.monotonic(), _cpu_seconds()
     folder.mkdir(parents=True)
-    ledger = importlib.import_module(f"tests.faults.{part}").run_part(folder, scale, seed)
+    ledger = Ledger(part)
+    try:
+        ledger = importlib.import_module(f"tests.faults.{part}").run_part(folder, scale, seed)
+    except Exception:  # noqa: BLE001 (the other parts go on, and the campaign does not pass)
+        ledger.blame("the campaign itself", "unfit", traceback.format_exc())
     counts = ledger.counts()
     for text in leftovers(()):
         ledger.blame(counts[0].kind, "hung", text)
