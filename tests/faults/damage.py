@@ -49,9 +49,11 @@ TABLES = {
 """Each with a number by which some of its rows are chosen."""
 SAID = re.compile(
     r"damaged|is gone|cannot be read|cannot be used|is no |not a run|nothing in it can be read|not valid"
-    r"|nothing was written|was begun with other settings"
+    r"|nothing was written|was begun with other settings|is not there"
 )
 """How an error of exit code 2 names the damage."""
+NAMED = "problem "
+"""What a command that reads lines, and ends with 1, says before each that it had to leave out."""
 UNNOTICED = ("flipped bytes", "foreign values")
 """Damage that may change a text and nothing else."""
 
@@ -141,11 +143,11 @@ class Patient:
         recovered = self.call("recover", run, "-o", str(self.folder / "new"))
         self.call("score", run)
         self.call("filter", run)
-        if self.call("export", run, "-f", "openai", "-o", str(self.folder / "export.jsonl")) == 0:
+        if self.call("export", run, "-f", "openai", "-o", str(self.folder / "export.jsonl")) in (0, 1):
             self.check_markers(self.folder / "export.jsonl")
-        if self.call("label", run, "-o", str(self.folder / "labelled.jsonl")) == 0:
+        if self.call("label", run, "-o", str(self.folder / "labelled.jsonl")) in (0, 1):
             self.check_markers(self.folder / "labelled.jsonl")
-        if self.call("train-data", run, "-f", "jsonl", "-o", str(self.folder / "rows")) == 0:
+        if self.call("train-data", run, "-f", "jsonl", "-o", str(self.folder / "rows")) in (0, 1):
             for path in self.folder.glob("rows*"):
                 if path.is_file():
                     self.check_markers(path)
@@ -176,7 +178,7 @@ class Patient:
         where = f"{self.folder.name}: rollout {words[0]}"
         if code is None:
             self.ledger.blame(self.kind, "hung", f"{where}: no end within {DEADLINE:g} s")
-        elif code not in (0, 2) or (code == 2 and not SAID.search(self.last)):
+        elif not _is_fit(words[0], code, self.last):
             self.ledger.blame(self.kind, "unfit", f"{where} ended with {code}: {self.last[-700:]}")
         if "Traceback (most recent call last)" in self.last:
             self.ledger.blame(self.kind, "unfit", f"{where}: {self.last[-1200:]}")
@@ -215,6 +217,13 @@ class Patient:
             markers = set(re.findall(r"mk-[0-9a-f]{16}", row))
             if len(markers) > 1 or not markers <= set(self.markers.values()):
                 self.ledger.blame(self.kind, "mixed", f"{self.folder.name}: a row of {path.name} has {markers}")
+
+
+def _is_fit(command: str, code: int, said: str) -> bool:
+    """Whether a command may end like this: it worked, left out lines and named them, or named the damage."""
+    if code == 1:
+        return command != "run" and NAMED in said
+    return code == 0 or (code == 2 and SAID.search(said) is not None)
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

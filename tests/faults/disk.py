@@ -42,6 +42,7 @@ class Disk:
 
     def __init__(self, folder: Path, kind: str, seed: int, scale: float, calm: dict[str, Any]) -> None:
         self.ledger = Ledger(PART)
+        self.ledger.inject(kind, 0)
         self.folder, self.kind, self.calm = folder, kind, calm
         self.seed = seed
         self.chance = random.Random(f"{seed}/{kind}")
