@@ -22,7 +22,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -352,7 +352,14 @@ class Journal(JournalReader):
     @reads_data
     def set_meta(self, key: str, value: str) -> None:
         """Save a fact about the run, at once."""
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        self.set_facts({key: value})
+
+    @reads_data
+    def set_facts(self, facts: Mapping[str, str]) -> None:
+        """Save facts about the run, at once: all of them or none."""
+        rows = ", ".join(["(?, ?)"] * len(facts))
+        values = [text for fact in facts.items() for text in fact]
+        self._db.execute(f"INSERT OR REPLACE INTO meta VALUES {rows}", values)
 
     @property
     def is_usable(self) -> bool:

@@ -30,8 +30,8 @@ CONVERSATIONS = 700
 FEW = 20
 """Conversations of a run that has one incident only: blobs are written when a run begins."""
 FILES = {"journal": "journal.db", "output": "/out.jsonl", "blobs": "/blobs/"}
-LATEST = {"journal": 40, "output": 10}
-"""The write, at most, from which on all of them fail."""
+LATEST = {"journal": 600, "output": 20}
+"""The write, at most, from which on all of them fail. Early ones are as likely as late ones by order of magnitude."""
 ERRORS = {"full": errno.ENOSPC, "I/O error": errno.EIO}
 MEGABYTE = 1 << 20
 SCRIPT = agent_script(NOTE, PEEK, NOTE)
@@ -60,7 +60,7 @@ class Disk:
             else:
                 run = Run(self.folder / self.kind, self.conversations, stub.url)
                 for _ in range(self.incidents):
-                    first = self.chance.randint(1, LATEST[where])
+                    first = round(LATEST[where] ** self.chance.random())
                     self._disturb(run, *self._failing(run, library, where, number, first))
                 self._end(run)
         return self.ledger
@@ -108,7 +108,7 @@ class Disk:
         code = end_of(start(), self.ledger, self.kind, DEADLINE)
         if code == 2 and has_failed():
             self.ledger.inject(self.kind)
-        if code not in (0, 2, None):
+        if code not in (0, 2, None) or "is damaged" in run.said():
             self.ledger.blame(self.kind, "unfit", f"ended with {code}: {run.said()[-500:]}")
         elif code == 2 and "cannot be" not in run.said() and "disk" not in run.said():
             self.ledger.blame(self.kind, "unfit", f"names no file: {run.said()[-500:]}")
