@@ -121,6 +121,11 @@ class Run:
         }
         (folder / "in" / "config.yml").write_text(yaml.safe_dump(config))
 
+    def configure(self, **changes: Any) -> None:
+        """Change settings that a resumed run may change."""
+        path = self.folder / "in" / "config.yml"
+        path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+
     def ledger_domain(self) -> dict[str, Any]:
         """The mock domain whose tools keep notes, misbehave, and say the API key."""
         domain = self.folder / "in" / "domain"
