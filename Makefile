@@ -42,9 +42,11 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The kill tests in their large form: 200 conversations with 30 kills; 32 episodes in browsers that are killed.
+# The slow tests, then the fault campaign (docs/faults.md): more than 1,000 faults of every kind, each attempt accounted for.
+# Half an hour on 2 cores. A part of it: make test-faults FAULTS="--only signals".
 test-faults: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -m slow --override-ini addopts=-q
+	$(BIN)/python -m tests.faults $(FAULTS)
 
 # Token-exact records against a real vLLM server on the CPU, which has a virtual environment of its own: 3.4 GB.
 test-vllm: $(VENV)/.dev $(VENV)/.torch $(VLLM)/.installed

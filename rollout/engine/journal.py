@@ -22,7 +22,7 @@ import os
 import sqlite3
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal
@@ -301,13 +301,15 @@ class Journal(JournalReader):
     def attach(self, dataset: str, output: Output) -> int:
         """Give a dataset its output file, mended to hold exactly the journal's lines. Returns how many were mended."""
         self._outputs[dataset] = output
-        end = self._db.execute(
-            "SELECT coalesce(max(place + length), 0) FROM trajectories WHERE dataset = ?", (dataset,)
-        ).fetchone()[0]
+        end, lines = self._db.execute(
+            "SELECT coalesce(max(place + length), 0), coalesce(sum(length), 0) FROM trajectories "
+            "WHERE dataset = ? AND place IS NOT NULL",
+            (dataset,),
+        ).fetchone()
         altered = f"altered:{dataset}"
-        if output.size == end and not self.number(altered):
+        if output.size == end == lines and not self.number(altered):
             return 0
-        # Somebody was killed, or somebody edited the file.
+        # Somebody was killed, somebody edited the file, or a row is gone whose line is still there.
         rows, whole, missing = self._compare(dataset, output)
         following = self.line(dataset, rows[len(rows) - missing][0]) if missing else b""
         rest = output.read(whole, output.size - whole)
@@ -350,7 +352,14 @@ class Journal(JournalReader):
     @reads_data
     def set_meta(self, key: str, value: str) -> None:
         """Save a fact about the run, at once."""
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+        self.set_facts({key: value})
+
+    @reads_data
+    def set_facts(self, facts: Mapping[str, str]) -> None:
+        """Save facts about the run, at once: all of them or none."""
+        rows = ", ".join(["(?, ?)"] * len(facts))
+        values = [text for fact in facts.items() for text in fact]
+        self._db.execute(f"INSERT OR REPLACE INTO meta VALUES {rows}", values)
 
     @property
     def is_usable(self) -> bool:

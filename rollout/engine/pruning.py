@@ -8,6 +8,7 @@ from one another, a group is kept whole or not at all. So `--resume` of the new 
 from __future__ import annotations
 
 import contextlib
+import os
 import sqlite3
 from collections import Counter
 from collections.abc import Sequence
@@ -298,6 +299,8 @@ def _fits(head: Head, branch: Branch | None) -> bool:
 
 def _contradicts(output: BinaryIO, place: int, line: bytes, trajectory: str) -> bool:
     """Whether the old output has a whole line of this trajectory in its place, and a different one."""
+    if not 0 <= place < output.seek(0, os.SEEK_END):
+        return False
     output.seek(place)
     there = output.read(len(line))
     return there != line and there.endswith(b"\n") and _id_of(there) == trajectory

@@ -17,6 +17,7 @@ import msgspec
 
 from rollout.config.schema import Config
 from rollout.engine.reader import open_reader
+from rollout.engine.store import is_begun
 
 log = logging.getLogger(__name__)
 RUN_SETTINGS = ("monitor_max_no_tool_turns",)
@@ -27,7 +28,7 @@ DATASET_SETTINGS = ("max_turns",)
 
 def with_recorded_defaults(config: Config, names: Iterable[str], run_dir: Path) -> Config:
     """The configuration as a run that is already there goes on with it."""
-    if not (run_dir / "journal.db").is_file():
+    if not is_begun(run_dir):
         return config
     kept = _unset(config, RUN_SETTINGS, _recorded_config(run_dir))
     for setting, value in kept.items():

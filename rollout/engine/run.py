@@ -271,8 +271,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
         before = journal.meta(key)
         now = redact(msgspec.json.encode(plan.identity, order="sorted").decode())
         if before is None:
-            journal.set_meta(key, now)
-            journal.set_meta(f"output:{plan.name}", str(plan.output_path.resolve()))
+            journal.set_facts({key: now, f"output:{plan.name}": str(plan.output_path.resolve())})
             continue
         if before != now:
             old, new = journal.document(key) or {}, msgspec.json.decode(now)

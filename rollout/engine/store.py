@@ -115,6 +115,21 @@ def find_run(path: Path) -> Path | None:
     return None
 
 
+def is_begun(run_dir: Path) -> bool:
+    """Whether a run directory has a journal that anything was written into. One whose very first start was killed, or
+    met a full disk, may have a file without tables: it is filled by the next start."""
+    path = run_dir / "journal.db"
+    if not path.is_file():
+        return False
+    if (run_dir / "run.json").exists():
+        return True
+    try:
+        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+            return bool(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.Error as error:
+        raise read_error(path, error) from error
+
+
 def refuse_lost_files(run_dir: Path) -> None:
     """Raise where a run was begun in a directory and the journal, or the part of it that lay in the WAL, is gone."""
     path = run_dir / "journal.db"

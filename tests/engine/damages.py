@@ -6,7 +6,7 @@ import asyncio
 import random
 import shutil
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.conftest import roll_out, write_tasks
 
 PAGE = 4096
 TASKS = 24
+NAMES = tuple(map(str, range(TASKS)))
 
 
 def config_in(folder: Path, **dataset: Any) -> dict[str, Any]:
@@ -36,19 +37,21 @@ def config_in(folder: Path, **dataset: Any) -> dict[str, Any]:
     }
 
 
-def make_run(folder: Path, *, unfinished: bool = False, **dataset: Any) -> Path:
-    """Roll a run out below `folder`; with `unfinished`, only about half of it. Returns its config file."""
+def make_run(folder: Path, *, unfinished: bool = False, names: Sequence[str] = NAMES, **dataset: Any) -> Path:
+    """Roll a run out below `folder`; with `unfinished`, only about half of it. Returns its config file.
+
+    There is a task for each of `names`, which its messages repeat."""
     folder.mkdir(parents=True, exist_ok=True)
     tasks = []
-    for number in range(TASKS):
-        actions = [{"name": "echo", "arguments": {"text": f"{word} {number} " + "x" * 300}} for word in ("one", "two")]
-        opening = [{"role": "user", "content": f"Question {number}"}]
+    for number, name in enumerate(names):
+        actions = [{"name": "echo", "arguments": {"text": f"{word} {name} " + "x" * 300}} for word in ("one", "two")]
+        opening = [{"role": "user", "content": f"Question {name}"}]
         tasks.append({"id": f"task{number}", "messages": opening, "task_info": {"actions": actions}})
     write_tasks(folder / "tasks.jsonl", *tasks)
     config = config_in(folder, **dataset)
     path = folder / "config.yml"
     path.write_text(yaml.safe_dump(config))
-    pause = (lambda progress: progress.finished >= TASKS // 2) if unfinished else None
+    pause = (lambda progress: progress.finished >= len(names) // 2) if unfinished else None
     asyncio.run(roll_out(config, folder / "run", pause_when=pause))
     return path
 

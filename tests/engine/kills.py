@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import random
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from rollout.models.stub import StubProcess
-from rollout.trajectories.line import comparable
-from tests.conftest import write_tasks
-
-# `rollout run` with no colours, in a process that can be killed.
-COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run"]
+from tests.faults.runs import Run, make_conversations
 
 
-class Killed:
-    """A run in a folder of its own, started, killed and resumed."""
+def make_run(folder: Path, url: str, conversations: int, live: int, seed: int) -> Run:
+    """Conversations of several turns with a user, on a shipped domain."""
+    return Run(
+        folder,
+        make_conversations(["look it up"] * conversations, seed),
+        url,
+        dataset={"mcp_domain": "StudentAcademicPortal", "user": {"model": "user-model"}, "max_turns": 5},
+        models={"agent": {"api_base": url}, "user-model": {"api_base": url}},
+        max_workers=live,
+    )
 
-    def __init__(self, folder: Path, url: str, conversations: int, live: int) -> None:
-        folder.mkdir(parents=True)
-        self.folder = folder
-        tasks = [f"Conversation number {number}: look it up, please." for number in range(conversations)]
-        write_tasks(folder / "tasks.jsonl", *tasks)
-        config = {
-            "max_workers": live,
-            "enable_monitor": False,
-            "run_dir": "run",
-            "models": {"agent": {"api_base": url}, "user-model": {"api_base": url}},
-            "datasets": {
-                "kill": {
-                    "path": "tasks.jsonl",
-                    "output_path": "out.jsonl",
-                    "mcp_domain": "StudentAcademicPortal",
-                    "agent": {"model": "agent"},
-                    "user": {"model": "user-model"},
-                    "max_turns": 5,
-                }
-            },
-        }
-        (folder / "config.yml").write_text(yaml.safe_dump(config))
 
-    def start(self, *, resume: bool = True) -> subprocess.Popen[bytes]:
-        command = [*COMMAND, "config.yml", "--resume" if resume else "--no-resume", "--no-colors"]
-        return subprocess.Popen(command, cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-    def finish(self) -> None:
-        child = self.start()
-        _, complaints = child.communicate(timeout=600)
-        assert child.returncode == 0, complaints.decode()
-
-    def lines(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder / "out.jsonl").read_bytes().splitlines()]
+def finish(run: Run) -> None:
+    """Resume a run to its end."""
+    assert run.start().wait(600) == 0, run.said()
 
 
 def run_kill_test(
@@ -66,12 +34,12 @@ def run_kill_test(
     """Run undisturbed, then with kills; assert that both are equal. Returns what was counted."""
     chance = random.Random(seed)
     with StubProcess({"latency": latency}) as stub:
-        calm = Killed(folder / "calm", stub.url, conversations, live)
-        calm.finish()
+        calm = make_run(folder / "calm", stub.url, conversations, live, seed)
+        finish(calm)
         # Requests, not answers: one that was under way when its client died is paid for as well.
         needed = stub.stats().requests
         stub.reset()
-        torn = Killed(folder / "torn", stub.url, conversations, live)
+        torn = make_run(folder / "torn", stub.url, conversations, live, seed)
         in_flight = done = 0
         while done < kills:
             child = torn.start()
@@ -84,15 +52,13 @@ def run_kill_test(
             if child.poll() is not None:
                 break
             child.send_signal(signal.SIGKILL)
-            child.communicate()
+            child.wait()
             in_flight += live
             done += 1
-        torn.finish()
+        finish(torn)
         paid = stub.stats().requests
     assert done == kills, f"the run ended after {done} kills"
-    calm_lines = {line["id"]: comparable(line) for line in calm.lines()}
-    torn_lines = torn.lines()
-    assert len(torn_lines) == conversations, "lines lost or doubled"
-    assert {line["id"]: comparable(line) for line in torn_lines} == calm_lines
+    assert len(torn.lines()) == conversations, "lines lost or doubled"
+    assert torn.by_id() == calm.by_id()
     assert paid - needed <= in_flight, f"{paid - needed} generations paid twice, {in_flight} could be in flight"
     return {"kills": done, "needed": needed, "paid_again": paid - needed, "could_be_in_flight": in_flight}

@@ -170,6 +170,34 @@ def test_trajectory_without_its_episode_is_missed_not_left_out(made: Path, tmp_p
             list(reader.paths("data"))
 
 
+def test_resume_leaves_one_line_of_an_attempt_whose_row_is_gone(made: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    copy_run(made, folder)
+    execute(folder, "DELETE FROM trajectories WHERE place = 0")
+    assert call(folder, "run") == 0
+    names = [line["id"] for line in read_lines(folder / "out.jsonl")]
+    assert len(names) == len(set(names)) == 24
+
+
+@pytest.mark.parametrize("size", [0, 4096])
+def test_journal_without_tables_of_a_run_that_never_began_is_filled(made: Path, tmp_path: Path, size: int) -> None:
+    folder = tmp_path / "copy"
+    copy_run(made, folder)
+    for path in (folder / "run").iterdir():
+        if path.is_file():
+            path.unlink()
+    (folder / "out.jsonl").unlink()
+    # What a first start leaves behind that is killed, or meets a full disk, before the first commit.
+    connection = sqlite3.connect(folder / "run" / "journal.db")
+    if size:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    (folder / "run" / "journal.db").touch()
+    assert (folder / "run" / "journal.db").stat().st_size == size
+    assert call(folder, "run") == 0
+    assert len(read_lines(folder / "out.jsonl")) == 24
+
+
 def test_interrupted_query_is_no_damage(made: Path) -> None:
     with open_reader(made / "run") as reader:
         reader._db.set_progress_handler(lambda: 1, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,23 @@ async def test_full_disk_of_the_output_is_named_as_such_and_loses_nothing(
     assert "--resume" in str(caught.value)
     await roll_out(stub_config(stub.url, tasks))
     assert sorted(line["id"] for line in read_lines(OUT)) == sorted(f"task{number}" for number in range(COUNT))
+
+
+async def test_disk_that_is_full_while_the_settings_are_written_down_leaves_a_run_that_can_be_resumed(
+    stub: StubServer, tasks: Path
+) -> None:
+    await open_journal(Path("run")).close()
+    connection = sqlite3.connect("run/journal.db", isolation_level=None)
+    connection.execute(
+        "CREATE TRIGGER full BEFORE INSERT ON meta WHEN NEW.key LIKE 'output:%' "
+        "BEGIN SELECT RAISE(ABORT, 'database or disk is full'); END"
+    )
+    with pytest.raises(JournalError, match="disk is full"):
+        await roll_out(stub_config(stub.url, tasks))
+    connection.execute("DROP TRIGGER full")
+    connection.close()
+    await roll_out(stub_config(stub.url, tasks))
+    assert len(read_lines(OUT)) == COUNT
 
 
 async def test_full_disk_of_the_run_directory_is_named_by_its_file(

@@ -277,3 +277,12 @@ def test_existing_folder_and_running_run_and_unreadable_journal_are_refused(whol
         with pytest.raises(JournalError, match="nothing in it can be read"):
             recover(tmp_path / damage / "run", tmp_path / damage / "new")
         assert not (tmp_path / damage / "new").exists()
+
+
+@pytest.mark.parametrize("place", [-1, 1 << 62])
+def test_place_that_no_file_has_says_nothing_about_its_line(whole: Path, tmp_path: Path, place: int) -> None:
+    folder = tmp_path / "copy"
+    copy_run(whole, folder)
+    execute(folder, f"UPDATE trajectories SET place = {place} WHERE episode % 3 = 0")
+    found = recover(folder / "run", folder / "new")
+    assert by_id(found.outputs["data"]) == by_id(whole / "out.jsonl")

@@ -971,3 +971,22 @@ def test_the_program_ends_cleanly_on_a_signal_even_with_requests_under_way(numbe
             program.send_signal(number)
             assert program.wait(30) == 0
             assert program.stderr.read() == b""
+
+
+async def test_a_reply_repeats_the_opening_and_escapes_it_in_arguments() -> None:
+    said = 'say "hello"'
+    rules = [{"reply": {"content": "{opening}!", "tool_calls": [{"name": "search", "arguments": {"q": "{opening}"}}]}}]
+    async with open_stub({"rules": rules}) as (_, client):
+        message = (await client.ask(make_request(said)))["choices"][0]["message"]
+    assert message["content"] == f"{said}!"
+    assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == {"q": said}
+
+
+@pytest.mark.parametrize("kind", ["status", "overload", "error500", "unavailable", "context_length", "html", None])
+async def test_a_careless_server_repeats_the_key_in_errors_and_replies(kind: str | None) -> None:
+    script: JSON = {"echo_key": True, "rules": [{"reply": {"content": "the key is {key}"}}]}
+    if kind is not None:
+        script["faults"] = [kind]
+    async with open_stub(script) as (_, client):
+        _, body, _ = await client.post(make_request(), headers={"Authorization": "Bearer open-sesame"})
+    assert b"open-sesame" in body

@@ -2,7 +2,8 @@
 
 Each tool of `TOOLS` is a way to answer, or not to. Options: `--refuse` ends before the handshake, `--late` never gets
 ready, `--chatty` writes lines that are no messages, `--moody FILE` offers other tools once FILE exists, `--modern`
-knows no handshake, `--log FILE` adds the name of each called tool to FILE. It keeps a count, which is its state.
+knows no handshake, `--log FILE` adds the name of each called tool to FILE, `--refuse-once FILE` removes FILE and ends
+before the handshake, where FILE is there. It keeps a count, which is its state.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +154,28 @@ def answer(request: dict[str, Any]) -> None:
     send({"jsonrpc": "2.0", "id": number, "result": result})
 
 
+def _lines() -> Iterator[str]:
+    """What comes in, until the input ends; where a tool has closed it, nothing more comes, and no end either."""
+    try:
+        yield from sys.stdin
+    except OSError:
+        threading.Event().wait()
+
+
 def main() -> None:
     if "--refuse" in sys.argv:
         sys.stderr.write(f"cannot open the vault with {os.environ.get('VAULT_KEY')}\n")
         sys.exit(3)
+    if "--refuse-once" in sys.argv:
+        mark = Path(sys.argv[sys.argv.index("--refuse-once") + 1])
+        if mark.is_file():
+            mark.unlink()
+            sys.exit(3)
     if "--late" in sys.argv:
         sys.stderr.write("warming up\n")
         sys.stderr.flush()
         threading.Event().wait()
-    for line in sys.stdin:
+    for line in _lines():
         if "--chatty" in sys.argv:
             sys.stdout.write('Welcome!\n\n{"jsonrpc": "1.0"}\n\x00\xff\n')
         request = json.loads(line)

@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import itertools
 import json
+from collections import Counter
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from aiohttp import web
 from tests.models.hostile import packed_zeros
 
 TOOLS = ("add", "hang", "endless", "endless_events", "reset", "broken", "forget", "headers", "bomb",
-         "bomb_events", "packed", "any")  # fmt: skip
+         "bomb_events", "packed", "any", "echo", "authorization", "error500", "cut", "nonsense")  # fmt: skip
 
 
 class RawHttpServer:
@@ -25,6 +26,8 @@ class RawHttpServer:
         """The state of each live session."""
         self.result = b"{}"
         """What the tool `any` answers, as it is sent."""
+        self.called: Counter[str] = Counter()
+        """How often each tool was called."""
         self.ended: list[str] = []
         """Sessions that a client ended."""
         self._numbers = itertools.count(1)
@@ -80,6 +83,7 @@ class RawHttpServer:
         elif method == "tools/list":
             result = {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in TOOLS]}
         else:
+            self.called[params["name"]] += 1
             text = await self._call(request, params["name"])
             if isinstance(text, web.StreamResponse):
                 return text
@@ -125,9 +129,30 @@ class RawHttpServer:
             case "forget":
                 del self.counts[session]
                 return web.Response(status=404)
+            case "echo":
+                return str((await request.json())["params"]["arguments"]["text"])
+            case "authorization":
+                return request.headers.get("Authorization", "")
+            case "error500":
+                return web.Response(status=500, text=f"sorry, {request.headers.get('Authorization')}")
+            case "cut":
+                return await _cut(request)
+            case "nonsense":
+                body = {"jsonrpc": "2.0", "id": (await request.json())["id"], "result": {"content": "this is no list"}}
+                return web.json_response(body)
             case "headers":
                 return json.dumps(dict(request.headers))
         return ""
+
+
+async def _cut(request: web.Request) -> web.StreamResponse:
+    """Announce more than comes, and close the connection."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json", "Content-Length": "1000"})
+    await response.prepare(request)
+    await response.write(b'{"jsonrpc": "2.0", "id": ')
+    assert request.transport is not None
+    request.transport.close()
+    return response
 
 
 async def _pour(request: web.Request, content_type: str, piece: bytes) -> web.StreamResponse:

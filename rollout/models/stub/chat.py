@@ -103,7 +103,7 @@ def _read_tools(raw: bytes) -> tuple[OfferedTool, ...]:
 class Situation:
     """A request and where in its conversation it stands."""
 
-    __slots__ = ("answers", "chat", "digest", "number", "offered", "step", "turn")
+    __slots__ = ("answers", "chat", "digest", "key", "number", "offered", "step", "turn")
 
     def __init__(self, chat: Chat, digest: bytes, offered: tuple[OfferedTool, ...]) -> None:
         turn = step = answers = 0
@@ -127,6 +127,12 @@ class Situation:
         """Assistant messages since the last user message."""
         self.answers = answers
         """Assistant messages in the request."""
+        self.key = ""
+        """The client's key, where the script says that it is repeated."""
+
+    def opening(self) -> str:
+        """The text of the first user message."""
+        return next((message.text() for message in self.chat.messages if message.role == "user"), "")
 
 
 def read_situation(body: bytes) -> Situation:

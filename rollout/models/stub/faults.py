@@ -113,12 +113,12 @@ def encode_error(
     return encode_response(status, body, fields=fields, keep_alive=keep_alive)
 
 
-def encode_overload(retry_after: str | None, *, keep_alive: bool) -> bytes:
+def encode_overload(retry_after: str | None, *, keep_alive: bool, key: str = "") -> bytes:
     """429, as a server that has too much to do."""
     fields = (("Retry-After", retry_after),) if retry_after is not None else ()
     return encode_error(
         429,
-        "Too many requests.",
+        f"Too many requests.{key}",
         kind="rate_limit_error",
         code="rate_limit_exceeded",
         fields=fields,
@@ -132,7 +132,7 @@ def prepare_delivery(fault: Fault | None, answer: Answer, situation: Situation, 
         body = _encoder.encode(build_payload(answer, situation))
         return Delivery(encode_response(200, body, keep_alive=keep_alive), is_usable=True)
     kind = fault.kind
-    refusal = _refuse(fault, keep_alive)
+    refusal = _refuse(fault, keep_alive, f" (key: {situation.key})" if situation.key else "")
     if refusal is not None:
         return Delivery(refusal)
     if kind == "refuse_close":
@@ -153,8 +153,8 @@ def prepare_delivery(fault: Fault | None, answer: Answer, situation: Situation, 
     return Delivery(data, is_usable=kind in USABLE)
 
 
-def _refuse(fault: Fault, keep_alive: bool) -> bytes | None:
-    """The bytes of a fault that answers with an error status."""
+def _refuse(fault: Fault, keep_alive: bool, key: str) -> bytes | None:
+    """The bytes of a fault that answers with an error status; its message ends with `key`."""
     after = _retry_after(fault)
     fields = (("Retry-After", after),) if after is not None else ()
     match fault.kind:
@@ -162,21 +162,23 @@ def _refuse(fault: Fault, keep_alive: bool) -> bytes | None:
             status = fault.status or 500
             kind = "server_error" if status >= 500 else "invalid_request_error"
             return encode_error(
-                status, f"The stub was told to answer {status}.", kind=kind, fields=fields, keep_alive=keep_alive
+                status, f"The stub was told to answer {status}.{key}", kind=kind, fields=fields, keep_alive=keep_alive
             )
         case "overload":
-            return encode_overload(after or "1", keep_alive=keep_alive)
+            return encode_overload(after or "1", keep_alive=keep_alive, key=key)
         case "error500":
-            return encode_error(500, "The server had an error.", fields=fields, keep_alive=keep_alive)
+            return encode_error(500, f"The server had an error.{key}", fields=fields, keep_alive=keep_alive)
         case "unavailable":
-            return encode_error(503, "The server is overloaded or not ready yet.", fields=fields, keep_alive=keep_alive)
+            message = f"The server is overloaded or not ready yet.{key}"
+            return encode_error(503, message, fields=fields, keep_alive=keep_alive)
         case "context_length":
-            message = "This model's maximum context length is exceeded. Please reduce the length of the messages."
+            message = f"This model's maximum context length is exceeded. Please reduce the length of the messages.{key}"
             return encode_error(
                 400, message, kind="invalid_request_error", code="context_length_exceeded", keep_alive=keep_alive
             )
         case "html":
-            page = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+            page = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway%s</h1></body></html>"
+            page %= key.encode()
             return encode_response(502, page, content_type="text/html", fields=fields, keep_alive=keep_alive)
     return None
 

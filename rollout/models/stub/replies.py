@@ -92,7 +92,7 @@ def compose_answer(reply: Reply, situation: Situation) -> Answer:
         reasoning=_fill(reply.reasoning, situation),
         reasoning_field=reply.reasoning_field,
         calls=tuple(
-            ToolCall(make_call_id(situation, index), name, _fill(arguments, situation) or "")
+            ToolCall(make_call_id(situation, index), name, _fill(arguments, situation, in_json=True) or "")
             for index, (name, arguments) in enumerate(calls)
         ),
         finish_reason=reply.finish_reason or ("tool_calls" if calls else "stop"),
@@ -161,11 +161,23 @@ def _count_usage(override: UsageOverride, prompt: int, completion: int) -> JSON:
     return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
 
-def _fill(text: str | None, situation: Situation) -> str | None:
+def _fill(text: str | None, situation: Situation, *, in_json: bool = False) -> str | None:
     # Not str.format: texts are often JSON, whose braces must stay.
-    if text is None or ("{turn}" not in text and "{step}" not in text):
+    if text is None or "{" not in text:
         return text
-    return text.replace("{turn}", str(situation.turn)).replace("{step}", str(situation.step))
+    text = text.replace("{turn}", str(situation.turn)).replace("{step}", str(situation.step))
+    for place, read in _COPIED.items():
+        if place in text:
+            copied = read(situation)
+            text = text.replace(place, _encoder.encode(copied).decode()[1:-1] if in_json else copied)
+    return text
+
+
+_COPIED: Final[dict[str, Callable[[Situation], str]]] = {
+    "{opening}": Situation.opening,
+    "{key}": lambda situation: situation.key,
+}
+"""Places in texts that are filled with what the client sent."""
 
 
 def _compile(when: When, reply: Reply | None) -> Iterable[Test]:

@@ -131,7 +131,7 @@ class UsageOverride(Section):
 
 
 class Reply(Section):
-    """What is answered. `{turn}` and `{step}` in texts are filled in."""
+    """What is answered. Texts may contain `{turn}`, `{step}`, `{opening}` (the first user message) and `{key}`."""
 
     content: str | None = None
     reasoning: str | None = None
@@ -173,6 +173,8 @@ class StubScript(Section):
     """The Retry-After of those 429s, in seconds."""
     api_key: str | None = Field(default=None, repr=False)
     """When set, a request needs `Authorization: Bearer <key>`."""
+    echo_key: bool = False
+    """Repeat the client's key in every error, and in place of `{key}` in replies, as a careless server would."""
     record: Path | None = None
     """A file to which each request body is appended as a line of JSON."""
     models: tuple[str, ...] = ("stub", "stub-user")

@@ -207,6 +207,8 @@ class StubServer:
         else:
             try:
                 situation = read_situation(request.body)
+                if self.script.echo_key:
+                    situation.key = (request.head.authorization or "").removeprefix("Bearer ")
             except BadChat as error:
                 refusal = encode_error(400, str(error), kind="invalid_request_error", keep_alive=keep_alive)
         if refusal is not None:
