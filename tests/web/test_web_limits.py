@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import signal
+import sys
 from typing import Any
 
 import psutil
@@ -221,3 +222,31 @@ async def test_a_machine_without_free_files_costs_no_browser(
     assert not lease.lost.is_set()
     again = await pool.lease(WebSettings())
     assert again.pid == lease.pid
+
+
+HUNG = """
+import asyncio, os, signal, uvloop
+from rollout.worlds.web.chromium import Launcher
+
+async def main():
+    launcher = Launcher(None)
+    browser, _, pid = await launcher.launch(False)
+    os.kill(pid, signal.SIGSTOP)
+    call = asyncio.create_task(browser.new_context())
+    await asyncio.sleep(0)
+    await launcher.close()
+    os.kill(pid, signal.SIGKILL)
+    print("pending", not call.done())
+
+uvloop.run(main())
+"""
+
+
+async def test_a_call_that_a_hung_browser_never_answered_shows_no_traceback_at_the_end() -> None:
+    pytest.importorskip("uvloop")
+    program = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HUNG, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+    )
+    said, complaints = await asyncio.wait_for(program.communicate(), 300)
+    assert said == b"pending True\n"
+    assert b"Traceback" not in complaints

@@ -6,16 +6,20 @@ All browsers hang on Playwright's driver process by a pipe, and the driver on us
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import shutil
 import tempfile
+import traceback
 from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rollout.errors import ConfigError, WorldError
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, CDPSession, Playwright
+
+log = logging.getLogger(__name__)
 
 ON_PATH = ("chromium-headless-shell", "chrome-headless-shell", "chromium", "chromium-browser", "google-chrome")
 SWITCHES = (
@@ -86,6 +90,8 @@ class Launcher:
         """End the drivers, and whatever still hangs on them."""
         drivers = [*self._broken, *([self._driver] if self._driver is not None else [])]
         self._broken, self._driver = [], None
+        if drivers:
+            _pass_over_late_aborts(asyncio.get_running_loop())
         for driver in drivers:
             await within(CLOSE_TIMEOUT, driver.stop())
         if self._scratch is not None:
@@ -115,6 +121,31 @@ class Launcher:
         except BaseException:
             await within(CLOSE_TIMEOUT, browser.close())
             raise
+
+
+def _pass_over_late_aborts(loop: asyncio.AbstractEventLoop) -> None:
+    """Show no tracebacks of Playwright's for calls that are cancelled when its driver has ended.
+
+    A call that never came back, because its browser had hung, is cancelled with the event loop at the latest.
+    Playwright then writes an abort to a driver that is gone, from a callback whose error nobody can catch.
+    """
+    before = loop.get_exception_handler()
+
+    def take(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if _is_of_playwright(context.get("exception")):
+            log.debug("Playwright, after its end: %s", context["exception"])
+        elif before is not None:
+            before(loop, context)
+        else:
+            loop.default_exception_handler(context)
+
+    loop.set_exception_handler(take)
+
+
+def _is_of_playwright(error: BaseException | None) -> bool:
+    trace = error.__traceback__ if isinstance(error, OSError | RuntimeError) else None
+    modules = [str(frame.f_globals.get("__name__")) for frame, _ in traceback.walk_tb(trace)]
+    return any(module.startswith("playwright.") for module in modules)
 
 
 async def within(seconds: float, work: Awaitable[object]) -> bool:
