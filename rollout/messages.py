@@ -8,7 +8,7 @@ is never validated again. Its JSON form is the chat-completions form that server
 from __future__ import annotations
 
 import hashlib
-import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -21,6 +21,9 @@ MALFORMED_CALL = "malformed_call"
 """The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
 CALL_BEGIN, CALL_END = "<tool_call>", "</tool_call>"
 """The marks around a call that a model writes into its text."""
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
+_BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
+"""Characters that count as letters or symbols and show nothing."""
 
 
 class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -90,6 +93,9 @@ class ToolSpec(msgspec.Struct, frozen=True):
         return spec
 
 
+IMAGE_ENDINGS = frozenset({"png", "jpeg", "jpg", "webp", "gif", "bmp", "tiff", "svg", "avif", "heic", "ico"})
+
+
 class Image(msgspec.Struct, frozen=True):
     """An image that a tool showed. The engine keeps the bytes once, under `name`; messages hold the name alone."""
 
@@ -98,9 +104,10 @@ class Image(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The hash of the bytes with the usual ending: equal images, equal names."""
-        ending = re.sub(r"[^a-z0-9]", "", self.mime_type.rpartition("/")[2].partition("+")[0].lower()) or "bin"
-        return f"{hashlib.sha256(self.data).hexdigest()[:16]}.{ending}"
+        """The hash of the bytes with the usual ending: equal images, equal names. A server that calls its image
+        something else does not choose the name of a file."""
+        ending = self.mime_type.rpartition("/")[2].partition("+")[0].lower()
+        return f"{hashlib.sha256(self.data).hexdigest()[:16]}.{ending if ending in IMAGE_ENDINGS else 'bin'}"
 
 
 class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -238,6 +245,19 @@ def _as_message(entry: _Entry) -> Message:
     )
     reasoning = entry.reasoning_content or None
     return Message(entry.role, entry.content, calls, entry.tool_call_id, reasoning, entry.images or (), entry.raw)
+
+
+def has_words(text: str | None) -> bool:
+    """Whether a text says anything to whoever reads it: not where it is white space, invisible characters or a thought
+    that a server left in the answer."""
+    said = (text or "").strip()
+    if said.startswith(_THOUGHT):
+        said = said.rpartition(_THOUGHT_END)[2] if _THOUGHT_END in said else ""
+    return not all(map(_is_invisible, said))
+
+
+def _is_invisible(char: str) -> bool:
+    return char in _BLANKS or char.isspace() or unicodedata.category(char) in ("Cc", "Cf")
 
 
 def _joined(content: Any) -> Any:

@@ -72,7 +72,7 @@ def find_plugin(group: Group, name: str) -> Any | None:
 
 
 def _import(name: str, module_name: str) -> Any:
-    places = [os.getcwd(), *_folders]
+    places = list(dict.fromkeys((os.getcwd(), *_folders)))
     if missing := [place for place in places if place not in map(os.path.abspath, sys.path)]:
         sys.path += missing
         importlib.invalidate_caches()

@@ -9,10 +9,10 @@ then on
 - `mask` removes them from what enters a conversation: tool results, observations, completions. It looks only for
   registered secrets of at least `MIN_MASKED` characters, so ordinary text stays as it is.
 
-A secret is found in every form in which it commonly comes back: as it is, with other capitals, URL-encoded, escaped in
-JSON, HTML or a Python literal, in hexadecimal, and in base64 wherever in the encoded text it stands (so the base64 of
-`user:key` is found, too). The test for a text without secrets is a handful of substring searches, and nothing at all
-where nothing is registered.
+A secret is found in every form in which it commonly comes back: as it is, with other capitals, URL-encoded (also twice,
+or every character of it), escaped in JSON, HTML or a Python literal, in hexadecimal, decoded as Latin-1, and in base64
+wherever in the encoded text it stands (so the base64 of `user:key` is found, too). The test for a text without secrets
+is a handful of substring searches, and nothing at all where nothing is registered.
 """
 
 from __future__ import annotations
@@ -38,42 +38,62 @@ _LOOKS_LIKE_KEY = re.compile(
     r"\b(?:sk|pk|rk|xai|gsk|hf|ghp|AKIA)[-_][A-Za-z0-9_\-*.]{8,}|(?i:bearer)\s+[A-Za-z0-9._\-]{8,}"
 )
 _SCHEME = re.compile(r"(bearer|basic|token|apikey|api-key)\s+(\S.*)", re.IGNORECASE)
+_BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_REST_OF_RUN = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _NAMES_A_KEY = re.compile(r"(?:^|_)(?:API_?KEY|TOKEN|PASSWORD|ACCESS_KEY|\w*SECRET\w*)$", re.IGNORECASE)
 
 
 class _Forms:
-    """The forms of some secrets: a quick test whether a text holds one, and a pattern that replaces them."""
+    """The forms of some secrets: a quick test whether a text holds one, and their removal in linear time."""
 
     def __init__(self, secrets: list[str]) -> None:
-        self._secrets = secrets
-        self._lowered = tuple(dict.fromkeys(form.lower() for secret in secrets for form in _forms(secret)))
-        self._pattern: re.Pattern[str] | None = None
+        self._plain = tuple({form.lower() for secret in secrets for form in _plain_forms(secret)})
+        self._encoded = tuple({form.lower() for secret in secrets for form in _base64_forms(secret)})
 
     def remove(self, text: str) -> str:
         """The text with a mask in place of each secret; the same object where there is none."""
-        if not self._lowered:
+        if not self._plain:
             return text
         lowered = text.lower()
-        for form in self._lowered:
-            if form in lowered:
-                return self._compiled().sub(MASK, text)
-        return text
-
-    def _compiled(self) -> re.Pattern[str]:
-        if self._pattern is None:
-            plain = {form for secret in self._secrets for form in _plain_forms(secret)}
-            encoded = {form for secret in self._secrets for form in _base64_forms(secret)}
-            # Around the part that is the same wherever a secret stands in the encoded text there are characters that
-            # also depend on it, so the whole run of base64 goes.
-            patterns = [rf"[A-Za-z0-9+/_-]*{re.escape(form)}[A-Za-z0-9+/_-]*={{0,2}}" for form in encoded]
-            patterns += [re.escape(form) for form in sorted(plain, key=len, reverse=True)]
-            self._pattern = re.compile("|".join(patterns), re.IGNORECASE)
-        return self._pattern
+        plain = [form for form in self._plain if form in lowered]
+        encoded = [form for form in self._encoded if form in lowered]
+        if not plain and not encoded:
+            return text
+        if len(lowered) != len(text):
+            # A few capitals become two characters, which would shift all places behind them.
+            lowered = "".join(small if len(small := char.lower()) == 1 else char for char in text)
+        spans = [span for form in plain for span in _find_plain(lowered, form)]
+        spans += [span for form in encoded for span in _find_encoded(text, lowered, form)]
+        return _with_masks(text, sorted(spans))
 
 
-def _forms(secret: str) -> Iterator[str]:
-    yield from _plain_forms(secret)
-    yield from _base64_forms(secret)
+def _find_plain(lowered: str, form: str) -> Iterator[tuple[int, int]]:
+    begin = lowered.find(form)
+    while begin >= 0:
+        yield begin, begin + len(form)
+        begin = lowered.find(form, begin + len(form))
+
+
+def _find_encoded(text: str, lowered: str, form: str) -> Iterator[tuple[int, int]]:
+    """Whole runs of base64: around the part that is the same wherever a secret stands in the encoded text there are
+    characters that also depend on it."""
+    end = 0
+    while (begin := lowered.find(form, end)) >= 0:
+        run = end + len(text[end:begin].rstrip(_BASE64))
+        found = _REST_OF_RUN.match(text, begin + len(form))
+        assert found is not None, "it also matches nothing"
+        end = found.end()
+        yield run, end
+
+
+def _with_masks(text: str, spans: list[tuple[int, int]]) -> str:
+    """The text with one mask in place of spans that overlap. They are sorted."""
+    pieces, done = [], 0
+    for begin, end in spans:
+        if begin >= done:
+            pieces += [text[done:begin], MASK]
+        done = max(done, end)
+    return "".join([*pieces, text[done:]])
 
 
 def _plain_forms(secret: str) -> Iterator[str]:
@@ -86,7 +106,14 @@ def _plain_forms(secret: str) -> Iterator[str]:
     yield urllib.parse.quote(secret, errors="replace")
     yield urllib.parse.quote(secret, safe="", errors="replace")
     yield urllib.parse.quote_plus(secret, errors="replace")
-    yield secret.encode(errors="replace").hex()
+    yield urllib.parse.quote(urllib.parse.quote(secret, safe="", errors="replace"), safe="")
+    data = secret.encode(errors="replace")
+    yield data.hex()
+    yield "".join(f"%{byte:02x}" for byte in data)
+    # As a server echoes it that reads headers as Latin-1.
+    yield data.decode("latin-1")
+    for form in ("\\u{:04x}", "\\x{:02x}", "&#{};", "&#x{:x};"):
+        yield "".join(form.format(ord(char)) for char in secret)
 
 
 def _base64_forms(secret: str) -> Iterator[str]:

@@ -36,6 +36,11 @@ FORMS: dict[str, Callable[[str], str]] = {
     "in HTML": html.escape,
     "in hexadecimal": lambda key: key.encode().hex(),
     "in upper hexadecimal": lambda key: key.encode().hex().upper(),
+    "URL-encoded twice": lambda key: urllib.parse.quote(urllib.parse.quote(key, safe=""), safe=""),
+    "URL-encoded, every byte": lambda key: "".join(f"%{byte:02X}" for byte in key.encode()),
+    "escaped in JSON, every character": lambda key: "".join(f"\\u{ord(char):04x}" for char in key),
+    "escaped in HTML, every character": lambda key: "".join(f"&#{ord(char)};" for char in key),
+    "read as Latin-1": lambda key: key.encode().decode("latin-1"),
     "in base64": lambda key: base64.b64encode(key.encode()).decode(),
     "in base64 for URLs": lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
     "as basic login": lambda key: "Basic " + base64.b64encode(f"user:{key}".encode()).decode(),
@@ -68,6 +73,33 @@ def test_a_key_within_base64_is_found_wherever_it_stands(size: int) -> None:
     register("sekrit-0123456789")
     encoded = base64.b64encode(b"x" * size + b"sekrit-0123456789" + b"y" * (14 - size)).decode()
     assert mask(f"{{{encoded}}}") == f"{{{MASK}}}"
+
+
+def test_a_secret_beside_megabytes_of_base64_is_masked_at_once() -> None:
+    register("tok9-AbCdEf-123456")
+    for size in (1_000_000, 2_000_000):
+        run = "iVBORw0KGgo" * (size // 11)
+        assert mask(f"tok9-AbCdEf-123456 {run}") == f"{MASK} {run}"
+    encoded = base64.b64encode(b"tok9-AbCdEf-123456" * 60_000).decode()
+    assert mask(f"({encoded})") == f"({MASK})"
+
+
+def test_capitals_that_become_two_characters_shift_nothing() -> None:
+    register("tok9-AbCdEf-123456")
+    assert mask("İİİ TOK9-abcdef-123456 İ") == f"İİİ {MASK} İ"
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    before=st.text(max_size=8), after=st.text(max_size=8), form=st.sampled_from(sorted(FORMS)), times=st.integers(1, 3)
+)
+def test_secrets_are_found_beside_any_text(before: str, after: str, form: str, times: int) -> None:
+    register(KEY)
+    shown = FORMS[form](KEY)
+    clean = mask(f"{before} {shown} " * times + after)
+    assert clean.count(MASK) >= times
+    assert shown.lower() not in clean.lower()
+    assert clean.endswith(f" {after}")
 
 
 def test_text_without_a_secret_is_the_very_same_object() -> None:

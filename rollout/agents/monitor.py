@@ -14,7 +14,7 @@ import msgspec
 
 from rollout.agents.users.user import is_spoken
 from rollout.errors import DeadlineError, ModelError
-from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message
+from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message, has_words
 from rollout.models.model import Model, Request, Sampling
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
@@ -84,7 +84,7 @@ class Monitor:
             if 0 < rules.max_repeats <= self._call_repeats:
                 return StopReason.MONITOR_REPEATED_CALLS
             return None
-        text = (message.content or "").strip()
+        text = (message.content or "").strip() if has_words(message.content) else ""
         self._empty = 0 if text else self._empty + 1
         self._repeats = self._repeats + 1 if text and text == self._last_said else 1
         self._last_said = text

@@ -118,6 +118,10 @@ class Signals:
             deadline = self._next_deadline(deadline, PATIENCE)
             if not self._is_acknowledged:
                 _say(f"{_PAUSING} (the event loop is busy)")
+                deadline = self._next_deadline(deadline, max(self._grace, SOON) - PATIENCE)
+                if not self._is_acknowledged and len(self.seen) == 1:
+                    # Nothing in the loop has moved for the whole grace, so there is nothing to wait for.
+                    deadline = time.monotonic()
         while (left := deadline - time.monotonic()) > 0:
             deadline = self._next_deadline(deadline, left)
         os._exit(self.exit_code or 1)

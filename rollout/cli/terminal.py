@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
+from rich.highlighter import NullHighlighter
 from rich.logging import RichHandler
 from rich.segment import Segment
 from rich.table import Table
@@ -25,7 +26,7 @@ from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
 from rollout.errors import ConfigError, RolloutError
 from rollout.printable import printable
-from rollout.secrets import RedactingFilter, redact
+from rollout.secrets import RedactingFilter, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +41,8 @@ MEASURES: dict[str, Callable[[Console, JSON, str], None]] = {"web": show_web_met
 """How the figures of `rollout.engine.measures` are shown, by their names."""
 NAME_WIDTH = 25
 SIDE_BY_SIDE = 3
+MOST_SHOWN = 2000
+"""Characters of one message on the terminal."""
 
 
 class SafeConsole(Console):
@@ -65,13 +68,17 @@ def make_console(no_colors: bool = False) -> Console:
 
 def show_warning(text: str) -> None:
     """Something that a person should know and that stops nothing, on standard error."""
-    SafeConsole(stderr=True).print(Text.assemble(("warning ", "yellow"), redact(text)), soft_wrap=True, highlight=False)
+    SafeConsole(stderr=True).print(
+        Text.assemble(("warning ", "yellow"), excerpt(text, MOST_SHOWN)), soft_wrap=True, highlight=False
+    )
 
 
 def show_error(console: Console, error: RolloutError) -> None:
     """One error, in words, on standard error."""
     stderr = SafeConsole(stderr=True, no_color=console.no_color)
-    stderr.print(Text.assemble(("error ", "bold red"), redact(str(error))), soft_wrap=True, highlight=False)
+    stderr.print(
+        Text.assemble(("error ", "bold red"), excerpt(str(error), MOST_SHOWN)), soft_wrap=True, highlight=False
+    )
 
 
 class _PrintableFormatter(logging.Formatter):
@@ -79,6 +86,14 @@ class _PrintableFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         return printable(super().format(record))
+
+
+class _TerminalFormatter(_PrintableFormatter):
+    """Log lines of a length that a person reads; the log file has all of them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
 
 
 def set_up_logging(level: str, file: Path | None, console: Console) -> None:
@@ -98,9 +113,17 @@ def set_up_logging(level: str, file: Path | None, console: Console) -> None:
         to_file.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         to_file.addFilter(RedactingFilter())
         root.addHandler(to_file)
-    to_terminal = RichHandler(console=console, show_path=False, show_time=False, rich_tracebacks=False)
+    to_terminal = RichHandler(
+        console=console,
+        show_path=False,
+        show_time=False,
+        rich_tracebacks=False,
+        # Its patterns take quadratic time over a long word.
+        highlighter=NullHighlighter(),
+        keywords=[],
+    )
     to_terminal.setLevel(logging.WARNING)
-    to_terminal.setFormatter(_PrintableFormatter("%(message)s"))
+    to_terminal.setFormatter(_TerminalFormatter("%(message)s"))
     to_terminal.addFilter(RedactingFilter())
     root.addHandler(to_terminal)
 

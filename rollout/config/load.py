@@ -143,7 +143,9 @@ def validate(raw: Mapping[str, Any], model: type[M], where: str) -> M:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        problems = [describe_problem(problem, model) for problem in error.errors(include_url=False)]
+        found = error.errors(include_url=False)
+        # A default that depends on other keys cannot be made where one of these is wrong, which is said anyway.
+        problems = [describe_problem(each, model) for each in found if each["type"] != "default_factory_not_called"]
         listed = "\n  ".join(problems)
         raise ConfigError(f"{where}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
 

@@ -37,7 +37,7 @@ from rollout.engine.replaying import calls_any, check_opening, replay
 from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
-from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset
+from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset, has_words
 from rollout.models.masking import mask_message
 from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
@@ -459,7 +459,7 @@ class Episode:
         elif message.role == "assistant":
             count.steps += 1
             self._pending = message.tool_calls
-            self._said_something = bool((message.content or "").strip())
+            self._said_something = has_words(message.content)
             if self._said_something:
                 self._dialogue.append(Message(role="assistant", content=message.content))
             elif not message.tool_calls:

@@ -30,6 +30,7 @@ from rollout.engine.reader import JournalReader, Recorded
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_recorded_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
+from rollout.messages import has_words
 from rollout.models.registry import Registry
 from rollout.plugins import look_in
 from rollout.scoring.panel import Verdict
@@ -288,7 +289,7 @@ def kept_lines(path: Path, datasets: Sequence[str]) -> Iterator[bytes]:
 def _ended_properly(recorded: Recorded) -> bool:
     spoken = [message for message in recorded.messages if message.role == "assistant"]
     is_wordless = StopReason(recorded.head.stop_reason) in WORDLESS_ENDS
-    return bool(spoken and (is_wordless or (spoken[-1].content or "").strip()))
+    return bool(spoken and (is_wordless or has_words(spoken[-1].content)))
 
 
 def _without_hidden(value: Any) -> Any:

@@ -43,8 +43,8 @@ def mask_message(message: Message) -> Message:
 
 
 def _mask_call(call: ToolCall) -> ToolCall:
-    name, arguments = mask(call.name), mask(call.arguments)
-    return call if name is call.name and arguments is call.arguments else ToolCall(mask(call.id), name, arguments)
+    clean = ToolCall(mask(call.id), mask(call.name), mask(call.arguments))
+    return call if clean == call else clean
 
 
 class MaskedModel:

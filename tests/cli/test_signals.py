@@ -113,11 +113,23 @@ class Model:
 """
 
 
-def test_a_tool_that_blocks_the_event_loop_keeps_no_signal_from_its_effect() -> None:
+def write_blocked_run(grace: float) -> None:
     Path("plugin.py").write_text(BLOCKING)
     write_tasks(Path("tasks.jsonl"), "Question")
     dataset = {"path": "tasks.jsonl", "output_path": "o.jsonl", "agent": "plugin:Model", "tools": ["plugin:block"]}
-    write_yaml(Path("c.yml"), {"run_dir": "run", "timeouts": {"grace": 3600}, "datasets": {"d": dataset}})
+    write_yaml(Path("c.yml"), {"run_dir": "run", "timeouts": {"grace": grace}, "datasets": {"d": dataset}})
+
+
+def test_a_run_whose_event_loop_is_blocked_ends_with_its_grace() -> None:
+    write_blocked_run(grace=0)
+    with stuck("run", "c.yml") as child:
+        said = end_of(child, signal.SIGINT)
+    assert child.returncode == 130, said
+    assert "the event loop is busy" in said
+
+
+def test_a_tool_that_blocks_the_event_loop_keeps_no_signal_from_its_effect() -> None:
+    write_blocked_run(grace=3600)
     with stuck("run", "c.yml") as child:
         child.send_signal(signal.SIGTERM)
         assert child.stderr is not None

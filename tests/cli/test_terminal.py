@@ -121,6 +121,21 @@ def test_log_lines_command_nothing_on_the_terminal_or_in_the_file(
     assert "Logging error" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("_own_logging")
+def test_endless_messages_are_cut_on_the_terminal_and_whole_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console, shown = screen()
+    set_up_logging("INFO", tmp_path / "log", console)
+    text = "B" * 5_000_000
+    logging.getLogger("rollout.models").warning("answered %s", text)
+    show_error(console, ModelError(text))
+    show_warning(text)
+    assert "(5,000,009characters)" in "".join(OURS.sub("", shown.getvalue()).split())
+    assert len(shown.getvalue()) + len(capsys.readouterr().err) < 50_000
+    assert text in (tmp_path / "log").read_text()
+
+
 async def test_a_person_is_shown_the_assistants_words_without_their_commands() -> None:
     shown: list[str] = []
 

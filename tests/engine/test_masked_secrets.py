@@ -11,8 +11,11 @@ import pytest
 from rollout import secrets
 from rollout.cli import main
 from rollout.engine.reader import open_reader
+from rollout.messages import Message, ToolCall
+from rollout.models.masking import mask_generation
 from rollout.models.stub import StubServer
 from rollout.secrets import MASK
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.token_view import view_tokens
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.tools import LEAKED
@@ -41,6 +44,14 @@ def config(url: str, **dataset: Any) -> dict[str, Any]:
 
 def files_with(text: str) -> list[Path]:
     return [path for path in Path().rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+def test_a_key_that_comes_as_the_id_of_a_call_is_masked() -> None:
+    secrets.register(LEAKED)
+    answer = Generation(Message(role="assistant", tool_calls=(ToolCall(LEAKED, "leak"),)))
+    masked = mask_generation(answer)
+    assert masked.message.tool_calls == (ToolCall(MASK, "leak"),)
+    assert masked.is_masked
 
 
 async def test_a_key_is_masked_before_the_model_sees_it_and_before_it_is_kept() -> None:

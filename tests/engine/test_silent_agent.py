@@ -38,7 +38,9 @@ async def test_a_silent_agent_never_succeeds_by_the_script_alone(user: Any, has_
     assert set(users) == {"Hello", ASK_AGAIN}, "the script did not go on"
 
 
-@pytest.mark.parametrize("content", ["", "  \n", None])
+@pytest.mark.parametrize(
+    "content", ["", "  \n", None, "\u200b", " \u200b\n\u00a0\u2060", "<think>hm</think>\n", "<think>hm"]
+)
 async def test_an_agent_that_answers_when_asked_again_goes_on_with_the_script(content: str | None) -> None:
     rules = [{"when": {"turn": 1}, "reply": {"content": content}}, {"reply": {"content": "Here you are."}}]
     line = await converse(rules, "builtin/user")

@@ -3,7 +3,8 @@
 Each tool of `TOOLS` is a way to answer, or not to. Options: `--refuse` ends before the handshake, `--late` never gets
 ready, `--chatty` writes lines that are no messages, `--moody FILE` offers other tools once FILE exists, `--modern`
 knows no handshake, `--log FILE` adds the name of each called tool to FILE, `--refuse-once FILE` removes FILE and ends
-before the handshake, where FILE is there. It keeps a count, which is its state.
+before the handshake, where FILE is there. Its tools are described by the variable `TELLS_ALL`. It keeps a count, which
+is its state.
 """
 
 from __future__ import annotations
@@ -140,9 +141,11 @@ def answer(request: dict[str, Any]) -> None:
         names = [*TOOLS]
         if "--moody" in sys.argv and Path(sys.argv[sys.argv.index("--moody") + 1]).exists():
             names = ["echo", "surprise"]
-        properties = {"by": {"type": "integer"}, "text": {"type": "string"}}
+        told = os.environ.get("TELLS_ALL", "")
+        noted = {"description": told, "examples": [told]} if told else {}
+        properties = {"by": {"type": "integer"}, "text": {"type": "string", **noted}}
         schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        result = {"tools": [{"name": name, "description": f"{name}.", "inputSchema": schema} for name in names]}
+        result = {"tools": [{"name": name, "description": f"{name}.{told}", "inputSchema": schema} for name in names]}
         if "--modern" in sys.argv:
             result |= {"ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
     elif method == "tools/call" and params["name"] != "refuse":

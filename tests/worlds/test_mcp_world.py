@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from rollout.errors import ConfigError, WorldError
+from rollout.secrets import MASK, register
 from rollout.tasks.task import Task
 from rollout.worlds.mcp.slot import STATE_IS_LOST
 from rollout.worlds.mcp.world import McpWorld
@@ -166,6 +167,14 @@ async def test_servers_see_their_own_environment_and_none_of_ours(monkeypatch: p
     assert "PATH" in environment
     safe = {"HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER", "VAULT_KEY"}
     assert environment.keys() <= safe
+
+
+def test_a_server_that_describes_its_tools_by_its_own_credential_tells_nobody() -> None:
+    credential = "tok9-AbCdEf-123456"
+    register(credential)
+    servers = load(raw=raw_entry(env={"TELLS_ALL": credential}))
+    assert credential.encode() not in servers.toolset.wire
+    assert MASK.encode() in servers.toolset.wire
 
 
 # ---- what misbehaving costs -------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from mcp_types import Tool
@@ -23,6 +24,7 @@ from mcp_types import Tool
 from rollout.config.servers import McpServer
 from rollout.errors import ConfigError, RolloutError
 from rollout.messages import Toolset, ToolSpec
+from rollout.secrets import mask
 from rollout.tasks.naming import MAX_TOOL_NAME, offered_name, prefixes
 from rollout.worlds.mcp.connection import Link, NotStarted, connect
 from rollout.worlds.mcp.http import HttpEndpoint
@@ -104,7 +106,7 @@ class McpServers:
         specs = []
         for server, tools in listed.items():
             for tool in choose_tools(self.settings[server], tools):
-                name = _free_name(offered_name(short.get(server), tool.name), self.routes)
+                name = _free_name(offered_name(short.get(server), mask(tool.name)), self.routes)
                 self.routes[name] = Route(server, tool.name)
                 specs.append(_spec_of(name, tool))
         return Toolset(tuple(specs))
@@ -203,14 +205,24 @@ def choose_tools(settings: McpServer, tools: Sequence[Tool]) -> list[Tool]:
 
 
 def _spec_of(name: str, tool: Tool) -> ToolSpec:
+    """The tool as it is offered. A server may write its own credentials into a description or a default."""
     hints = tool.annotations
     reads_only = None if hints is None else hints.read_only_hint
     return ToolSpec(
         name=name,
-        description=tool.description or tool.title or "",
-        parameters={"type": "object", "properties": {}, **tool.input_schema},
+        description=mask(tool.description or tool.title or ""),
+        parameters={"type": "object", "properties": {}, **_masked(tool.input_schema)},
         is_write=None if reads_only is None else not reads_only,
     )
+
+
+def _masked(value: Any) -> Any:
+    """A JSON value whose texts and keys hold no secret."""
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, list):
+        return [_masked(each) for each in value]
+    return {mask(key): _masked(each) for key, each in value.items()} if isinstance(value, dict) else value
 
 
 def _free_name(name: str, taken: Mapping[str, Route]) -> str:
