@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rollout.engine.damage import missing, reading, reads_journal
-from rollout.engine.store import refuse_lost_files
+from rollout.engine.store import refuse_damaged_files
 from rollout.engine.token_pieces import put_together
 from rollout.errors import JournalError
 from rollout.messages import JSON, Message, message_from_json
@@ -493,7 +493,7 @@ class JournalReader:
 def open_reader(run_dir: Path) -> Iterator[JournalReader]:
     """Read the journal of a run directory. Writes nothing and waits for nobody."""
     path = run_dir / "journal.db"
-    refuse_lost_files(run_dir)
+    refuse_damaged_files(run_dir)
     if not path.is_file():
         raise JournalError(f"{run_dir}: is not a run directory: there is no journal.db in it")
     # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.
