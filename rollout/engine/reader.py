@@ -215,11 +215,17 @@ class JournalReader:
         return self._pieces[name]
 
     def branch(self, episode: int) -> Branch | None:
-        """How an episode starts; None for a first chain."""
+        """How an episode starts; None for a first chain. What it starts from is always an earlier episode: whoever
+        walks from branch to branch comes to an end, also in a damaged journal."""
         if not self._has_branches:
             return None
         row = self._db.execute("SELECT parent, place, reason FROM branches WHERE episode = ?", (episode,)).fetchone()
-        return None if row is None else Branch(row[0], row[1], row[2], self._beginning(episode))
+        if row is None:
+            return None
+        branch = Branch(row[0], row[1], row[2], self._beginning(episode))
+        if branch.parent >= episode or (branch.beginning is not None and branch.beginning.owner >= episode):
+            raise ValueError(f"episode {episode} branches from a later one")
+        return branch
 
     def _beginning(self, episode: int) -> SavedBeginning | None:
         if not self._has_beginnings:
@@ -239,7 +245,10 @@ class JournalReader:
         nodes = self.nodes(episode)
         branch = self.branch(episode)
         while branch is not None and not branch.is_at_trunk:
-            nodes = self.nodes(branch.parent)[: branch.place + 1] + nodes
+            shared = self.nodes(branch.parent)
+            if (shared or nodes) and not 0 <= branch.place < len(shared):
+                raise missing(f"node {branch.place} of episode {branch.parent}")
+            nodes = shared[: branch.place + 1] + nodes
             branch = self.branch(branch.parent)
         return nodes
 
