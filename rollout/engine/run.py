@@ -39,6 +39,7 @@ from rollout.engine.pools import open_pools
 from rollout.engine.rank_counts import RankCounts
 from rollout.engine.reader import open_reader
 from rollout.engine.recorded_defaults import with_recorded_defaults
+from rollout.engine.run_file import recorded_part
 from rollout.engine.store import find_run, lock_run
 from rollout.engine.summary import DynamicSummary, Summary, summarize
 from rollout.errors import ConfigError, JournalError
@@ -298,10 +299,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
 def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> None:
     """What ran, on what, with what. Every start of the same run is added; secrets are masked by their type."""
     path = run_dir / "run.json"
-    starts: list[Any] = []
-    if path.exists():
-        with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError):
-            starts = msgspec.json.decode(path.read_bytes())["starts"]
+    starts = recorded_part(run_dir, "starts", list[Any]) or []
     versions = {}
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -141,6 +141,8 @@ def refuse_damaged_files(run_dir: Path) -> None:
             f"{path}: the journal is gone, but {run_dir / 'run.json'} says that a run was begun here; put journal.db "
             "back, or start again with --no-resume (what is left is moved aside)"
         )
+    if path.exists() and not path.is_file():
+        raise JournalError(f"{path}: is not a file; put the run's journal back, or choose another run_dir")
     if has_run_file and path.is_file() and path.stat().st_size == 0:
         raise damaged(path, "the file is empty")
     if lost := lost_frames(path):

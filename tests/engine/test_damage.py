@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import signal
@@ -10,7 +11,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -207,6 +208,9 @@ def test_interrupted_query_is_no_damage(made: Path) -> None:
             list(reader.heads("data"))
 
 
+NESTED = '{"a":' + "[" * 100_000
+
+
 # ---- attempts that branch --------------------------------------------------------------------------------------------
 
 
@@ -273,9 +277,66 @@ def test_branch_that_leads_nowhere_is_damage_and_recover_drops_its_group(
 
 def test_value_that_is_nested_too_deep_is_damage(made: Path, tmp_path: Path) -> None:
     copy_run(made, tmp_path / "copy")
-    execute(tmp_path / "copy", f"UPDATE meta SET value = '{'[' * 100_000}' WHERE key LIKE 'identity:%'")
+    execute(tmp_path / "copy", f"UPDATE meta SET value = '{NESTED}' WHERE key LIKE 'identity:%'")
     with open_reader(tmp_path / "copy" / "run") as reader, pytest.raises(JournalError, match="damaged"):
         reader.identity("data")
+
+
+# ---- the run file, and files that are none ---------------------------------------------------------------------------
+
+
+def _written(path: Path, **parts: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **parts}))
+
+
+def _made_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+RUN_FILES: dict[str, Callable[[Path], None]] = {
+    "no object": lambda path: path.write_text("[1]") and None,
+    "empty": lambda path: path.write_text("") and None,
+    "no text": lambda path: path.write_bytes(b"\xff\x00") and None,
+    "nested too deep": lambda path: path.write_text(NESTED) and None,
+    "a pipe": _made_a_pipe,
+    "a config that is none": lambda path: _written(path, config="x"),
+    "a setting of another type": lambda path: _written(path, config={"monitor_max_no_tool_turns": "many"}),
+    "starts that are none": lambda path: _written(path, starts=7),
+    "datasets that are none": lambda path: _written(path, datasets=[5]),
+    "modules that are none": lambda path: _written(path, modules=3),
+}
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("damage", RUN_FILES)
+def test_damaged_run_file_is_named_and_does_not_keep_a_run_from_going_on(
+    made: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "copy" / "run" / "run.json"
+    copy_run(made, tmp_path / "copy")
+    RUN_FILES[damage](path)
+    assert call(tmp_path / "copy", "score") in (0, 2)
+    recover(tmp_path / "copy" / "run", tmp_path / "new")
+    assert call(tmp_path / "copy", "run") == 0
+    said = "".join("".join(capsys.readouterr()).split())
+    assert "Traceback" not in said
+    # A setting of another type is as good as one that is not there.
+    assert f"{path}:" in said or damage == "a setting of another type"
+    assert len(read_lines(tmp_path / "copy" / "out.jsonl")) == 24
+    assert len(json.loads(path.read_text())["starts"]) >= 1
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_journal_that_is_no_file_is_named(
+    made: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_run(made, tmp_path / "copy")
+    path = tmp_path / "copy" / "run" / "journal.db"
+    _made_a_pipe(path)
+    assert call(tmp_path / "copy", command) == 2
+    assert f"{path}: is not a file" in capsys.readouterr().err
 
 
 # ---- modes -----------------------------------------------------------------------------------------------------------
