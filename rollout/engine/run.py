@@ -291,7 +291,8 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             raise damaged(journal.path, f"the output file of {plan.name} is missing")
         if output != str(plan.output_path.resolve()):
             raise JournalError(
-                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has {plan.output_path}. "
+                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has "
+                f"{plan.output_path.resolve()}. "
                 "Put it back, use --no-resume, or choose another run_dir"
             )
 

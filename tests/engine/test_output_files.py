@@ -215,3 +215,15 @@ def test_output_says_a_change_once(caplog: pytest.LogCaptureFixture) -> None:
         output.append(b"line\n")
     output.close()
     assert len(caplog.records) == 1
+
+
+async def test_resume_from_another_folder_names_both_outputs_by_their_whole_paths(
+    stub: StubServer, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, run_dir = OUT.resolve(), Path("run").resolve()
+    await roll_out(stub_config(stub.url, tasks), run_dir)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="now has") as caught:
+        await roll_out(stub_config(stub.url, tasks), run_dir)
+    assert f"wrote to {before} before and now has {OUT.resolve()}." in str(caught.value)
