@@ -47,8 +47,8 @@ Row = dict[str, Any]
 def recover(run_dir: Path, target: Path) -> Recovered:
     """Save what is readable of a run into a new run directory, which must not be there yet."""
     source = run_dir / "journal.db"
-    if not source.is_file():
-        raise JournalError(f"{source}: is not there; nothing can be recovered without it")
+    if not source.is_file() and not source.with_name(source.name + "-wal").is_file():
+        raise JournalError(f"{source}: is not there, nor is its -wal; nothing can be recovered without them")
     if target.exists() or target.is_symlink():
         raise JournalError(f"{target}: is there already; choose another folder with --output")
     work = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")

@@ -150,7 +150,10 @@ async def open_run(
         opened = Opened(engine, plans, run_dir, moved, mended, ranks)
         yield opened
         await journal.flush()
-        journal.look_at_outputs()
+        journal.look_at_files()
+        if not (run_dir / "run.json").exists():
+            # The whole directory was taken away: nothing is to be made in its place.
+            journal.refuse_if_gone()
         with writing(run_dir):
             opened.summary = finish_files(
                 journal,
@@ -161,6 +164,7 @@ async def open_run(
                 config.dynamic,
                 seconds=MEASURED_WITHIN if control.is_pausing else math.inf,
             )
+        journal.refuse_if_gone()
         if config.dynamic is not None and engine.control.reason is None:
             _warn_of_few_groups(opened.summary, config.dynamic)
 

@@ -101,10 +101,10 @@ def read_shapes(schema: str) -> list[Shape]:
 
 
 def salvage_rows(path: Path) -> Iterator[RawRow]:
-    """Every row of a database file that can be read, in the order of the pages."""
+    """Every row of a database file that can be read, in the order of the pages. Also of one of which only the
+    write-ahead log is left."""
     try:
-        wal = path.with_name(path.name + "-wal")
-        with _mapped(path) as main, _mapped(wal) if wal.is_file() else contextlib.nullcontext(b"") as log:
+        with _mapped(path) as main, _mapped(path.with_name(path.name + "-wal")) as log:
             header = read_header(log[:WAL_HEADER], read_index(path))
             pages = _Pages(main, log, header.salts)
             for number in pages.numbers():
@@ -165,6 +165,9 @@ class _Pages:
 
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    if not path.is_file():
+        yield b""
+        return
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             yield b""

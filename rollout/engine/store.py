@@ -137,9 +137,11 @@ def refuse_damaged_files(run_dir: Path) -> None:
     path = run_dir / "journal.db"
     has_run_file = (run_dir / "run.json").is_file()
     if has_run_file and not path.exists():
+        has_wal = path.with_name(path.name + "-wal").is_file()
+        way = f"save what its -wal holds (rollout recover {run_dir}), " if has_wal else ""
         raise JournalError(
             f"{path}: the journal is gone, but {run_dir / 'run.json'} says that a run was begun here; put journal.db "
-            "back, or start again with --no-resume (what is left is moved aside)"
+            f"back, {way}or start again with --no-resume (what is left is moved aside)"
         )
     if path.exists() and not path.is_file():
         raise JournalError(f"{path}: is not a file; put the run's journal back, or choose another run_dir")
