@@ -71,6 +71,12 @@ def _show(console: Console, found: Recovered) -> None:
     if found.lost_blobs:
         names_of_blobs = ", ".join(found.lost_blobs[:SHOWN_IDS])
         told.append(f"{len(found.lost_blobs)} blobs are damaged and were left out: {names_of_blobs}")
+    if found.missing_prompts:
+        names_of_prompts = ", ".join(found.missing_prompts[:SHOWN_IDS])
+        told.append(
+            f"{len(found.missing_prompts)} prompts are missing in blobs/: {names_of_prompts}. Exports need them; "
+            "put the files back, or resume the new run, which writes the prompts of its configuration again"
+        )
     if not found.has_run_file:
         told.append("run.json could not be read: give commands that need the configuration --config")
     told += [f"trajectories: {path}" for path in found.outputs.values()]

@@ -20,7 +20,8 @@ import msgspec
 from rollout.errors import JournalError
 
 DATA_ERRORS = (
-    sqlite3.Error, msgspec.MsgspecError, UnicodeError, TypeError, ValueError, LookupError, AttributeError
+    sqlite3.Error, msgspec.MsgspecError, UnicodeError, TypeError, ValueError, LookupError, AttributeError,
+    RecursionError,
 )  # fmt: skip
 """What bad data makes a reader raise."""
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}

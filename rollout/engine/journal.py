@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sqlite3
 import time
@@ -41,6 +42,7 @@ from rollout.messages import Image, Message
 from rollout.trajectories.tree import NodeBody
 from rollout.worlds.world import Snapshot
 
+log = logging.getLogger(__name__)
 COMMIT_INTERVAL = 0.004
 """Seconds that a row may wait for company. Shorter commits more often, longer delays every step."""
 ROWS_PER_STATEMENT = 64
@@ -86,6 +88,9 @@ class Journal(JournalReader):
         super().__init__(path, connection)
         self.folder = path.parent
         self._lock = lock
+        self._state = os.stat(path)
+        self.is_gone = False
+        """Whether somebody deleted, moved or replaced the file while it was open."""
         self._keep_nodes = keep_nodes
         self._outputs: dict[str, Output] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout-journal")
@@ -262,6 +267,7 @@ class Journal(JournalReader):
             with contextlib.suppress(sqlite3.Error):
                 db.execute("ROLLBACK")
             raise
+        self._look_for_itself()
         for output in {id(output): output for output, _ in lines}.values():
             output.append(b"".join(line for owner, line in lines if owner is output))
         for dataset, output in self._outputs.items():
@@ -339,9 +345,54 @@ class Journal(JournalReader):
             whole = place + length
         return rows, whole, 0
 
+    def _look_for_itself(self) -> None:
+        """Say, once, where the journal's file is no longer under its name. What is written then goes to a file that
+        nobody finds."""
+        if self.is_gone:
+            return
+        try:
+            self.is_gone = not os.path.samestat(os.stat(self.path), self._state)
+        except OSError:
+            self.is_gone = True
+        if self.is_gone:
+            log.warning(
+                "%s was deleted, moved or replaced while this run was writing it. Finished trajectories still go to "
+                "the output, but the run cannot be resumed without its journal: put the file back if you have it",
+                self.path,
+            )
+
+    def refuse_if_gone(self) -> None:
+        """Raise where the journal's file is gone, with what can be done about it. Where its WAL is still there, all of
+        the journal is put into that first, for `rollout recover`."""
+        if not self.is_gone:
+            return
+        outputs = ", ".join(str(output.path) for output in self._outputs.values() if not output.is_altered)
+        told = f"Its finished trajectories are in {outputs}. " if outputs else ""
+        way = f"rollout recover {self.folder} -o {self.folder.with_name(self.folder.name + '-recovered')}"
+        if self._is_kept_in_wal():
+            told += f"All of it is in {self.path.name}-wal; save it as a new run: {way}"
+        else:
+            told += "Put it back if it was moved, or start again with --no-resume"
+        raise JournalError(f"{self.path}: was deleted, moved or replaced while this run was writing it. {told}")
+
+    def _is_kept_in_wal(self) -> bool:
+        """Write the whole database into the WAL, where that is still beside the name of the database."""
+        wal = self.path.with_name(self.path.name + "-wal")
+        if self.path.exists() or not wal.is_file():
+            return False
+        try:
+            self._db.execute("PRAGMA wal_autocheckpoint = 0")
+            before = wal.stat().st_size
+            self._db.execute("VACUUM")
+        except (sqlite3.Error, OSError):
+            return False
+        return wal.is_file() and wal.stat().st_size > before
+
     @reads_data
-    def look_at_outputs(self) -> None:
-        """Notice where somebody else changed an output file, so that the next `attach` compares all of it."""
+    def look_at_files(self) -> None:
+        """Notice where somebody else changed an output file, so that the next `attach` compares all of it, and where
+        the journal is gone."""
+        self._look_for_itself()
         for dataset, output in self._outputs.items():
             output.look_for_changes()
             if output.is_suspect and not output.is_altered and self._compare(dataset, output)[1] != output.size:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.damage import missing, reading
 from rollout.engine.plan import Plan
 from rollout.engine.reader import Branch, JournalReader, SavedBeginning, SavedLeaf
 from rollout.messages import JSON
@@ -64,9 +65,12 @@ class LiveTree(msgspec.Struct):
             self.beginnings[episode] = beginning
 
     def _node_at(self, journal: JournalReader, episode: int, place: int) -> Node:
-        if (episode, place) not in self.nodes:
-            owner = journal.trajectory_of(episode)
-            self._read_nodes(journal, episode, attempt_number(self.task.id, owner))
+        with reading(journal.path):
+            if (episode, place) not in self.nodes:
+                owner = journal.trajectory_of(episode)
+                self._read_nodes(journal, episode, attempt_number(self.task.id, owner))
+            if (episode, place) not in self.nodes:
+                raise missing(f"node {place} of episode {episode}")
         return self.nodes[episode, place]
 
     def _read_nodes(self, journal: JournalReader, episode: int, number: int) -> tuple[Node, Node]:

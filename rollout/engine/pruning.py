@@ -55,6 +55,9 @@ class Recovered(msgspec.Struct):
     outputs: dict[str, Path] = {}
     blobs: int = 0
     lost_blobs: list[str] = []
+    """Files that are not what their names say."""
+    missing_prompts: list[str] = []
+    """Blobs with the system prompts and tools of kept trajectories that are neither saved nor among the lost ones."""
     has_run_file: bool = False
 
 
@@ -89,6 +92,7 @@ class Pruning:
             self._check_groups()
             self._check_unfinished(outputs, self._find_lost_lines(outputs))
         self._tidy()
+        self._find_missing_prompts()
         for dataset, status in self._db.execute("SELECT dataset, status FROM trajectories"):
             (self._found.failed if status == "failed" else self._found.finished)[dataset] += 1
 
@@ -274,6 +278,15 @@ class Pruning:
                 return bodies[: place + 1]
         return bodies
 
+    def _find_missing_prompts(self) -> None:
+        """Name the prompts that exports will look for in vain. Trajectories are whole without them."""
+        named: set[str] = set()
+        for (packed,) in self._db.execute("SELECT head FROM trajectories"):
+            with contextlib.suppress(*DATA_ERRORS):
+                named.update(_prompts_of(_decode_head(packed)))
+        gone = sorted(f"{name}.json" for name in named if not (self._blobs / f"{name}.json").is_file())
+        self._found.missing_prompts = [name for name in gone if name not in self._found.lost_blobs]
+
     def _tidy(self) -> None:
         for statement in (
             "DROP INDEX recovering_trees",
@@ -295,6 +308,13 @@ def _fits(head: Head, branch: Branch | None) -> bool:
     is_branch = branch is not None and (not branch.is_at_trunk or beginning is not None)
     tokens = None if beginning is None else beginning.tokens
     return ("parent" in told) == is_branch and told.get("token_offset") == tokens
+
+
+def _prompts_of(head: Head) -> set[str]:
+    """The names of the prompts that a trajectory was made with."""
+    by_turn = head.metadata.get("prompts") or ()
+    each = (head.metadata.get("prompt"), *(entry["prompt"] for entry in by_turn))
+    return {name for name in each if isinstance(name, str)}
 
 
 def _contradicts(output: BinaryIO, place: int, line: bytes, trajectory: str) -> bool:

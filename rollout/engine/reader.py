@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from rollout.engine.damage import missing, reading, reads_journal
-from rollout.engine.store import refuse_lost_files
+from rollout.engine.store import refuse_damaged_files
 from rollout.engine.token_pieces import put_together
 from rollout.errors import JournalError
 from rollout.messages import JSON, Message, message_from_json
@@ -215,11 +215,17 @@ class JournalReader:
         return self._pieces[name]
 
     def branch(self, episode: int) -> Branch | None:
-        """How an episode starts; None for a first chain."""
+        """How an episode starts; None for a first chain. What it starts from is always an earlier episode: whoever
+        walks from branch to branch comes to an end, also in a damaged journal."""
         if not self._has_branches:
             return None
         row = self._db.execute("SELECT parent, place, reason FROM branches WHERE episode = ?", (episode,)).fetchone()
-        return None if row is None else Branch(row[0], row[1], row[2], self._beginning(episode))
+        if row is None:
+            return None
+        branch = Branch(row[0], row[1], row[2], self._beginning(episode))
+        if branch.parent >= episode or (branch.beginning is not None and branch.beginning.owner >= episode):
+            raise ValueError(f"episode {episode} branches from a later one")
+        return branch
 
     def _beginning(self, episode: int) -> SavedBeginning | None:
         if not self._has_beginnings:
@@ -239,7 +245,10 @@ class JournalReader:
         nodes = self.nodes(episode)
         branch = self.branch(episode)
         while branch is not None and not branch.is_at_trunk:
-            nodes = self.nodes(branch.parent)[: branch.place + 1] + nodes
+            shared = self.nodes(branch.parent)
+            if (shared or nodes) and not 0 <= branch.place < len(shared):
+                raise missing(f"node {branch.place} of episode {branch.parent}")
+            nodes = shared[: branch.place + 1] + nodes
             branch = self.branch(branch.parent)
         return nodes
 
@@ -493,7 +502,7 @@ class JournalReader:
 def open_reader(run_dir: Path) -> Iterator[JournalReader]:
     """Read the journal of a run directory. Writes nothing and waits for nobody."""
     path = run_dir / "journal.db"
-    refuse_lost_files(run_dir)
+    refuse_damaged_files(run_dir)
     if not path.is_file():
         raise JournalError(f"{run_dir}: is not a run directory: there is no journal.db in it")
     # On a disk that cannot be written to, a journal can be read only if it is said that nobody changes it.

@@ -7,16 +7,14 @@ value that the run recorded: `max_turns` in the journal's identity of each datas
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from rollout.config.schema import Config
 from rollout.engine.reader import open_reader
+from rollout.engine.run_file import recorded_part
 from rollout.engine.store import is_begun
 
 log = logging.getLogger(__name__)
@@ -30,7 +28,7 @@ def with_recorded_defaults(config: Config, names: Iterable[str], run_dir: Path) 
     """The configuration as a run that is already there goes on with it."""
     if not is_begun(run_dir):
         return config
-    kept = _unset(config, RUN_SETTINGS, _recorded_config(run_dir))
+    kept = _unset(config, RUN_SETTINGS, recorded_part(run_dir, "config", dict[str, Any]) or {})
     for setting, value in kept.items():
         _say(run_dir, setting, value, f"the default is {getattr(config, setting)} now; set it to change it")
     datasets = dict(config.datasets)
@@ -48,20 +46,15 @@ def with_recorded_defaults(config: Config, names: Iterable[str], run_dir: Path) 
 
 
 def _unset(section: Any, settings: Iterable[str], recorded: dict[str, Any]) -> dict[str, Any]:
-    """The recorded values of settings that a section leaves out and whose default is another one now."""
+    """The recorded values of settings that a section leaves out and whose default is another one now. A value of
+    another type is damage, which is no reason to break off later."""
     return {
         setting: recorded[setting]
         for setting in settings
         if setting not in section.model_fields_set
-        and setting in recorded
+        and type(recorded.get(setting)) is type(getattr(section, setting))
         and recorded[setting] != getattr(section, setting)
     }
-
-
-def _recorded_config(run_dir: Path) -> dict[str, Any]:
-    with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError, TypeError):
-        return dict(msgspec.json.decode((run_dir / "run.json").read_bytes())["config"])
-    return {}
 
 
 def _say(run_dir: Path, setting: str, value: Any, advice: str) -> None:

@@ -27,10 +27,11 @@ from rollout.engine.journal import open_journal
 from rollout.engine.output import open_output
 from rollout.engine.private import make_private_folder
 from rollout.engine.pruning import Pruning, Recovered
+from rollout.engine.run_file import read_run_file
 from rollout.engine.salvage import read_shapes, salvage_rows
 from rollout.engine.store import SCHEMA, connect, lock_run
 from rollout.engine.token_pieces import NAME_BYTES
-from rollout.errors import JournalError
+from rollout.errors import ConfigError, JournalError
 from rollout.messages import JSON, Message
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -46,8 +47,8 @@ Row = dict[str, Any]
 def recover(run_dir: Path, target: Path) -> Recovered:
     """Save what is readable of a run into a new run directory, which must not be there yet."""
     source = run_dir / "journal.db"
-    if not source.is_file():
-        raise JournalError(f"{source}: is not there; nothing can be recovered without it")
+    if not source.is_file() and not source.with_name(source.name + "-wal").is_file():
+        raise JournalError(f"{source}: is not there, nor is its -wal; nothing can be recovered without them")
     if target.exists() or target.is_symlink():
         raise JournalError(f"{target}: is there already; choose another folder with --output")
     work = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
@@ -89,7 +90,7 @@ def _rebuild(run_dir: Path, work: Path, target: Path) -> Recovered:
     try:
         database.execute("BEGIN")
         meta = _copy_rows(run_dir / "journal.db", database)
-        document = _read_run_file(run_dir)
+        document = _run_file(run_dir)
         Pruning(work, database, meta, document, found).perform()
         found.outputs = _output_names(database, meta, target)
         _write_meta(database, meta, found.outputs)
@@ -185,10 +186,10 @@ def _copy_blobs(run_dir: Path, work: Path, found: Recovered) -> None:
 # ---- the files of the new run ----------------------------------------------------------------------------------------
 
 
-def _read_run_file(run_dir: Path) -> JSON:
+def _run_file(run_dir: Path) -> JSON:
     """The run file; empty where it cannot be read."""
-    with contextlib.suppress(OSError, *DATA_ERRORS):
-        return msgspec.json.decode((run_dir / "run.json").read_bytes(), type=JSON)
+    with contextlib.suppress(ConfigError):
+        return read_run_file(run_dir)
     return {}
 
 

@@ -23,10 +23,12 @@ import msgspec
 
 from rollout.config.schema import Config, Dataset
 from rollout.engine.blobs import image_url
+from rollout.engine.damage import DATA_ERRORS
 from rollout.engine.ending import UNSCORED
 from rollout.engine.plan import world_seed
 from rollout.engine.pools import Pools, open_pools
 from rollout.engine.reader import JournalReader, Recorded
+from rollout.engine.run_file import read_run_file, recorded_part
 from rollout.engine.scorers import make_panel
 from rollout.engine.tools import load_recorded_tools, open_tasks, with_offered_names
 from rollout.errors import ConfigError, ReplayMismatch, WorldError
@@ -141,25 +143,20 @@ class ScoreTable(msgspec.Struct):
 def saved_config(run_dir: Path) -> Config:
     """The configuration that a run was made with. Keys are not in it: they come from the environment."""
     path = run_dir / "run.json"
+    saved = read_run_file(run_dir)
     try:
-        saved = msgspec.json.decode(path.read_bytes())
         document = saved["config"]
         for folder in saved.get("modules") or ():
             look_in(Path(folder))
         return Config.model_validate(_without_hidden(document))
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read: {error.strerror or error}; is {run_dir} a run directory?"
-        ) from error
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError) as error:
+    except DATA_ERRORS as error:
         raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
 
 
 def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str]:
     """The datasets whose tasks are not those that the run was made with."""
-    try:
-        known = msgspec.json.decode((run_dir / "run.json").read_bytes())["datasets"]
-    except (OSError, msgspec.MsgspecError, KeyError, TypeError):
+    known = recorded_part(run_dir, "datasets", dict[str, dict[str, Any]])
+    if known is None:
         return []
     return [one.name for one in scorings if known.get(one.name, {}).get("fingerprint") != one.tasks.fingerprint]
 

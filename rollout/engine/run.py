@@ -39,6 +39,7 @@ from rollout.engine.pools import open_pools
 from rollout.engine.rank_counts import RankCounts
 from rollout.engine.reader import open_reader
 from rollout.engine.recorded_defaults import with_recorded_defaults
+from rollout.engine.run_file import recorded_part
 from rollout.engine.store import find_run, lock_run
 from rollout.engine.summary import DynamicSummary, Summary, summarize
 from rollout.errors import ConfigError, JournalError
@@ -149,7 +150,10 @@ async def open_run(
         opened = Opened(engine, plans, run_dir, moved, mended, ranks)
         yield opened
         await journal.flush()
-        journal.look_at_outputs()
+        journal.look_at_files()
+        if not (run_dir / "run.json").exists():
+            # The whole directory was taken away: nothing is to be made in its place.
+            journal.refuse_if_gone()
         with writing(run_dir):
             opened.summary = finish_files(
                 journal,
@@ -160,6 +164,7 @@ async def open_run(
                 config.dynamic,
                 seconds=MEASURED_WITHIN if control.is_pausing else math.inf,
             )
+        journal.refuse_if_gone()
         if config.dynamic is not None and engine.control.reason is None:
             _warn_of_few_groups(opened.summary, config.dynamic)
 
@@ -290,7 +295,8 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             raise damaged(journal.path, f"the output file of {plan.name} is missing")
         if output != str(plan.output_path.resolve()):
             raise JournalError(
-                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has {plan.output_path}. "
+                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has "
+                f"{plan.output_path.resolve()}. "
                 "Put it back, use --no-resume, or choose another run_dir"
             )
 
@@ -298,10 +304,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
 def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> None:
     """What ran, on what, with what. Every start of the same run is added; secrets are masked by their type."""
     path = run_dir / "run.json"
-    starts: list[Any] = []
-    if path.exists():
-        with contextlib.suppress(msgspec.MsgspecError, KeyError, TypeError):
-            starts = msgspec.json.decode(path.read_bytes())["starts"]
+    starts = recorded_part(run_dir, "starts", list[Any]) or []
     versions = {}
     for package in PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -24,6 +24,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.engine.wal import FRAME_HEADER, WAL_HEADER, read_header, read_index
 from rollout.errors import JournalError
 
 MAGIC = b"SQLite format 3\0"
@@ -31,7 +32,6 @@ DEFAULT_PAGE = 4096
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER = 0x0D, 0x0A, 0x02
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,), "BLOB": (bytes,)}
-_WAL_HEADER, _FRAME_HEADER = 32, 24
 
 
 class RawRow(msgspec.Struct, frozen=True):
@@ -101,11 +101,12 @@ def read_shapes(schema: str) -> list[Shape]:
 
 
 def salvage_rows(path: Path) -> Iterator[RawRow]:
-    """Every row of a database file that can be read, in the order of the pages."""
+    """Every row of a database file that can be read, in the order of the pages. Also of one of which only the
+    write-ahead log is left."""
     try:
-        wal = path.with_name(path.name + "-wal")
-        with _mapped(path) as main, _mapped(wal) if wal.is_file() else contextlib.nullcontext(b"") as log:
-            pages = _Pages(main, log)
+        with _mapped(path) as main, _mapped(path.with_name(path.name + "-wal")) as log:
+            header = read_header(log[:WAL_HEADER], read_index(path))
+            pages = _Pages(main, log, header.salts)
             for number in pages.numbers():
                 yield from _rows_of(pages, number)
     except OSError as error:
@@ -115,7 +116,7 @@ def salvage_rows(path: Path) -> Iterator[RawRow]:
 class _Pages:
     """The pages of a database: those of the write-ahead log before those of the file."""
 
-    def __init__(self, main: mmap.mmap | bytes, wal: mmap.mmap | bytes) -> None:
+    def __init__(self, main: mmap.mmap | bytes, wal: mmap.mmap | bytes, salts: bytes) -> None:
         self._main = main
         self._wal = wal
         self.total = len(main) + len(wal)
@@ -124,7 +125,7 @@ class _Pages:
         self.usable = self.size - (self._main[20] if is_header_whole else 0)
         if self.usable < self.size - 32:
             self.usable = self.size
-        self._frames = self._find_frames()
+        self._frames = self._find_frames(salts)
         self._count = -(-len(self._main) // self.size)
 
     def numbers(self) -> Iterator[int]:
@@ -146,23 +147,27 @@ class _Pages:
         if self._main[:16] == MAGIC:
             (size,) = struct.unpack(">H", self._main[16:18])
             sizes.append(65536 if size == 1 else size)
-        if len(self._wal) >= _WAL_HEADER:
+        if len(self._wal) >= WAL_HEADER:
             sizes += struct.unpack(">I", self._wal[8:12])
         return next((size for size in sizes if 512 <= size <= 65536 and size & (size - 1) == 0), DEFAULT_PAGE)
 
-    def _find_frames(self) -> dict[int, int]:
-        """Where the newest version of each page lies in the log: frames that belong to this log, by its salts."""
+    def _find_frames(self, salts: bytes) -> dict[int, int]:
+        """Where the newest version of each page lies in the log: frames that belong to this log, by its salts. Where
+        nobody knows these any more, the first frame that has any does."""
         found: dict[int, int] = {}
-        salts = self._wal[16:24]
-        for start in range(_WAL_HEADER, len(self._wal) - _FRAME_HEADER - self.size + 1, _FRAME_HEADER + self.size):
+        for start in range(WAL_HEADER, len(self._wal) - FRAME_HEADER - self.size + 1, FRAME_HEADER + self.size):
             (number,) = struct.unpack_from(">I", self._wal, start)
+            salts = salts if any(salts) else self._wal[start + 8 : start + 16]
             if self._wal[start + 8 : start + 16] == salts and number:
-                found[number] = start + _FRAME_HEADER
+                found[number] = start + FRAME_HEADER
         return found
 
 
 @contextlib.contextmanager
 def _mapped(path: Path) -> Iterator[mmap.mmap | bytes]:
+    if not path.is_file():
+        yield b""
+        return
     with path.open("rb") as file:
         if path.stat().st_size == 0:
             yield b""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-import struct
 from pathlib import Path
 from typing import Literal
 
 from rollout.engine.damage import damaged, read_error
 from rollout.engine.locks import take_lock
 from rollout.engine.private import PRIVATE_FILE, make_private_folder
+from rollout.engine.wal import lost_frames
 from rollout.errors import JournalError
 
 SCHEMA_VERSION = 1
@@ -70,7 +70,7 @@ def connect(run_dir: Path, lock: int, sync: Literal["normal", "full"]) -> sqlite
     path = run_dir / "journal.db"
     with contextlib.ExitStack() as undo:
         undo.callback(os.close, lock)
-        refuse_lost_files(run_dir)
+        refuse_damaged_files(run_dir)
         try:
             # SQLite gives its other files the mode of this one.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
@@ -123,6 +123,7 @@ def is_begun(run_dir: Path) -> bool:
         return False
     if (run_dir / "run.json").exists():
         return True
+    refuse_damaged_files(run_dir)
     try:
         with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             return bool(connection.execute("PRAGMA user_version").fetchone()[0])
@@ -130,31 +131,24 @@ def is_begun(run_dir: Path) -> bool:
         raise read_error(path, error) from error
 
 
-def refuse_lost_files(run_dir: Path) -> None:
-    """Raise where a run was begun in a directory and the journal, or the part of it that lay in the WAL, is gone."""
+def refuse_damaged_files(run_dir: Path) -> None:
+    """Raise where a run was begun in a directory and its journal is gone, or the part of it that lies in the WAL is
+    gone or broken. SQLite would go on without it, so nothing may open a journal before."""
     path = run_dir / "journal.db"
     has_run_file = (run_dir / "run.json").is_file()
     if has_run_file and not path.exists():
+        has_wal = path.with_name(path.name + "-wal").is_file()
+        way = f"save what its -wal holds (rollout recover {run_dir}), " if has_wal else ""
         raise JournalError(
             f"{path}: the journal is gone, but {run_dir / 'run.json'} says that a run was begun here; put journal.db "
-            "back, or start again with --no-resume (what is left is moved aside)"
+            f"back, {way}or start again with --no-resume (what is left is moved aside)"
         )
+    if path.exists() and not path.is_file():
+        raise JournalError(f"{path}: is not a file; put the run's journal back, or choose another run_dir")
     if has_run_file and path.is_file() and path.stat().st_size == 0:
         raise damaged(path, "the file is empty")
-    if lost := _lost_frames(path):
-        raise damaged(path, f"{path.name}-wal is gone, with {lost} pages that were only there")
-
-
-def _lost_frames(path: Path) -> int:
-    """How many pages a deleted WAL held that the database does not have, by the index that lies beside it."""
-    wal, index = path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")
-    if wal.exists():
-        return 0
-    try:
-        header = index.read_bytes()[:100]
-    except OSError:
-        return 0
-    if len(header) < 100 or wal.exists():
-        return 0
-    frames, copied = (int(struct.unpack_from("=I", header, place)[0]) for place in (16, 96))
-    return max(0, frames - copied)
+    if lost := lost_frames(path):
+        wal = path.with_name(path.name + "-wal")
+        if wal.exists():
+            raise damaged(path, f"{wal.name} is damaged: {lost} of its committed pages cannot be reached")
+        raise damaged(path, f"{wal.name} is gone, with {lost} pages that were only there")

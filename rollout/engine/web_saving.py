@@ -18,9 +18,12 @@ from typing import Any
 import msgspec
 
 from rollout.agents.viewing import requests_of
+from rollout.engine.damage import DATA_ERRORS
 from rollout.engine.measures import TaskInfo
 from rollout.engine.reader import JournalReader, open_reader
+from rollout.engine.run_file import read_run_file
 from rollout.engine.sources import Prompts, Source
+from rollout.errors import ConfigError
 from rollout.messages import JSON
 from rollout.tasks.jsonl import TaskFile
 from rollout.trajectories.exports.writing import replaced_together
@@ -111,8 +114,10 @@ class _Sent:
 
 def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:
     """The tasks of a dataset, from where run.json says that they are; None where they come from no file."""
-    with contextlib.suppress(OSError, msgspec.MsgspecError, KeyError):
-        named = msgspec.json.decode((run_dir / "run.json").read_bytes())["datasets"][dataset]["tasks"]
+    named: list[str] = []
+    with contextlib.suppress(ConfigError, *DATA_ERRORS):
+        named = msgspec.convert(read_run_file(run_dir)["datasets"][dataset]["tasks"], list[str])
+    with contextlib.suppress(OSError):
         # A run that was moved may have taken its tasks with it.
         paths = [path if path.is_file() else run_dir / path.name for path in map(Path, named)]
         if paths and all(path.is_file() for path in paths):

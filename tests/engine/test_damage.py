@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
+import signal
 import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ from rollout.cli import main
 from rollout.engine.journal import open_journal
 from rollout.engine.output import open_output
 from rollout.engine.reader import open_reader
+from rollout.engine.recover import recover
 from rollout.errors import JournalError
 from rollout.messages import Message
 from rollout.trajectories.generation import Generation, Tokens
@@ -203,6 +206,137 @@ def test_interrupted_query_is_no_damage(made: Path) -> None:
         reader._db.set_progress_handler(lambda: 1, 1)
         with pytest.raises(sqlite3.OperationalError, match="interrupted"):
             list(reader.heads("data"))
+
+
+NESTED = '{"a":' + "[" * 100_000
+
+
+# ---- attempts that branch --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def branched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("branched")
+    make_run(folder, names=("a", "b", "c", "d"), strategy={"name": "random_tree"})
+    return folder
+
+
+@pytest.fixture
+def _limited() -> Iterator[None]:
+    """End a test that goes round in circles."""
+
+    def end(signum: int, frame: object) -> None:
+        raise AssertionError("the test took too long")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+CHOSEN = "episode = (SELECT min(episode) FROM branches WHERE parent > 0)"
+BRANCHES = {
+    "its own parent": f"UPDATE branches SET parent = episode WHERE {CHOSEN}",
+    "a circle of two": (
+        "UPDATE branches SET parent = (SELECT max(episode) FROM branches WHERE parent = "
+        f"(SELECT parent FROM branches WHERE {CHOSEN})) WHERE {CHOSEN}"
+    ),
+    "a place that is not there": f"UPDATE branches SET place = 999 WHERE {CHOSEN}",
+    "a place before the first": f"UPDATE branches SET place = -3 WHERE {CHOSEN}",
+    "a parent that is not there": f"UPDATE branches SET parent = -7 WHERE {CHOSEN}",
+}
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("damage", BRANCHES)
+def test_branch_that_leads_nowhere_is_damage_and_recover_drops_its_group(
+    branched: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    copy_run(branched, folder)
+    wanted = {line["id"] for line in read_lines(folder / "out.jsonl")}
+    execute(folder, BRANCHES[damage])
+    # An output to write again, and a tree to go on with.
+    (folder / "out.jsonl").rename(folder / "lines.jsonl")
+    execute(folder, "DELETE FROM grown")
+    for command in ("score", "filter", "run"):
+        assert call(folder, command) == 2, command
+        assert "the journal is damaged (" in capsys.readouterr().err
+    (folder / "lines.jsonl").rename(folder / "out.jsonl")
+    for command in ("run", "train-data"):
+        assert call(folder, command) == 2, command
+        assert "the journal is damaged (" in capsys.readouterr().err
+    found = recover(folder / "run", folder / "new")
+    groups = {entry.trajectory.partition("~")[0] for entry in found.lost}
+    assert len(groups) == 1
+    assert {line["id"] for line in read_lines(found.outputs["data"])} == {
+        name for name in wanted if name.partition("~")[0] not in groups
+    }
+
+
+def test_value_that_is_nested_too_deep_is_damage(made: Path, tmp_path: Path) -> None:
+    copy_run(made, tmp_path / "copy")
+    execute(tmp_path / "copy", f"UPDATE meta SET value = '{NESTED}' WHERE key LIKE 'identity:%'")
+    with open_reader(tmp_path / "copy" / "run") as reader, pytest.raises(JournalError, match="damaged"):
+        reader.identity("data")
+
+
+# ---- the run file, and files that are none ---------------------------------------------------------------------------
+
+
+def _written(path: Path, **parts: object) -> None:
+    path.write_text(json.dumps({**json.loads(path.read_text()), **parts}))
+
+
+def _made_a_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+RUN_FILES: dict[str, Callable[[Path], None]] = {
+    "no object": lambda path: path.write_text("[1]") and None,
+    "empty": lambda path: path.write_text("") and None,
+    "no text": lambda path: path.write_bytes(b"\xff\x00") and None,
+    "nested too deep": lambda path: path.write_text(NESTED) and None,
+    "a pipe": _made_a_pipe,
+    "a config that is none": lambda path: _written(path, config="x"),
+    "a setting of another type": lambda path: _written(path, config={"monitor_max_no_tool_turns": "many"}),
+    "starts that are none": lambda path: _written(path, starts=7),
+    "datasets that are none": lambda path: _written(path, datasets=[5]),
+    "modules that are none": lambda path: _written(path, modules=3),
+}
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("damage", RUN_FILES)
+def test_damaged_run_file_is_named_and_does_not_keep_a_run_from_going_on(
+    made: Path, tmp_path: Path, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "copy" / "run" / "run.json"
+    copy_run(made, tmp_path / "copy")
+    RUN_FILES[damage](path)
+    assert call(tmp_path / "copy", "score") in (0, 2)
+    recover(tmp_path / "copy" / "run", tmp_path / "new")
+    assert call(tmp_path / "copy", "run") == 0
+    said = "".join("".join(capsys.readouterr()).split())
+    assert "Traceback" not in said
+    # A setting of another type is as good as one that is not there.
+    assert f"{path}:" in said or damage == "a setting of another type"
+    assert len(read_lines(tmp_path / "copy" / "out.jsonl")) == 24
+    assert len(json.loads(path.read_text())["starts"]) >= 1
+
+
+@pytest.mark.usefixtures("_limited")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_journal_that_is_no_file_is_named(
+    made: Path, tmp_path: Path, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy_run(made, tmp_path / "copy")
+    path = tmp_path / "copy" / "run" / "journal.db"
+    _made_a_pipe(path)
+    assert call(tmp_path / "copy", command) == 2
+    assert f"{path}: is not a file" in capsys.readouterr().err
 
 
 # ---- modes -----------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from rollout.engine import journal as journal_module
 from rollout.engine.journal import open_journal
 from rollout.engine.observer import Progress
 from rollout.engine.output import Output, open_output
+from rollout.engine.recover import recover
+from rollout.engine.store import connect
 from rollout.errors import JournalError
 from rollout.models.stub import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
@@ -215,3 +218,79 @@ def test_output_says_a_change_once(caplog: pytest.LogCaptureFixture) -> None:
         output.append(b"line\n")
     output.close()
     assert len(caplog.records) == 1
+
+
+async def test_resume_from_another_folder_names_both_outputs_by_their_whole_paths(
+    stub: StubServer, tasks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, run_dir = OUT.resolve(), Path("run").resolve()
+    await roll_out(stub_config(stub.url, tasks), run_dir)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    with pytest.raises(JournalError, match="now has") as caught:
+        await roll_out(stub_config(stub.url, tasks), run_dir)
+    assert f"wrote to {before} before and now has {OUT.resolve()}." in str(caught.value)
+
+
+# ---- the journal -----------------------------------------------------------------------------------------------------
+
+
+async def test_journal_that_is_deleted_under_a_run_is_missed_at_once_and_recovered_whole_from_its_wal(
+    stub: StubServer, tasks: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(journal_module, "connect", _connect_and_copy_often)
+    config = {**stub_config(stub.url, tasks), "max_workers": 1}
+    said_at: list[int] = []
+
+    def look(progress: Progress) -> bool:
+        if progress.done == COUNT // 2 and Path("run/journal.db").exists():
+            Path("run/journal.db").unlink()
+        if any("journal.db was deleted" in record.getMessage() for record in caplog.records):
+            said_at.append(progress.done)
+        return False
+
+    with pytest.raises(JournalError, match=r"journal\.db: was deleted.*out\.jsonl.*rollout recover run -o run-rec"):
+        await roll_out(config, pause_when=look)
+    assert said_at[0] < COUNT - 1, "it is said when it happens"
+    assert sum("journal.db was deleted" in record.getMessage() for record in caplog.records) == 1
+    assert len(read_lines(OUT)) == COUNT
+    assert Path("run/metrics.json").is_file()
+    with pytest.raises(JournalError, match=r"the journal is gone.*rollout recover run"):
+        await roll_out(config)
+    found = await asyncio.to_thread(recover, Path("run"), Path("new"))
+    assert (found.finished["data"], found.lost) == (COUNT, [])
+    assert sorted(read_lines(found.outputs["data"]), key=str) == sorted(read_lines(OUT), key=str)
+
+
+def _connect_and_copy_often(*args: Any) -> sqlite3.Connection:
+    """Copy the WAL into the database after every few pages, so that it holds only a part of a run."""
+    connection = connect(*args)
+    connection.execute("PRAGMA wal_autocheckpoint = 10")
+    return connection
+
+
+@pytest.mark.parametrize("act", ["move", "remove", "replace"])
+async def test_run_directory_that_is_taken_away_under_a_run_is_an_error_at_its_end(
+    stub: StubServer, tasks: Path, act: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def take_away() -> None:
+        if act == "move":
+            Path("run").rename("moved")
+        elif act == "remove":
+            shutil.rmtree("run")
+        else:
+            Path("run/journal.db").rename("run/old.db")
+            Path("run/journal.db").write_bytes(b"other")
+
+    config = {**stub_config(stub.url, tasks), "max_workers": 1}
+    with pytest.raises(JournalError, match=r"journal\.db: was deleted, moved or replaced .*out\.jsonl"):
+        await roll_out(config, pause_when=once_when(lambda progress: progress.done >= COUNT // 2, take_away))
+    assert len(caplog.records) == 1
+    assert len(read_lines(OUT)) == COUNT
+    assert Path("run").exists() == (act == "replace"), "nothing is made in its place"
+    if act == "move":
+        Path("moved").rename("run")
+        paid = stub.stats.requests
+        await roll_out(config)
+        assert stub.stats.requests == paid
+        assert len(read_lines(OUT)) == COUNT

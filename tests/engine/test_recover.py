@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -252,6 +253,23 @@ def test_command_says_what_was_saved_and_lost_and_how_to_go_on(
     for words in (["export", "-f", "trl", "-o", "x.jsonl"], ["score"], ["filter"], ["train-data", "-o", "rows"]):
         main_quietly([words[0], str(folder / "run-recovered"), *words[1:]])
     assert len(read_lines(Path("x.jsonl"))) == 1
+
+
+def test_prompts_that_are_gone_are_named_and_a_resume_writes_them_again(
+    whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "copy"
+    copy_run(whole, folder)
+    names = sorted(path.name for path in (folder / "run" / "blobs").iterdir())
+    shutil.rmtree(folder / "run" / "blobs")
+    main_quietly(["recover", str(folder / "run"), "-o", str(folder / "new")])
+    assert f"1 prompts are missing in blobs/: {names[0]}. Exports need them" in capsys.readouterr().out
+    found = recover(folder / "run", folder / "other")
+    assert found.finished["data"] == TASKS
+    assert found.missing_prompts == names
+    go_on(folder, found)
+    assert sorted(path.name for path in (folder / "other" / "blobs").iterdir()) == names
+    assert not recover(whole / "run", folder / "of-whole").missing_prompts
 
 
 def main_quietly(words: list[str]) -> None:
