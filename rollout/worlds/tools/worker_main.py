@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, WorldError
+from rollout.errors import ConfigError, WorldError, describe_error, text_of
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.threads import ToolFault, run_guarded
 from rollout.worlds.tools.frames import FrameError, FrameReader, RequestFrame, read_request, write_frame
@@ -148,13 +148,13 @@ def _attempt(worker: Worker, request: RequestFrame) -> tuple[str, Any]:
     try:
         return "ok", worker.answer(request.what, request.args)
     except ConfigError as error:
-        return "config", str(error)
+        return "config", text_of(error)
     except WorldError as error:
-        return "world", str(error)
+        return "world", text_of(error)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except BaseException as error:  # noqa: BLE001 - a server's code may raise anything; the engine is told
-        return "world", f"{type(error).__name__}: {error}"
+        return "world", describe_error(error)
 
 
 if __name__ == "__main__":
