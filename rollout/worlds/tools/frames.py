@@ -128,7 +128,7 @@ def read_value(what: str, answer: AnswerFrame) -> Any:
     if len(answer.value) > most + _OUTER:
         raise FrameError(f"not an answer to {what!r} ({len(answer.value)} bytes)")
     try:
-        value = _text(answer.value) if is_error else _values[what](answer.value)
+        value: Any = _text(answer.value) if is_error else _values[what](answer.value)
         if what == "changes" and not is_error:
             _check_changes(value)
             value = _changes(value)
