@@ -7,13 +7,20 @@ boundary catches what the other side throws and raises one of these instead; eve
 An error knows whether trying again can help (`transient`). Retry asks the error, never its text. An episode that ends
 in an error is recorded once, as a trajectory of status `failed` with the error's `kind`; it never cancels its
 siblings and never becomes a score of 0. The text of an error holds no secret, whoever wrote it.
+
+What foreign code raises (a tool, a mock server, a scorer, a plugin) is put into words by `describe_error` and nothing
+else: such an exception may have a `__str__` that raises, or a text of many megabytes.
 """
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from rollout.secrets import redact
+from rollout.secrets import excerpt, redact
+
+MAX_DESCRIBED = 4_000
+"""What is kept of the text of an error that comes from foreign code."""
+_name_of = type.__dict__["__name__"].__get__
 
 
 class RolloutError(Exception):
@@ -106,3 +113,23 @@ class JournalError(RolloutError):
     """The run directory cannot be used: locked, damaged, or of another run."""
 
     kind = "journal"
+
+
+def class_name(error: BaseException) -> str:
+    """The name of an exception's class, also where its metaclass has another idea of `__name__`."""
+    return str(_name_of(type(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception of foreign code says, whole. Never raises, and the text can be written to any file."""
+    try:
+        # A plain string, also where `__str__` returns an object of a subclass with methods of its own.
+        text = str.__str__(str(error))
+    except BaseException:  # noqa: BLE001 - an exception's own code may raise anything
+        return "<no text: its __str__ raises>"
+    return text.encode("utf-8", "replace").decode()
+
+
+def describe_error(error: BaseException, limit: int = MAX_DESCRIBED) -> str:
+    """An exception of foreign code by its class and the beginning of its text, without secrets. Never raises."""
+    return excerpt(f"{class_name(error)}: {text_of(error)}", limit)

@@ -18,7 +18,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
-from rollout.errors import ConfigError
+from rollout.errors import ConfigError, describe_error
 from rollout.spelling import suggest
 
 Group = Literal[
@@ -67,7 +67,9 @@ def find_plugin(group: Group, name: str) -> Any | None:
         try:
             return point.load()
         except Exception as error:
-            raise ConfigError(f"plugin {name!r} of {group} ({point.value}) cannot be loaded: {error}") from error
+            raise ConfigError(
+                f"plugin {name!r} of {group} ({point.value}) cannot be loaded: {describe_error(error)}"
+            ) from error
     return None
 
 
@@ -84,4 +86,4 @@ def _import(name: str, module_name: str) -> Any:
         where = f"neither an installed package nor in {' or '.join(places)}"
         raise ConfigError(f"{name!r} cannot be imported: {error}: it is {where}") from error
     except Exception as error:
-        raise ConfigError(f"{name!r} cannot be imported: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{name!r} cannot be imported: {describe_error(error)}") from error

@@ -36,7 +36,7 @@ from rollout.engine.record import Finished, Record
 from rollout.engine.replaying import calls_any, check_opening, replay
 from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
-from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError
+from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError, describe_error
 from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset, has_words
 from rollout.models.masking import mask_message
 from rollout.models.model import Request
@@ -195,7 +195,7 @@ class Episode:
         except TimeoutError as error:
             if not clock.expired():
                 # Somebody's own time-out that was not translated at its boundary: not our deadline.
-                self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected TimeoutError: {error}")
+                self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {describe_error(error)}")
                 return
             self._stop = StopReason.CUT if self._is_cut else StopReason.DEADLINE
             self._answer_late()
@@ -214,7 +214,7 @@ class Episode:
             log.warning("%s: %s", self.trajectory, self._error)
         except Exception as error:
             log.exception("%s: unexpected error", self.trajectory)
-            self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {type(error).__name__}: {error}")
+            self._stop, self._error = StopReason.ERROR, RolloutError(f"unexpected {describe_error(error)}")
         finally:
             self._clock = None
 

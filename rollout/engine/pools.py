@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import AsyncIterator, Callable
 
 from rollout.config.schema import Config
-from rollout.errors import ConfigError, RolloutError
+from rollout.errors import ConfigError, RolloutError, describe_error
 from rollout.tasks.task import Task
 from rollout.worlds.tools.domain import Domain
 from rollout.worlds.tools.workers import WorkerPool
@@ -57,7 +57,7 @@ async def _opening_problem(domain: Domain, make_world: Callable[[float], World])
     except RolloutError as error:
         return f"{domain.base_path / 'mcp_servers'}: {domain.name} cannot be opened: {error}"
     except Exception as error:  # noqa: BLE001 - a server's code may raise anything
-        return f"{domain.base_path / 'mcp_servers'}: {domain.name} cannot be opened: {type(error).__name__}: {error}"
+        return f"{domain.base_path / 'mcp_servers'}: {domain.name} cannot be opened: {describe_error(error)}"
     finally:
         await world.close()
     return None

@@ -12,11 +12,11 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, ContextLengthError, DeadlineError, ModelError
+from rollout.errors import ConfigError, ContextLengthError, DeadlineError, ModelError, describe_error
 from rollout.models.chat_answer import to_generation
 from rollout.models.completion import MAX_ERROR_TEXT, decode_answer, unreadable
 from rollout.models.model import Capability, Request
-from rollout.secrets import excerpt, register, register_environment
+from rollout.secrets import register, register_environment
 from rollout.spelling import suggest
 from rollout.trajectories.generation import Generation
 
@@ -77,7 +77,7 @@ class LiteLLMModel:
         """LiteLLM keeps its own clients."""
 
     def _translate(self, litellm: Any, error: Exception) -> ModelError | DeadlineError:
-        text = f"{self.name}: {type(error).__name__}: {excerpt(str(error), MAX_ERROR_TEXT)}"
+        text = f"{self.name}: {describe_error(error, MAX_ERROR_TEXT)}"
         if isinstance(error, litellm.ContextWindowExceededError):
             return ContextLengthError(text)
         if isinstance(error, litellm.Timeout):

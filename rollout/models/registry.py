@@ -19,7 +19,7 @@ import msgspec
 from rollout.config.load import is_placeholder
 from rollout.config.models import LocalModel, ModelEntry
 from rollout.config.schema import Retries, Timeouts
-from rollout.errors import ConfigError
+from rollout.errors import ConfigError, describe_error
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
@@ -211,7 +211,7 @@ class Registry:
             try:
                 made: Model = make()  # type: ignore[misc]
             except Exception as error:
-                raise ConfigError(f"model {found.name!r} cannot be made: {type(error).__name__}: {error}") from error
+                raise ConfigError(f"model {found.name!r} cannot be made: {describe_error(error)}") from error
             return MaskedModel(made)
         entry = found.entry
         if found.name not in self._gates:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from rollout import seeds
-from rollout.errors import DeadlineError, JudgeError, ModelError
+from rollout.errors import DeadlineError, JudgeError, ModelError, describe_error
 from rollout.messages import NO_TOOLS, Message, encode_for_model, encode_message
 from rollout.models.model import Model, Request, Sampling
 from rollout.trajectories.generation import Generation
@@ -86,7 +86,7 @@ class Judge:
             try:
                 return Judged(read(generation), asked=tuple(asked))
             except Exception as error:  # noqa: BLE001 - an answer that cannot be read is no verdict, however it fails
-                problem = str(error) if isinstance(error, JudgeError) else f"{type(error).__name__}: {error}"
+                problem = str(error) if isinstance(error, JudgeError) else describe_error(error)
                 said = generation.message.content or "(nothing)"
                 again = [
                     Message(role="assistant", content=said),

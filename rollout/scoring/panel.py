@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from rollout.errors import ConfigError
+from rollout.errors import ConfigError, describe_error
 from rollout.scoring.rules import task_rules
 from rollout.scoring.scorer import Score, Scorer, Trajectory
 from rollout.tasks.task import Task
@@ -125,7 +125,7 @@ class Panel:
         except Exception as error:
             # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
             log.exception("%s: %s could not score it", trajectory.id, _name(scorer))
-            return Score(_name(scorer), None, f"could not be scored: {type(error).__name__}: {error}")
+            return Score(_name(scorer), None, f"could not be scored: {describe_error(error)}")
 
     def _conclude(self, task: Task, scores: Sequence[Score]) -> Verdict:
         try:

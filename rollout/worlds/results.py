@@ -85,7 +85,7 @@ def _by_the_standard_library(value: Any) -> str:
 
 def well_formed(text: str) -> str:
     """The text without lone surrogates, which no file and no server takes."""
-    return text.encode("utf-8", "replace").decode()
+    return str.encode(text, "utf-8", "replace").decode()  # also of a subclass with an `encode` of its own
 
 
 def failed_result(call_id: str, kind: str, text: str) -> ToolResult:

@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rollout.errors import class_name, text_of
+
 LIMIT = 64
 
 
@@ -23,7 +25,9 @@ class ToolFault(Exception):
     """What a tool's code raised, wrapped: the original may be of any kind."""
 
     def __init__(self, original: BaseException) -> None:
-        super().__init__(f"{type(original).__name__}: {original}")
+        self.text = text_of(original)
+        """What it says, read where the tool runs: a `__str__` may hang, too."""
+        super().__init__(f"{class_name(original)}: {self.text}")
         self.original = original
 
 

@@ -56,6 +56,16 @@ async def verdict_of(*scorers: Says, decide: list[str] | None = None, **info: An
     return await Panel(scorers, decide=decide, timeout=0.2).judge(task, TRAJECTORY, EmptyWorld(NO_TOOLS))
 
 
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+async def test_a_scorer_whose_exception_cannot_be_put_into_words_leaves_it_unscored() -> None:
+    verdict = await verdict_of(Says("state", Silent()))
+    assert verdict.scores[0].reason == "could not be scored: Silent: <no text: its __str__ raises>"
+
+
 @pytest.mark.parametrize("values", list(itertools.product((1.0, 0.0, 0.9, None), repeat=2)))
 async def test_a_failed_score_decides_and_an_open_one_leaves_it_open(values: tuple[float | None, float | None]) -> None:
     verdict = await verdict_of(Says("state", values[0]), Says("communicate", values[1]))

@@ -217,8 +217,53 @@ async def test_a_plain_function_that_returns_an_awaitable_is_awaited() -> None:
     assert result.content == "later"
 
 
+class Silent(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+class SilentRefusal(ToolError):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+class Shy(type):
+    @property
+    def __name__(cls) -> str:  # type: ignore[override]
+        raise RuntimeError("no")
+
+
+class Nameless(Exception, metaclass=Shy):
+    def __str__(self) -> str:
+        return None  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "sync"])
+@pytest.mark.parametrize(
+    ("kind", "told"), [(Silent, "crash"), (Nameless, "crash"), (SilentRefusal, "tool")], ids=lambda value: str(value)
+)
+async def test_an_exception_that_cannot_be_put_into_words_is_an_error_like_any_other(
+    kind: type[Exception], told: str, is_async: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def raises_async() -> None:
+        raise kind("x")
+
+    def raises() -> None:
+        raise kind("x")
+
+    (result,) = await ask(raises_async if is_async else raises, timeout=60)
+    assert result.error_kind == told
+    assert "its __str__ raises" in result.content
+    assert capfd.readouterr() == ("", "")
+
+
 class Odd:
     def __iter__(self) -> Any:
+        raise RuntimeError("no")
+
+
+class OddText(str):
+    def encode(self, *args: Any) -> bytes:
         raise RuntimeError("no")
 
 
@@ -234,8 +279,19 @@ class Color(enum.Enum):
     RED = object()
 
 
-ODD = [Odd(), OddDict(a=1), {"a": {1: Odd()}}, 2**200, {"x": 2**70}, float("nan"), {("a", 1): 2}, Color.RED, "\ud800"]
-ODD += [collections.OrderedDict(error="x"), b"\xff", {"\udc00": 1}, object, {1, 2}, range(3), 1j]
+ODD = [
+    Odd(),
+    OddText("x"),
+    OddDict(a=1),
+    {"a": {1: Odd()}},
+    2**200,
+    {"x": 2**70},
+    float("nan"),
+    {("a", 1): 2},
+    Color.RED,
+    "\ud800",
+]
+ODD += [OddText("x"), collections.OrderedDict(error="x"), b"\xff", {"\udc00": 1}, object, {1, 2}, range(3), 1j]
 DEEP: list[Any] = []
 for _ in range(100_000):
     DEEP = [DEEP]

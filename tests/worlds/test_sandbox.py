@@ -17,6 +17,7 @@ import pytest
 from rollout.worlds.tools import worker_process
 from rollout.worlds.tools.domain import load_domain
 from rollout.worlds.tools.reach import reach_of
+from rollout.worlds.tools.sandbox import MAX_THREADS
 from tests.worlds.desks import SECRET, MakeWorld, call, lay_out, opened, ran
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own means are Linux's")
@@ -80,6 +81,49 @@ def tried(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 @pytest.mark.parametrize("name", CLOSED)
 def test_a_process_without_the_audit_hook_is_refused(tried: dict[str, Any], name: str) -> None:
     assert tried["came_of_it"][name] == "EPERM"
+
+
+def test_no_system_call_but_an_interpreters_gets_through(tried: dict[str, Any]) -> None:
+    """Made by their numbers, as machine code would."""
+    assert len(tried["raw"]) > 80
+    assert {name: error for name, error in tried["raw"].items() if error != "EPERM"} == {}
+
+
+def test_a_process_has_few_threads_also_as_root(tried: dict[str, Any]) -> None:
+    """Their stacks in the kernel are outside its memory limit."""
+    assert 32 < tried["threads"] < MAX_THREADS
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_an_ordinary_user_has_few_threads_too() -> None:
+    code = (
+        "import json, tests.worlds.hostile as hostile\n"
+        "in_force = hostile.give_up_rights(hostile.Reach(('/',)), 1 << 30)\n"
+        "print(json.dumps([in_force['threads'], hostile.start_threads()]), flush=True)\n"
+        "hostile.os._exit(0)"
+    )
+    # Imported before it is somebody else, who may not read our files.
+    become = (
+        "import os, tests.worlds.hostile\nos.setgroups([])\nos.setresgid(*[54321] * 3)\nos.setresuid(*[54321] * 3)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", become + code], capture_output=True, text=True, timeout=120)
+    is_in_force, count = json.loads(done.stdout)
+    if not is_in_force:
+        pytest.skip("this kernel counts threads by user only")
+    assert 32 < count < MAX_THREADS
+
+
+async def test_a_call_that_starts_thousands_of_threads_is_an_error_and_costs_nobody_else(make_world: MakeWorld) -> None:
+    bad, good = await opened(make_world), await opened(make_world, "Room")
+    many = (
+        "(lambda t, w: [w.stack_size(32768), [t.start_new_thread(time.sleep, (600,)) for _ in range(12_000)]])"
+        "(__import__('_thread'), __import__('threading'))"
+    )
+    result = await call(bad, "run", code=many)
+    assert "can't start new thread" in result.content
+    pid = await ran(bad, "os.getpid()")
+    assert psutil.Process(pid).num_threads() <= MAX_THREADS
+    assert await ran(good, "(t := __import__('threading').Thread(target=int)).start() or t.join() or 1") == 1
 
 
 def test_every_attempt_is_looked_at(tried: dict[str, Any]) -> None:

@@ -90,6 +90,9 @@ async def test_conversations_survive_the_end_of_the_process_that_starts_workers(
         "database/outputs/relationships/Room/Loan.json",
         "database/outputs/relationships/Desk_Room/Loan.json",
         "database/outputs/entities/Room/Member.json",
+        "database/deep/a/b/Room/Loan.json",
+        "database/outputs/relationships/Room.json",
+        "database/outputs/relationships/Desk_Room.json",
     ],
 )
 async def test_a_server_reads_no_answer_keys_and_nothing_of_other_domains(
@@ -101,6 +104,92 @@ async def test_a_server_reads_no_answer_keys_and_nothing_of_other_domains(
     result = await call(await opened(make_world), "run", code=f"open(ROOT.parents[1] / '{path}').read()")
     assert "a mock server may read only its own files" in result.content
     assert SECRET not in result.content
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "database/outputs/entities/Room.json",
+        "database/outputs/relationships/Desk/Room.json",
+        "database/outputs/relationships/Desk/Room/Loan.json",
+        "database/deep/a/b/common.json",
+        "database/helper/common.json",
+    ],
+)
+async def test_a_server_reads_common_tables_and_whatever_is_in_its_own_folders(
+    base: Path, make_world: MakeWorld, path: str
+) -> None:
+    (base / "database" / "deep" / "Room").mkdir(parents=True)
+    (base / "mcp_servers" / "helper.py").write_text("")  # no server, so its name closes nothing
+    (base / path).parent.mkdir(parents=True, exist_ok=True)
+    (base / path).write_text("common")
+    assert await ran(await opened(make_world), f"open(ROOT.parents[1] / '{path}').read()") == "common"
+
+
+IMPORTS = [
+    "import Room",
+    "from Room import RoomServer",
+    "from mcp_servers import Room",
+    "import mcp_servers.Room",
+    "__import__('Room')",
+    "import other",
+    "import helper",
+    "import Other",
+]
+
+
+@pytest.mark.parametrize("statement", IMPORTS)
+@pytest.mark.parametrize("has_tool_list", [True, False])
+async def test_a_server_of_another_domain_cannot_be_imported_open(
+    base: Path, make_world: MakeWorld, statement: str, has_tool_list: bool
+) -> None:
+    """Not even by an import that never runs, a link, or a module in between."""
+    folder = base / "mcp_servers"
+    (folder / "other.py").symlink_to("Room.py")
+    (folder / "Room").mkdir()
+    (folder / "Room" / "__init__.py").write_text(SECRET)
+    (folder / "Other").symlink_to("Room")
+    (folder / "helper.py").write_text("import Room\n")
+    if not has_tool_list:
+        (base / "tool_lists" / "Room.json").unlink()
+    server = folder / "Desk.py"
+    server.write_text(f"def never():\n    {statement}\n\n\n{server.read_text()}")
+    world = await opened(make_world)
+    for name in ("Room.py", "Room/__init__.py"):
+        result = await call(world, "run", code=f"open(ROOT.parents[1] / 'mcp_servers' / '{name}').read()")
+        assert "a mock server may read only its own files" in result.content
+    assert await ran(world, "len(open(__file__).read()) > 0")
+
+
+async def test_the_servers_of_a_combination_may_import_each_other(base: Path, make_world: MakeWorld) -> None:
+    server = base / "mcp_servers" / "Desk.py"
+    place = "import sys\nsys.path.insert(0, __file__.rpartition('/')[0])\nimport Room\n"
+    server.write_text(place + server.read_text())
+    world = await opened(make_world, "Desk_Room")
+    assert json.loads((await call(world, "d_run", code="Room.__name__")).content) == {"value": "Room"}
+
+
+@pytest.mark.parametrize(
+    "link", ["mcp_servers/Desk", "mcp_servers/out", "database/out", "database/outputs/entities/Desk"]
+)
+@pytest.mark.parametrize("target", [".", "queries", "mcp_servers"])
+def test_no_link_opens_a_folder_around_what_is_closed(base: Path, link: str, target: str) -> None:
+    for folder in (base, base / "queries", base / "mcp_servers"):
+        (folder / "__init__.py").write_text("")
+    (base / link).symlink_to(base / target)
+    server = base / "mcp_servers" / "Desk.py"
+    server.write_text("import out\n" + server.read_text())
+    reach = reach_of(load_domain(base, "Desk", []))
+    for closed in ("queries/Desk.jsonl", "mcp_servers/Room.py", "database/outputs/relationships/Room/Loan.json"):
+        assert not {str(path) for path in (base / closed, *(base / closed).parents)} & set(reach.readable)
+
+
+def test_a_domain_may_be_linked_to_anothers_tables(base: Path) -> None:
+    own = base / "database" / "outputs" / "relationships" / "Desk"
+    (own / "Loan.json").unlink()
+    own.rmdir()
+    own.symlink_to("Room")
+    assert str(own.resolve()) in reach_of(load_domain(base, "Desk", [])).readable
 
 
 async def test_a_combination_reads_the_databases_of_its_servers(base: Path, make_world: MakeWorld) -> None:

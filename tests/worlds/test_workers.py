@@ -62,6 +62,32 @@ async def test_what_a_server_prints_goes_nowhere(make_world: MakeWorld, capfd: p
     assert capfd.readouterr() == ("", "")
 
 
+SILENT = """
+
+class Silent(Exception):
+    def __str__(self):
+        raise RuntimeError("no")
+
+
+def fail():
+    raise Silent
+"""
+
+
+@pytest.mark.parametrize("is_trusted", [False, True])
+async def test_an_exception_that_cannot_be_put_into_words_costs_only_its_call(
+    base: Path, make_world: MakeWorld, is_trusted: bool
+) -> None:
+    path = base / "mcp_servers" / "Desk.py"
+    path.write_text(path.read_text() + SILENT)
+    world: World = MockWorld(MockServers(load_domain(base, "Desk", []))) if is_trusted else make_world()
+    await world.open(Task("t"), 1)
+    result = await call(world, "run", code="fail()")
+    assert result.error_kind == "crash"
+    assert "run raised Silent: <no text: its __str__ raises>" in result.content
+    assert not (await call(world, "members")).is_error
+
+
 # ---- what a bad call costs ------------------------------------------------------------------------------------------
 
 

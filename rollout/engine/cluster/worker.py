@@ -39,7 +39,7 @@ from rollout.engine.control import Control, Paused
 from rollout.engine.episode import Episode
 from rollout.engine.plan import Plan, make_plan
 from rollout.engine.pools import open_pools
-from rollout.errors import BranchMismatch, ConfigError, ReplayMismatch
+from rollout.errors import BranchMismatch, ConfigError, ReplayMismatch, describe_error
 from rollout.models.registry import Registry
 from rollout.tasks.source import TaskList
 from rollout.trajectories.tree import RolloutTree
@@ -189,7 +189,7 @@ class Worker:
             episode = self._open_episode(start)
         except Exception as error:
             logging.getLogger(__name__).exception("%s: could not be opened", start.attempt.trajectory)
-            self._sending.add(Ended(start.attempt.id, FAULT, f"{type(error).__name__}: {error}"))
+            self._sending.add(Ended(start.attempt.id, FAULT, describe_error(error)))
             return
         task = asyncio.get_running_loop().create_task(self._run(episode, start))
         self._episodes[episode.id] = episode, task
@@ -221,7 +221,7 @@ class Worker:
             error, text = REPLAY, str(mismatch)
         except Exception as fault:
             logging.getLogger(__name__).exception("%s: could not be run", episode.trajectory)
-            error, text = FAULT, f"{type(fault).__name__}: {fault}"
+            error, text = FAULT, describe_error(fault)
         finally:
             del self._episodes[episode.id]
             self._sending.add(Ended(episode.id, error, secrets.redact(text)))

@@ -24,7 +24,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import WorldError
+from rollout.errors import WorldError, describe_error
 from rollout.messages import JSON, ToolResult, Toolset, ToolSpec
 from rollout.tasks.task import Task
 from rollout.worlds.changes import compare_tables
@@ -87,7 +87,7 @@ class BfclWorld:
         try:
             self.instances = self._back_ends.make(self._scenario)
         except Exception as error:
-            raise WorldError(f"{task.id}: its back ends could not start: {type(error).__name__}: {error}") from error
+            raise WorldError(f"{task.id}: its back ends could not start: {describe_error(error)}") from error
         self._owner = {function: name for name in self.instances for function in self._back_ends.functions[name]}
         return Opening(Toolset(tuple(ToolSpec(function, parameters=ANYTHING) for function in self._owner)))
 
@@ -100,7 +100,7 @@ class BfclWorld:
         method: Callable[..., Any] = getattr(self.instances[self._owner[call.name]], call.name)
         value = run_guarded(functools.partial(_invoke, method, call.arguments))
         if isinstance(value, ToolFault):
-            return _result(call, f"Error during execution: {value.original}", "crash")
+            return _result(call, f"Error during execution: {value.text}", "crash")
         text, is_refusal = value
         return _result(call, text, "tool" if is_refusal else None)
 

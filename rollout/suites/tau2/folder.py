@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rollout.errors import ConfigError
+from rollout.errors import ConfigError, describe_error
 from rollout.worlds.tools.stand_ins import make_deterministic
 
 PACKAGE = "tau2"
@@ -99,7 +99,7 @@ def _import(name: str) -> types.ModuleType:
             raise ConfigError(f"suite_params.path: {missing} is not in this clone of tau2-bench") from error
         raise ConfigError(f"{name} needs {missing}: {INSTALL}, or pip install {missing}") from error
     except Exception as error:
-        raise ConfigError(f"{name} cannot be loaded: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{name} cannot be loaded: {describe_error(error)}") from error
 
 
 @contextlib.contextmanager

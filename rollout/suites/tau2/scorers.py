@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from rollout.errors import WorldError
+from rollout.errors import WorldError, describe_error
 from rollout.scoring.differences import compare_strictly, describe_differences, net_changes
 from rollout.scoring.rules import NO_RULES
 from rollout.scoring.scorer import Score, Trajectory
@@ -109,7 +109,7 @@ def _failure(world: Tau2World, assertion: Any) -> dict[str, Any] | None:
     try:
         holds = world.environment.run_env_assertion(assertion, raise_assertion_error=False)
     except Exception as error:  # noqa: BLE001 - foreign code may raise anything
-        return {**failure, "error": f"{type(error).__name__}: {error}"}
+        return {**failure, "error": describe_error(error)}
     return None if holds else failure
 
 

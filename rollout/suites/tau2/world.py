@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.errors import WorldError
+from rollout.errors import WorldError, describe_error
 from rollout.messages import JSON, ToolResult, Toolset, ToolSpec
 from rollout.suites.tau2.folder import DomainCode
 from rollout.suites.tau2.layers import bring_back, database_changes, layered, layers_of, rows_of, save_database
@@ -105,7 +105,7 @@ class Tau2World:
                 message_history=list(state.message_history or ()) if state is not None else [],
             )
         except Exception as error:
-            raise WorldError(f"{task.id}: its initial state cannot be set: {type(error).__name__}: {error}") from error
+            raise WorldError(f"{task.id}: its initial state cannot be set: {describe_error(error)}") from error
         finally:
             current_random.reset(token)
         tools, user_tools = environment.tools, environment.user_tools

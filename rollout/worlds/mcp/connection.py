@@ -27,6 +27,7 @@ from mcp_types import (
     Tool,
 )
 
+from rollout.errors import describe_error, text_of
 from rollout.secrets import redact
 from rollout.worlds.async_tools import is_cancelled
 
@@ -149,7 +150,7 @@ class Connection:
             # Nobody cancelled us: the session's own tasks broke down around the call.
             self.is_retired = True
         except Exception as error:  # noqa: BLE001 - the SDK hands on whatever a server's answer does to it
-            text = str(error).partition("\n")[0]
+            text = text_of(error).partition("\n")[0]
             raise Refused("crash", f"answered what is no result: {text}") from None
         finally:
             self._calls -= 1
@@ -245,7 +246,7 @@ def _why_not(error: Exception, link: Link) -> str:
         return f"refused the handshake: {error.message}"
     if isinstance(error, OSError):
         return f"cannot be started: {error}"
-    return f"cannot be reached: {type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return f"cannot be reached: {describe_error(error).partition(chr(10))[0]}"
 
 
 def _first_cause(error: BaseException) -> BaseException:

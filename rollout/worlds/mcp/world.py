@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import WorldError
+from rollout.errors import WorldError, describe_error
 from rollout.messages import ToolResult
 from rollout.tasks.task import Task
 from rollout.worlds.mcp.content import read_result
@@ -73,7 +73,7 @@ class McpWorld:
         try:
             return read_result(call.call_id, result, settings.max_result_chars)
         except Exception as error:  # noqa: BLE001 - whatever a server sends costs its own call
-            why = f"{type(error).__name__}: {error}"
+            why = describe_error(error)
             return failed_result(call.call_id, "crash", f"{call.name}: answered what is no result: {why}")
 
     async def snapshot(self) -> Snapshot | None:

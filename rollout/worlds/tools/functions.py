@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import msgspec
 
-from rollout.errors import ConfigError, ToolError, WorldError
+from rollout.errors import ConfigError, ToolError, WorldError, describe_error
 from rollout.messages import ToolResult, Toolset, ToolSpec
 from rollout.plugins import find_plugin
 from rollout.tasks.task import Task
@@ -78,10 +78,10 @@ class FunctionWorld:
             return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
         except ToolFault as fault:
             if isinstance(fault.original, ToolError):
-                return failed_result(call.call_id, "tool", str(fault.original))
+                return failed_result(call.call_id, "tool", fault.text)
             return failed_result(call.call_id, "crash", f"{call.name} raised {fault}")
         except Exception as error:  # noqa: BLE001 - the call itself may not fit the function
-            return failed_result(call.call_id, "crash", f"{call.name} raised {type(error).__name__}: {error}")
+            return failed_result(call.call_id, "crash", f"{call.name} raised {describe_error(error)}")
         return to_result(call.call_id, value, MAX_RESULT_CHARS)
 
     async def snapshot(self) -> Snapshot | None:

@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, WorldError
+from rollout.errors import ConfigError, WorldError, describe_error
 from rollout.worlds.changes import change_of, encode_row, with_text_keys
 from rollout.worlds.tools.stand_ins import current_random, make_deterministic
 from rollout.worlds.tools.tables import BaseTable, SharedTable, digest_row, join_digests, load
@@ -316,7 +316,7 @@ def _build(file: ServerFile, kind: type[Any]) -> Any:
     try:
         return kind(file.database)
     except Exception as error:
-        raise WorldError(f"{file.name}: the server could not start: {type(error).__name__}: {error}") from error
+        raise WorldError(f"{file.name}: the server could not start: {describe_error(error)}") from error
 
 
 def load_class(file: ServerFile) -> type[Any]:
@@ -329,7 +329,7 @@ def load_class(file: ServerFile) -> type[Any]:
         code = compile(Path(file.path).read_bytes(), file.path, "exec", dont_inherit=True)
         exec(code, module.__dict__)
     except (Exception, SystemExit) as error:
-        raise ConfigError(f"{file.path}: failed while loading: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{file.path}: failed while loading: {describe_error(error)}") from error
     make_deterministic(module)
     found = getattr(module, f"{file.name}Server", None)
     if not isinstance(found, type):

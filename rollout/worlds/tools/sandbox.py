@@ -2,7 +2,7 @@
 
 Two layers. The kernel's, where it has them:
 
-- limits on memory, files and open descriptors (`resource`);
+- limits on memory, files, open descriptors and threads (`resource`);
 - a user namespace with a network and IPC of its own, in which nothing is, and no capabilities, also as root;
 - Landlock: only Python and the domain's own files can be read, nothing can be written (`landlock`);
 - seccomp: the system calls of an interpreter and no others, so no other process, socket or IPC (`seccomp`).
@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import resource
 import signal
 import sys
@@ -36,11 +37,18 @@ PIECES = {
     "network": "a closed network (a network namespace or seccomp)",
     "landlock": "Landlock, which keeps other files closed",
     "seccomp": "seccomp filters, which keep out other processes, sockets and IPC",
+    "threads": "a limit on the threads of one process",
 }
 """What the kernel does, and how to say that it does not."""
 MAX_WRITTEN = 1 << 20
 """Bytes that the process may write to a file that it has open: what it says when it crashes."""
 MAX_OPEN = 256
+MAX_THREADS = 64
+"""Threads of the process. Their stacks in the kernel are no part of its memory."""
+OWN_USER, NOBODY = 1 << 30, 65534
+"""Real user ids for root's processes: from the first on one for each, or the second where a container has few."""
+COUNTED_BY_NAMESPACE = (5, 14)
+"""The first Linux that counts RLIMIT_NPROC in each user namespace apart."""
 
 _REFUSED = (
     *("socket.", "subprocess.", "shutil.", "ctypes.", "tempfile.", "pty.", "syslog.", "ftplib.", "smtplib.", "urllib."),
@@ -74,6 +82,8 @@ def give_up_rights(reach: Reach, memory_bytes: int) -> dict[str, bool]:
     in_force = dict.fromkeys(PIECES, False)
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
+        is_root = os.geteuid() == 0
+        user = _leave_root(libc) if is_root else 0
         alone = libc.unshare(CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC) == 0
         offline = alone or libc.unshare(CLONE_NEWNET) == 0
         libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -83,8 +93,12 @@ def give_up_rights(reach: Reach, memory_bytes: int) -> dict[str, bool]:
         die_with_parent()  # again: a change of credentials may have cleared it
         in_force["seccomp"] = allow_only_the_interpreter(libc)
         in_force["network"] = offline or in_force["seccomp"]
+        is_counted = alone and _release() >= COUNTED_BY_NAMESPACE and (user or not is_root)
+        in_force["threads"] = bool(is_counted or user > OWN_USER)
     if not in_force["seccomp"]:
-        _limit(resource.RLIMIT_NPROC, 0)  # holds for everybody but root, and for threads as well
+        _limit(resource.RLIMIT_NPROC, 0)  # no processes; the kernel counts threads as such
+    elif in_force["threads"]:
+        _limit(resource.RLIMIT_NPROC, MAX_THREADS)
     sys.addaudithook(_Guard(reach))
     return in_force
 
@@ -94,6 +108,19 @@ def _limit(kind: int, limit: int) -> None:
     limit = limit if most == resource.RLIM_INFINITY else min(limit, most)
     with contextlib.suppress(ValueError, OSError):  # macOS knows the name of some limits, but not their meaning
         resource.setrlimit(kind, (limit, limit))
+
+
+def _leave_root(libc: ctypes.CDLL) -> int:
+    """Give this process of root's another real user id, best one that no other process has; 0 where that fails.
+
+    The kernel counts processes and threads by the real user id, and lets root have any number of them. Who may read a
+    file depends on the effective one, which stays.
+    """
+    return next((user for user in (OWN_USER + os.getpid(), NOBODY) if libc.setresuid(user, -1, -1) == 0), 0)
+
+
+def _release() -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
 
 
 def _drop_capabilities(libc: ctypes.CDLL) -> bool:

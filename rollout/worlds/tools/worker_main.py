@@ -11,7 +11,6 @@ the one that runs. The engine's side is `rollout.worlds.tools.worker_template` a
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gc
 import os
@@ -22,15 +21,22 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, WorldError
+from rollout.errors import ConfigError, WorldError, describe_error, text_of
 from rollout.worlds.results import failed_result, to_result
 from rollout.worlds.threads import ToolFault, run_guarded
-from rollout.worlds.tools.frames import FrameError, FrameReader, RequestFrame, read_request, write_frame
+from rollout.worlds.tools.frames import (
+    MAX_RESULT,
+    MAX_SNAPSHOT,
+    FrameError,
+    FrameReader,
+    RequestFrame,
+    read_request,
+    write_answer,
+)
 from rollout.worlds.tools.host import Host, ServerFile
 from rollout.worlds.tools.sandbox import MAX_OPEN, Reach, die_with_parent, give_up_rights
 from rollout.worlds.tools.stand_ins import install_stand_ins
 
-MAX_RESULT = 16 * 1024 * 1024
 OUT_OF_MEMORY = 77
 """The exit code after a server used up the memory: what is left in the process is not to be trusted."""
 
@@ -62,7 +68,8 @@ class Worker:
             case "snapshot":
                 sessions = self._host.sessions(args[0])
                 data = sessions.snapshot()
-                return None if data is None else (data, sessions.state_key())
+                is_kept = data is not None and len(data) <= MAX_SNAPSHOT
+                return (data, sessions.state_key()) if is_kept else None
             case "restore":
                 sessions = self._host.sessions(args[0])
                 sessions.restore(args[1])
@@ -134,12 +141,9 @@ def serve(connection: int) -> None:
 def _answer(worker: Worker, request: RequestFrame) -> bytes:
     how, value = _attempt(worker, request)
     try:
-        with contextlib.suppress(FrameError):
-            return write_frame((request.id, how, value))
-        if request.what == "call":
-            value = failed_result("", "crash", "the result is too large")
-            return write_frame((request.id, "ok", (value.content, True, "crash")))
-        return write_frame((request.id, "world", f"what {request.what} has to tell is too large"))
+        return write_answer(request, how, value)
+    except FrameError as error:
+        return write_answer(request, "world", f"{request.what}: the answer is too large: {error}")
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
 
@@ -148,13 +152,13 @@ def _attempt(worker: Worker, request: RequestFrame) -> tuple[str, Any]:
     try:
         return "ok", worker.answer(request.what, request.args)
     except ConfigError as error:
-        return "config", str(error)
+        return "config", text_of(error)
     except WorldError as error:
-        return "world", str(error)
+        return "world", text_of(error)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
     except BaseException as error:  # noqa: BLE001 - a server's code may raise anything; the engine is told
-        return "world", f"{type(error).__name__}: {error}"
+        return "world", describe_error(error)
 
 
 if __name__ == "__main__":

@@ -20,8 +20,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from rollout.errors import ConfigError, WorldError
-from rollout.worlds.tools.frames import FrameError, FrameReader, read_answer, read_value, write_frame
+from rollout.errors import MAX_DESCRIBED, ConfigError, WorldError
+from rollout.secrets import excerpt
+from rollout.worlds.tools.frames import FrameError, FrameReader, max_frame, read_answer, read_value, write_frame
 from rollout.worlds.tools.host import ServerFile
 from rollout.worlds.tools.sandbox import PIECES, Reach
 from rollout.worlds.tools.worker_main import OUT_OF_MEMORY
@@ -66,7 +67,7 @@ class WorkerProcess(asyncio.Protocol):
         self._template = template
         self._loop = asyncio.get_running_loop()
         self._requests: collections.deque[_Request] = collections.deque()
-        self._frames = FrameReader()
+        self._frames = FrameReader(self._most)
         self._tick: asyncio.TimerHandle | None = None
         self._why: Why = "crash"
         self._is_over = False
@@ -157,6 +158,9 @@ class WorkerProcess(asyncio.Protocol):
             self._why = "protocol"
             self._end()
 
+    def _most(self) -> int:
+        return max_frame(self._requests[0].what) if self._requests else 0
+
     def _hear(self, frame: bytes) -> None:
         answer = read_answer(frame)
         if not self._requests or answer.id != self._requests[0].id:
@@ -171,7 +175,8 @@ class WorkerProcess(asyncio.Protocol):
         if answer.how == "ok":
             request.answer.set_result(value)
         else:
-            request.answer.set_exception(ConfigError(value) if answer.how == "config" else WorldError(value))
+            text = excerpt(value, MAX_DESCRIBED)
+            request.answer.set_exception(ConfigError(text) if answer.how == "config" else WorldError(text))
 
     def connection_lost(self, error: Exception | None) -> None:
         self.is_open, self._is_over = False, True
