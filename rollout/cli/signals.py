@@ -64,6 +64,9 @@ class Signals:
     def __init__(self) -> None:
         self.seen: list[int] = []
         self._task: asyncio.Task[Any] | None = None
+        self._has_loop = False
+        self._is_due = False
+        """Whether a signal came while the event loop was opened or closed, and the command is to end after that."""
         self._live: Stoppable | None = None
         self._grace = 0.0
         self._say: Callable[[str], None] = _say
@@ -85,12 +88,22 @@ class Signals:
         async def guarded() -> T:
             self._task = asyncio.current_task()
             try:
+                if self._is_due:
+                    main.close()
+                    raise Stopped
                 return await main
             finally:
                 self._task = None
 
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(guarded())
+        self._has_loop = True
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                result = runner.run(guarded())
+        finally:
+            self._has_loop = False
+        if self._is_due:
+            raise Stopped
+        return result
 
     @contextlib.contextmanager
     def pausing(self, live: Stoppable, grace: float, say: Callable[[str], None]) -> Iterator[None]:
@@ -147,6 +160,10 @@ class Signals:
         self._deadlines.put(time.monotonic() + SOON)
         if len(self.seen) == 1:
             _say("stopping")
+        if self._task is None and self._has_loop:
+            # Inside a callback of the loop's own, which would print the exception and go on.
+            self._is_due = True
+            return
         if self._task is None or _is_running(self._task):
             raise Stopped
         # Between two steps of the loop, or in another task: an exception would end up in the wrong place.

@@ -137,3 +137,34 @@ def test_a_tool_that_blocks_the_event_loop_keeps_no_signal_from_its_effect() -> 
         assert "stopping" in said, "the first signal is acknowledged although the loop is busy"
         said = end_of(child, signal.SIGTERM)
     assert child.returncode == 143, said
+
+
+LATE = """
+import asyncio, os, signal
+from rollout.cli.signals import listening
+
+async def linger():
+    try:
+        await asyncio.sleep(3600)
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
+        await asyncio.sleep(0.1)
+
+async def main():
+    lingering.append(asyncio.create_task(linger()))
+    await asyncio.sleep(0)
+    print("done", flush=True)
+
+lingering = []
+with listening() as signals:
+    signals.run(main())
+"""
+
+
+def test_a_signal_while_the_event_loop_is_closed_ends_the_command_without_a_traceback() -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run([sys.executable, "-c", LATE], capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == "done\n"
+    assert "stopping" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -38,7 +38,13 @@ LATENCY = 0.8
 """Seconds: slow enough that a run on the cluster lasts for many strikes."""
 STOPPED = 1.0
 """Seconds for which a driver stands still before it goes on."""
-QUICK = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 500, "health_check_failure_threshold": 4}
+QUICK = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 500,
+    "health_check_timeout_ms": 1000,
+    "health_check_failure_threshold": 4,
+}
+"""Ray's settings: a node that stands still is given up after some seconds, not after most of a minute."""
 
 
 class Campaign:
