@@ -40,10 +40,16 @@ def _open_to_write(child: subprocess.Popen[str]) -> int:
     """Open the pipe as soon as the command has opened it to read."""
     while True:
         try:
-            return os.open(PIPE, os.O_WRONLY | os.O_NONBLOCK)
+            pipe = os.open(PIPE, os.O_WRONLY | os.O_NONBLOCK)
+            break
         except OSError:
             assert child.poll() is None, child.communicate()
             time.sleep(0.01)
+    # Python runs no handler for a signal that comes between its last look and the system call that then blocks.
+    while "pipe_read" not in Path(f"/proc/{child.pid}/wchan").read_text():
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.01)
+    return pipe
 
 
 def end_of(child: subprocess.Popen[str], number: signal.Signals) -> str:
