@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -61,6 +61,9 @@ Try it, with no key and no network:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Call the sub-command that the first argument names."""
+    if arguments is None:
+        # The process is ours: before and after the command, where nothing is live, Ctrl-C ends it without a traceback.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help"):
         listed = "\n".join(f"  {name:<14}{summary}" for name, (_, summary) in COMMANDS.items())
@@ -72,6 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.write(f"rollout {version('rollout')}\n")
         sys.exit(0)
     if words[0] not in COMMANDS:
+        import difflib
+
         near = difflib.get_close_matches(words[0], COMMANDS, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         sys.stderr.write(f"rollout: there is no command {words[0]!r}.{hint} See `rollout --help`.\n")

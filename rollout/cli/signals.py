@@ -9,8 +9,10 @@ going on:
   whole, so nothing half-written is left.
 - An engine runs (`pausing`): the first signal pauses it, which gives live episodes their grace; the second cuts them.
 
-A thread of its own makes sure that the command ends even where neither works, such as in a long call into C: it ends
-the process some seconds later. A run survives that as it survives `kill -9`.
+Two threads guard it. Python runs a handler only between two bytecodes, so a signal that arrives just before a system
+call would wait for its end: one thread, woken by the signal itself, interrupts that call. The other makes sure that the
+command ends even where that does not work, such as in a long call into C: it ends the process some seconds later. A run
+survives that as it survives `kill -9`.
 
 This module is imported before everything else, so it imports little itself.
 """
@@ -20,6 +22,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import select
 import signal
 import sys
 import threading
@@ -39,6 +42,10 @@ SPARE = 5.0
 """Seconds beyond the grace of live work before the process is ended by force."""
 PATIENCE = 1.0
 """Seconds after which a pause that the event loop has not noticed is acknowledged all the same."""
+NUDGE = signal.SIGURG
+"""Sent to the main thread to interrupt a system call. Programs ignore it unless they ask for it, and so do we."""
+NUDGES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between a signal that the main thread has not noticed and each nudge."""
 _PAUSING = "stopping: live work gets a short grace; press again to stop at once"
 
 
@@ -73,6 +80,8 @@ class Signals:
         self._is_acknowledged = False
         # Its `put` may be called from a signal handler, whatever the thread was doing.
         self._deadlines: queue.SimpleQueue[float | None] = queue.SimpleQueue()
+        self._arrivals, self._wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
 
     @property
     def exit_code(self) -> int | None:
@@ -87,6 +96,7 @@ class Signals:
 
         async def guarded() -> T:
             self._task = asyncio.current_task()
+            self._take_arrivals()
             try:
                 if self._is_due:
                     main.close()
@@ -121,6 +131,28 @@ class Signals:
         if threading.current_thread() is threading.main_thread():
             for number in NUMBERS:
                 signal.signal(number, self._take)
+            signal.signal(NUDGE, lambda number, frame: None)
+            self._take_arrivals()
+
+    def nudge(self) -> None:
+        """Interrupt the main thread after each signal, in case it has not noticed. Runs in a thread of its own.
+
+        A nudge that was not needed does no harm: an interrupted system call is begun again.
+        """
+        pauses: Iterator[float] = iter(())
+        while True:
+            if not select.select([self._arrivals], [], [], next(pauses, None))[0]:
+                signal.pthread_kill(threading.main_thread().ident or 0, NUDGE)
+                continue
+            arrived = os.read(self._arrivals, 64)
+            if not arrived:
+                os.close(self._arrivals)
+                return
+            if set(NUMBERS).intersection(arrived):
+                pauses = iter(NUDGES)
+                if (task := self._task) is not None:
+                    with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                        task.get_loop().call_soon_threadsafe(_notice)
 
     def watch(self) -> None:
         """End the process when a deadline is over. Runs in a thread of its own."""
@@ -139,10 +171,20 @@ class Signals:
             deadline = self._next_deadline(deadline, left)
         os._exit(self.exit_code or 1)
 
-    def let_go(self) -> None:
+    def let_go(self, handlers: dict[signal.Signals, Any]) -> None:
         """The command is over. Where a signal ended it, the rest of the process still has to end in time."""
         if not self.seen:
             self._deadlines.put(None)
+        if threading.current_thread() is threading.main_thread():
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(-1)
+        os.close(self._wakeup)
+
+    def _take_arrivals(self) -> None:
+        """Let each signal write its number into our pipe, also while an event loop runs, which has its own."""
+        if threading.current_thread() is threading.main_thread():
+            signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
 
     def _next_deadline(self, deadline: float, seconds: float) -> float:
         """Wait for a further signal: the later one is the more urgent."""
@@ -176,6 +218,10 @@ class Signals:
             self._live.pause(signal.Signals(self.seen[0]).name)
 
 
+def _notice() -> None:
+    """Nothing, in Python: what has to run for a handler to run."""
+
+
 def _is_running(task: asyncio.Task[Any]) -> bool:
     import asyncio
 
@@ -202,9 +248,10 @@ def listening() -> Iterator[Signals]:
         yield _current
         return
     signals = _current = Signals()
-    before = [signal.getsignal(number) for number in NUMBERS]
+    before = {number: signal.getsignal(number) for number in (*NUMBERS, NUDGE)}
     signals.install()
-    threading.Thread(target=signals.watch, name="rollout-signals", daemon=True).start()
+    for guard in (signals.nudge, signals.watch):
+        threading.Thread(target=guard, name="rollout-signals", daemon=True).start()
     try:
         yield signals
     except SystemExit:
@@ -216,7 +263,4 @@ def listening() -> Iterator[Signals]:
         sys.exit(signals.exit_code)
     finally:
         _current = None
-        signals.let_go()
-        if threading.current_thread() is threading.main_thread():
-            for number, handler in zip(NUMBERS, before, strict=True):
-                signal.signal(number, handler)
+        signals.let_go(before)

@@ -40,16 +40,10 @@ def _open_to_write(child: subprocess.Popen[str]) -> int:
     """Open the pipe as soon as the command has opened it to read."""
     while True:
         try:
-            pipe = os.open(PIPE, os.O_WRONLY | os.O_NONBLOCK)
-            break
+            return os.open(PIPE, os.O_WRONLY | os.O_NONBLOCK)
         except OSError:
             assert child.poll() is None, child.communicate()
             time.sleep(0.01)
-    # Python runs no handler for a signal that comes between its last look and the system call that then blocks.
-    while "pipe_read" not in Path(f"/proc/{child.pid}/wchan").read_text():
-        assert child.poll() is None, child.communicate()
-        time.sleep(0.01)
-    return pipe
 
 
 def end_of(child: subprocess.Popen[str], number: signal.Signals) -> str:
@@ -174,3 +168,37 @@ def test_a_signal_while_the_event_loop_is_closed_ends_the_command_without_a_trac
     assert done.stdout == "done\n"
     assert "stopping" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+UNNOTICED = """
+import asyncio, os, signal, threading
+from pathlib import Path
+from rollout.cli.signals import listening
+
+def interrupt():
+    # A signal that another thread takes leaves the main thread in its system call, as one that came just before it.
+    while CALL not in Path(f"/proc/self/task/{{os.getpid()}}/wchan").read_text():
+        pass
+    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+with listening() as signals:
+    CALL, wait = {waiting}
+    threading.Thread(target=interrupt, daemon=True).start()
+    wait()
+"""
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        '"pipe_read", lambda: os.read(os.pipe()[0], 1)',
+        '"poll", lambda: signals.run(asyncio.sleep(3600))',
+    ],
+    ids=["in a system call", "in an event loop"],
+)
+def test_a_signal_that_came_just_before_a_system_call_is_noticed(waiting: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    program = UNNOTICED.format(waiting=waiting)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 143, done.stderr
+    assert done.stderr == "stopping\n"
