@@ -106,6 +106,7 @@ COMMANDS: dict[str, Callable[[Path], Measured]] = {
     "train-data": rollout("train-data", "{}/run", "--form", "prefix_merge", "--text", "-f", "jsonl", "-o", "{}/rows"),
     "train-data, tokens": rollout("train-data", "{}/tokens/run", "--form", "prefix_merge", "-o", "{}/rows"),
     "compare, finished": rollout("compare", "{}/compare.yml", "--strategies", "chain", "--output", "{}/compared"),
+    "recover": rollout("recover", "{}/run", "-o", "{}/recovered"),
     "web iteration": save_iteration,
 }
 
