@@ -31,6 +31,8 @@ MAGIC = b"SQLite format 3\0"
 DEFAULT_PAGE = 4096
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER = 0x0D, 0x0A, 0x02
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
+FORGET_EVERY = 4096
+"""Pages after which the memory of those read so far is given back: 16 MB of a usual file."""
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,), "BLOB": (bytes,)}
 
 
@@ -109,6 +111,8 @@ def salvage_rows(path: Path) -> Iterator[RawRow]:
             pages = _Pages(main, log, header.salts)
             for number in pages.numbers():
                 yield from _rows_of(pages, number)
+                if number % FORGET_EVERY == 0:
+                    pages.forget()
     except OSError as error:
         raise JournalError(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -141,6 +145,12 @@ class _Pages:
         if not 1 <= number <= self._count:
             raise _Unreadable
         return self._main[(number - 1) * self.size : number * self.size].ljust(self.size, b"\0")
+
+    def forget(self) -> None:
+        """Let the kernel take back the memory of pages that were read; it reads them again where they are needed."""
+        for file in (self._main, self._wal):
+            if isinstance(file, mmap.mmap):
+                file.madvise(mmap.MADV_DONTNEED)
 
     def _page_size(self) -> int:
         sizes = []
