@@ -49,8 +49,9 @@ NUDGES = (0.05, 0.1, 0.2, 0.4, 0.8)
 _PAUSING = "stopping: live work gets a short grace; press again to stop at once"
 
 
-class Stopped(BaseException):
-    """A signal ended the command. Not an Exception: nothing but cleaning up is done on its way."""
+class Stopped(SystemExit):
+    """A signal ended the command. Wherever it is raised, also between two steps of leaving `listening`, nothing but
+    cleaning up is done on its way, and the process exits with its code."""
 
 
 class Stoppable(Protocol):
@@ -78,6 +79,7 @@ class Signals:
         self._grace = 0.0
         self._say: Callable[[str], None] = _say
         self._is_acknowledged = False
+        self._is_ending = False
         # Its `put` may be called from a signal handler, whatever the thread was doing.
         self._deadlines: queue.SimpleQueue[float | None] = queue.SimpleQueue()
         self._arrivals, self._wakeup = os.pipe()
@@ -100,7 +102,7 @@ class Signals:
             try:
                 if self._is_due:
                     main.close()
-                    raise Stopped
+                    raise Stopped(self.exit_code)
                 return await main
             finally:
                 self._task = None
@@ -112,7 +114,7 @@ class Signals:
         finally:
             self._has_loop = False
         if self._is_due:
-            raise Stopped
+            raise Stopped(self.exit_code)
         return result
 
     @contextlib.contextmanager
@@ -206,8 +208,12 @@ class Signals:
             # Inside a callback of the loop's own, which would print the exception and go on.
             self._is_due = True
             return
+        if self._is_ending:
+            # It is on its way out, where one more exception could interrupt the handling of the first.
+            return
         if self._task is None or _is_running(self._task):
-            raise Stopped
+            self._is_ending = True
+            raise Stopped(self.exit_code)
         # Between two steps of the loop, or in another task: an exception would end up in the wrong place.
         self._task.get_loop().call_soon_threadsafe(self._task.cancel)
 
@@ -254,7 +260,7 @@ def listening() -> Iterator[Signals]:
         threading.Thread(target=guard, name="rollout-signals", daemon=True).start()
     try:
         yield signals
-    except SystemExit:
+    except (SystemExit, GeneratorExit):
         raise
     except BaseException:
         # Whatever it is after a signal, it came of it: groups of exceptions hold `Stopped`, tasks were cancelled.

@@ -202,3 +202,32 @@ def test_a_signal_that_came_just_before_a_system_call_is_noticed(waiting: str) -
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, env=environment)
     assert done.returncode == 143, done.stderr
     assert done.stderr == "stopping\n"
+
+
+LEAVING = """
+import contextlib, os, signal
+from rollout.cli.signals import listening
+
+class Interrupted:
+    # What a signal finds that comes after the last line of a command: code of `contextlib`, before ours.
+    def __enter__(self):
+        return self.inner.__enter__()
+    def __exit__(self, *exception):
+        for _ in range({signals}):
+            os.kill(os.getpid(), signal.SIGTERM)
+        return self.inner.__exit__(*exception)
+
+leaving = Interrupted()
+leaving.inner = listening()
+with leaving:
+    pass
+"""
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_signals_that_come_while_a_command_is_left_end_it_without_a_traceback(signals: int) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    program = LEAVING.format(signals=signals)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, env=environment)
+    assert done.returncode == 143, done.stderr
+    assert done.stderr == "stopping\n"
