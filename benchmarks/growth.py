@@ -37,8 +37,9 @@ SIZES = (1_000, 10_000, 100_000)
 SMALLEST = 4
 MAKES_THE_RUN = "run"
 REPEATED = "resume, finished"
-FEW = 1_000
-"""Up to this many trajectories a command mostly starts up, so it is measured three times and the least counts."""
+SHORT = 1.0
+"""A command of at most this many CPU seconds mostly starts up, so it is measured five times and the least counts."""
+REPEATS = 5
 MOST_EXPONENT = 1.15
 NOISE = 0.01
 """CPU seconds by which two measurements of the same start-up differ."""
@@ -153,8 +154,10 @@ def commands_table(sizes: Sequence[int], chosen: Sequence[str]) -> dict[str, lis
             for command, run in COMMANDS.items():
                 if command not in found and command != MAKES_THE_RUN:
                     continue
-                times = 3 if size <= FEW and command != MAKES_THE_RUN else 1
-                measured = min((run(folder) for _ in range(times)), key=lambda measured: measured.cpu)
+                measured = run(folder)
+                if measured.cpu <= SHORT and command != MAKES_THE_RUN:
+                    again = (run(folder) for _ in range(REPEATS - 1))
+                    measured = min(measured, *again, key=lambda measured: measured.cpu)
                 if command in found:
                     found[command].append((size, measured))
                     print(f"  {size:>7,} {command}: {measured.cpu:.2f} s CPU", file=sys.stderr)
