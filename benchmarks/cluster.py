@@ -29,8 +29,8 @@ import uvloop
 
 from benchmarks.engine import stub_config
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.models.stub import StubProcess
+from rollout.pipelines.run import open_run
+from rollout.testing import StubProcess
 
 LATENCY = 0.2
 LIVE, FEW = 32, 2
@@ -53,7 +53,7 @@ def worker_cpu() -> float:
 @contextlib.contextmanager
 def counted_parcels() -> Iterator[list[int]]:
     """Count in the first entry of a list what workers send."""
-    from rollout.engine.cluster.ray_nodes import RayLink
+    from rollout.distributed.ray_nodes import RayLink
 
     count, receive = [0], RayLink.next
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 
 ANSWER = "row " * 45
 SCRIPT = {"latency": 0.05}
@@ -85,7 +85,7 @@ def stub_config(url: str, folder: Path, live: int, rollouts: int) -> dict[str, A
 
 async def run_engine(url: str, live: int, rollouts: int, meter: Meter) -> None:
     from rollout.config.schema import Config
-    from rollout.engine.run import open_run
+    from rollout.pipelines.run import open_run
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -105,7 +105,7 @@ async def run_bare(url: str, live: int, rollouts: int, meter: Meter) -> None:
     import aiohttp
     import msgspec
 
-    from rollout.worlds.tools.functions import spec_of
+    from rollout.environments.functions import spec_of
 
     tools = [spec_of(lookup).to_json()]
     numbers = iter(range(rollouts))

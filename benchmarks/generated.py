@@ -25,14 +25,14 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.models.model import Capability, Request
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
-from rollout.worlds.world import World
 
 END_AT_FIRST = "ROLLOUT_BENCHMARK_ENDS_AT_FIRST_REQUEST"
 """Environment variable that ends the process at the first request."""
@@ -180,7 +180,7 @@ def generate(folder: Path, trajectories: int, *, finished: float = 1.0, tokens: 
 
 async def _run(path: Path, stop_at: int | None) -> None:
     from rollout.config import load_config
-    from rollout.engine.run import open_run
+    from rollout.pipelines.run import open_run
 
     config = load_config(path)
     assert config.run_dir is not None

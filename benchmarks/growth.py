@@ -90,7 +90,7 @@ def to_first_request(folder: Path) -> Measured:
 def save_iteration(folder: Path) -> Measured:
     """Write an iteration's `.pt` and Parquet, and learn what is blocked: a generated journal stands in for browsers."""
     code = (
-        "import sys; from pathlib import Path; from rollout.engine.web_saving import save_iteration\n"
+        "import sys; from pathlib import Path; from rollout.pipelines.web_saving import save_iteration\n"
         "run = Path(sys.argv[1]); save_iteration(run / 'run', run / 'saved', 'train', 0, {})"
     )
     return measure([sys.executable, "-c", code, str(folder)], folder / "log.txt")
@@ -205,7 +205,7 @@ def plot(found: dict[str, list[tuple[int, Measured]]], path: Path) -> None:
 
 def live_table(counts: Sequence[int]) -> None:
     from benchmarks.engine import SCRIPT, one
-    from rollout.models.stub import StubProcess
+    from rollout.testing import StubProcess
 
     print(f"\n{'live':>6}{'CPU ms/rollout':>16}{'peak MB':>9}{'KB/live':>9}")
     with StubProcess(SCRIPT) as stub:

@@ -24,15 +24,15 @@ from typing import Any
 import uvloop
 
 from benchmarks.worlds import calls_per_second, lay_out
-from rollout.tasks.task import Task
-from rollout.worlds.tools.domain import Domain, load_domain
-from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.tools.worker_template import Template
-from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
+from rollout.core.task import Task
+from rollout.environments.domains.domain import Domain, load_domain
+from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.worker_template import Template
+from rollout.environments.domains.workers import WorkerPool, WorkerWorld
 
 ROUNDS = 9
 LIVE = 32
-MAIN = "import rollout.worlds.tools.worker_main as main, rollout.worlds.tools.sandbox as sandbox; {}; main.main()"
+MAIN = "from rollout.environments.domains import sandbox, worker_main as main; {}; main.main()"
 OPEN = ("-c", MAIN.format("main.give_up_rights = lambda reach, memory: {}"))
 LAYERS = (
     "-c",
@@ -65,7 +65,7 @@ async def start_ms(domain: Domain, pool: WorkerPool) -> float:
 def interpreter_ms() -> float:
     """Milliseconds for a new interpreter that has imported what a worker needs."""
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-P", "-c", "import rollout.worlds.tools.worker_main"], check=True)
+    subprocess.run([sys.executable, "-P", "-c", "import rollout.environments.domains.worker_main"], check=True)
     return (time.perf_counter() - started) * 1e3
 
 

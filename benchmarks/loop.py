@@ -18,10 +18,10 @@ import uvloop
 
 from benchmarks.engine import tasks_file
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.errors import ModelError
-from rollout.messages import Message, ToolCall
+from rollout.core.errors import ModelError
+from rollout.core.messages import Message, ToolCall
 from rollout.models.model import Request
+from rollout.pipelines.run import open_run
 from rollout.trajectories.generation import Generation
 
 CHAINS, TURNS = 512, 10

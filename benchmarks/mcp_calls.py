@@ -22,10 +22,10 @@ import uvloop
 from mcp import Client, StdioServerParameters
 
 from rollout.config.servers import McpServer
-from rollout.tasks.task import Task
-from rollout.worlds.mcp.servers import load_servers
-from rollout.worlds.mcp.world import McpWorld
-from rollout.worlds.world import Invocation
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.mcp.servers import load_servers
+from rollout.environments.mcp.world import McpWorld
 
 ROOT = Path(__file__).parents[1]
 CALLS = 3000

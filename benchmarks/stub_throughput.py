@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import uvloop
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 
 SIMPLE = {"rules": [{"reply": {"content": "A short answer."}}]}
 AGENT: dict[str, object] = {}

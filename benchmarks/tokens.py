@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.engine.journal import open_journal
-from rollout.messages import Message
+from rollout.core.messages import Message
+from rollout.store.journal import open_journal
 from rollout.strategies.random_tree import RandomTree
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.stop import Status

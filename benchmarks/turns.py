@@ -20,10 +20,10 @@ import uvloop
 
 from benchmarks.engine import tasks_file
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.models.model import Request
-from rollout.models.stub import StubProcess
+from rollout.pipelines.run import open_run
+from rollout.testing import StubProcess
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody

@@ -39,11 +39,11 @@ from aiohttp import web
 
 from benchmarks.web_child import say, wait_for_word
 from benchmarks.web_tasks import PLANS, WINDOW, Step, episodes
-from rollout.errors import ConfigError
-from rollout.suites.miniwob.package import MiniwobPackage
-from rollout.wheels import cache_folder
-from rollout.worlds.web.browsers import BrowserPool
-from rollout.worlds.web.chromium import find_chromium
+from rollout.core.errors import ConfigError
+from rollout.core.wheels import cache_folder
+from rollout.environments.suites.miniwob.package import MiniwobPackage
+from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.chromium import find_chromium
 
 ROOT = Path(__file__).parents[1]
 BROWSERGYM = "0.14.3"
@@ -137,9 +137,9 @@ async def by_hand(base: str, live: int) -> AsyncIterator[Play]:
 @contextlib.asynccontextmanager
 async def by_world(base: str, live: int) -> AsyncIterator[Play]:
     from rollout.config.browsing import WebSettings
-    from rollout.tasks.task import Task
-    from rollout.worlds.web.world import BrowserWorld
-    from rollout.worlds.world import Invocation
+    from rollout.core.task import Task
+    from rollout.core.world import Invocation
+    from rollout.environments.web.world import BrowserWorld
 
     settings = WebSettings(**WINDOW, private_hosts=(base.removeprefix("http://"),))
     async with BrowserPool(max_contexts=live) as pool:

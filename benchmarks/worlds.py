@@ -21,11 +21,11 @@ from typing import Any
 
 import uvloop
 
-from rollout.tasks.task import Task
-from rollout.worlds.tools.domain import load_domain
-from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
-from rollout.worlds.world import Invocation
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.domains.domain import load_domain
+from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.workers import WorkerPool, WorkerWorld
 
 LIVE = 32
 CALLS = 400

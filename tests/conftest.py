@@ -13,12 +13,12 @@ import pytest
 import yaml
 
 from rollout.config.schema import Config
-from rollout.engine.cluster.link import Machines
+from rollout.core.messages import Message
+from rollout.distributed.link import Machines
 from rollout.engine.engine import Engine
 from rollout.engine.observer import Observer, Progress
-from rollout.engine.run import Opened, open_run
-from rollout.messages import Message
-from rollout.models.stub import StubServer
+from rollout.pipelines.run import Opened, open_run
+from rollout.testing import StubServer
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 

@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollout import secrets
 from rollout.config.load import remember_secrets
 from rollout.config.models import ModelEntry
 from rollout.config.servers import McpServer
-from rollout.errors import RolloutError
+from rollout.core import secrets
+from rollout.core.errors import RolloutError
+from rollout.core.secrets import MASK, excerpt, mask, redact, register
 from rollout.models.completion import error_text
 from rollout.models.openai import HttpPool, OpenAIModel
-from rollout.secrets import MASK, excerpt, mask, redact, register
 
 KEY = 'k/9+Zq"Ww&tok en-é42!'
 FORMS: dict[str, Callable[[str], str]] = {

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rollout.agents.dialects import make_dialect
-from rollout.engine.reader import JournalReader, open_reader
-from rollout.messages import Toolset, ToolSpec
+from rollout.core.messages import Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
+from rollout.store.reader import JournalReader, open_reader
 from rollout.trajectories.token_view import TokenView, view_tokens
 from tests.conftest import read_lines
 

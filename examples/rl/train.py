@@ -23,7 +23,7 @@ from torch.nn.functional import nll_loss
 from examples.rl.tiny_model import CALL, COLOURS, END_CALL, Server, TinyModel, encode_chat
 from rollout.config.schema import Config
 from rollout.engine.groups import Group
-from rollout.engine.run import open_run
+from rollout.pipelines.run import open_run
 from rollout.trajectories.advantages import attempts_of_tree, step_advantages
 from rollout.trajectories.token_view import view_tokens
 

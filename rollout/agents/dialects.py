@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from rollout.agents.text_calls import read_answer, split_reasoning
-from rollout.messages import CALL_BEGIN, CALL_END, NO_TOOLS, Message, Toolset, with_readable_calls, write_calls
+from rollout.core.messages import CALL_BEGIN, CALL_END, NO_TOOLS, Message, Toolset, with_readable_calls, write_calls
 from rollout.trajectories.generation import Generation
 
 RESULT_BEGIN, RESULT_END = "<tool_response>", "</tool_response>"

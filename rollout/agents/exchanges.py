@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollout.agents.viewing import read_requests, viewing_of
-from rollout.messages import message_to_json
+from rollout.core.messages import message_to_json
 from rollout.trajectories.labels import Example
 from rollout.trajectories.rows.exchange import Exchange
 from rollout.trajectories.saved import opening_of

@@ -18,9 +18,9 @@ import msgspec
 
 from rollout.agents.dialects import NATIVE, Dialect
 from rollout.agents.view import ContextView, ReasoningRule
-from rollout.messages import Message
+from rollout.core.messages import Message
+from rollout.core.results import error_of
 from rollout.trajectories.web_page import read_text
-from rollout.worlds.results import error_of
 
 FOLDED = "\n\nSteps you have taken before those shown below:"
 MAX_ACTION = 200

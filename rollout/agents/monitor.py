@@ -13,12 +13,11 @@ from collections.abc import Sequence
 import msgspec
 
 from rollout.agents.users.user import is_spoken
-from rollout.errors import DeadlineError, ModelError
-from rollout.messages import NO_TOOLS, Message, ToolCall, encode_message, has_words
+from rollout.core.errors import DeadlineError, ModelError
+from rollout.core.messages import NO_TOOLS, Message, ToolCall, encode_message, has_words
 from rollout.models.model import Model, Request, Sampling
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
-from rollout.worlds.web.actions import GOBACK, NOTHING_BEFORE
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +38,15 @@ _JUDGE_WINDOW = 10
 _VERDICT = re.compile(r"\b(COMPLETE|CONTINUE)\b")
 
 
+class FruitlessCalls(msgspec.Struct, frozen=True):
+    """A tool whose calls fail in one way again and again: after `most` in a row the conversation ends."""
+
+    tool: str
+    error_kind: str
+    most: int
+    stop_reason: StopReason
+
+
 class MonitorRules(msgspec.Struct, frozen=True):
     """Which rules are on. 0 switches a counter off; the defaults of a run are those of `rollout.config.schema`."""
 
@@ -46,7 +54,7 @@ class MonitorRules(msgspec.Struct, frozen=True):
     max_repeats: int = 0
     max_empty_replies: int = 0
     completion_phrases: bool = False
-    max_failed_gobacks: int = 0
+    fruitless: FruitlessCalls | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -69,15 +77,16 @@ class Monitor:
         self._call_repeats = 0
         self._last_calls: tuple[tuple[str, str], ...] = ()
         self._turn_called = False
-        self._gobacks: frozenset[str] = frozenset()
-        self._failed_gobacks = 0
+        self._watched: frozenset[str] = frozenset()
+        self._fruitless = 0
 
     def saw_generation(self, message: Message) -> StopReason | None:
         """Take in an answer of the agent. A reason where it should be the last."""
         rules = self._rules
         if message.tool_calls:
             self._turn_called = True
-            self._gobacks = frozenset(call.id for call in message.tool_calls if call.name == GOBACK)
+            if rules.fruitless is not None:
+                self._watched = frozenset(call.id for call in message.tool_calls if call.name == rules.fruitless.tool)
             calls = tuple(_call_key(call) for call in message.tool_calls)
             self._call_repeats = self._call_repeats + 1 if calls == self._last_calls else 1
             self._last_calls = calls
@@ -103,12 +112,12 @@ class Monitor:
 
     def saw_result(self, message: Message, error_kind: str | None) -> StopReason | None:
         """Take in the result of a call. A reason where it should be the last."""
-        if message.tool_call_id not in self._gobacks or error_kind != NOTHING_BEFORE:
-            self._failed_gobacks = 0
+        rule = self._rules.fruitless
+        if rule is None or message.tool_call_id not in self._watched or error_kind != rule.error_kind:
+            self._fruitless = 0
             return None
-        self._failed_gobacks += 1
-        is_enough = 0 < self._rules.max_failed_gobacks <= self._failed_gobacks
-        return StopReason.MONITOR_GOBACKS if is_enough else None
+        self._fruitless += 1
+        return rule.stop_reason if 0 < rule.most <= self._fruitless else None
 
     async def judge(self, dialogue: Sequence[Message], seed: int) -> Verdict:
         """Ask the judge model. It fails closed: no usable answer, or no answer at all, decides nothing."""

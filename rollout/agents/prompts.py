@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollout.messages import Toolset, ToolSpec
+from rollout.core.messages import Toolset, ToolSpec
 
 
 def with_tool_list(system: str | None, toolset: Toolset) -> str:

@@ -17,12 +17,11 @@ from typing import NoReturn
 
 import msgspec
 
-from rollout.messages import CALL_BEGIN, CALL_END, MALFORMED_CALL, Message
+from rollout.core.calls import malformed_call
+from rollout.core.messages import CALL_BEGIN, CALL_END, MALFORMED_CALL, WRITTEN_CALL, Message
 from rollout.models.completion import read_calls
-from rollout.worlds.calls import malformed_call
 
 THINK_BEGIN, THINK_END = "<think>", "</think>"
-EXPECTED = f'{CALL_BEGIN}{{"name": "<tool>", "arguments": {{…}}}}{CALL_END}'
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_name = msgspec.json.Decoder(str).decode
 _SPACE = re.compile(r"\s*")
@@ -180,4 +179,4 @@ def _json_problem(text: str) -> str:
 
 
 def _wrong(problem: str) -> str:
-    return f"The call could not be read: {problem}. Write {EXPECTED}"
+    return f"The call could not be read: {problem}. Write {WRITTEN_CALL}"

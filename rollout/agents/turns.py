@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import msgspec
 
 from rollout.agents.viewing import Viewing, viewing_of
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.labels import Example
 

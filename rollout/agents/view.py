@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rollout.agents.dialects import NATIVE, Dialect
-from rollout.messages import Message, encode_for_model, encode_message
+from rollout.core.messages import Message, encode_for_model, encode_message
 from rollout.trajectories.generation import DriftCause
 
 LOOSE_PIECES = 64

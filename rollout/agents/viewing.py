@@ -14,8 +14,8 @@ import msgspec
 from rollout.agents.dialects import NATIVE, Dialect, make_dialect
 from rollout.agents.folding import FoldingView
 from rollout.agents.view import ContextView, ReasoningRule
-from rollout.errors import ConfigError
-from rollout.messages import JSON, Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message
 from rollout.trajectories.labels import Prompt
 from rollout.trajectories.saved import SavedLine, opening_of
 

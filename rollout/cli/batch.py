@@ -17,8 +17,9 @@ from rich.table import Table
 
 from rollout.config import Config, load_registry
 from rollout.config.load import validate
-from rollout.engine.blobs import write_atomic
-from rollout.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError, RolloutError
+from rollout.environments.domains.domain import SHIPPED, read_tool_list
+from rollout.store.blobs import write_atomic
 from rollout.tasks.discovery import (
     MERGED,
     Combination,
@@ -30,7 +31,6 @@ from rollout.tasks.discovery import (
     resolve_base,
 )
 from rollout.tasks.jsonl import TaskFile
-from rollout.worlds.tools.domain import SHIPPED, read_tool_list
 
 AGENT_MODEL = "openai/deepseek-v3.2-fc"
 USER_MODEL = "openai/gpt-5"

@@ -13,24 +13,24 @@ from rich.text import Text
 from rollout.cli.signals import listening
 from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config, Dataset
-from rollout.engine.costs import describe_unpriced
-from rollout.engine.filtering import RuleBook
-from rollout.engine.output import output_problems
-from rollout.engine.plan import make_dataset_strategy, refuse_model
-from rollout.engine.pools import Pools, open_pools
-from rollout.engine.scorers import make_panel
-from rollout.engine.tools import DatasetTools, load_tools, open_tasks
-from rollout.engine.viewing import describe_blindness, make_viewing
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.core.secrets import redact
+from rollout.core.spelling import suggest
+from rollout.environments.domains.domain import Domain
+from rollout.environments.suites.find import settle_dataset
+from rollout.environments.suites.suite import Suite
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
+from rollout.pipelines.costs import describe_unpriced
+from rollout.pipelines.filter import RuleBook
+from rollout.pipelines.pools import Pools, open_pools
+from rollout.pipelines.scorers import make_panel
+from rollout.pipelines.tools import DatasetTools, load_tools, open_tasks
+from rollout.pipelines.viewing import describe_blindness, make_viewing
+from rollout.pipelines.wiring import make_dataset_strategy, refuse_model
 from rollout.scoring.panel import Panel
-from rollout.secrets import redact
-from rollout.spelling import suggest
-from rollout.suites.find import settle_dataset
-from rollout.suites.suite import Suite
+from rollout.store.output_files import output_problems
 from rollout.tasks.source import Tasks, refuse_clashes
-from rollout.worlds.tools.domain import Domain
 
 
 class DatasetCheck(msgspec.Struct):

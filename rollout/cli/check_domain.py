@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout.cli.signals import listening
-from rollout.errors import ConfigError, RolloutError
-from rollout.worlds.tools.domain import SHIPPED
+from rollout.core.errors import ConfigError, RolloutError
+from rollout.environments.domains.domain import SHIPPED
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,8 +90,8 @@ def _find(path: Path, names: list[str], all_: bool) -> list[tuple[Path, Combinat
 
 async def _check(base: Path, combination: Combination) -> tuple[list[Problem], list[QueryReport]]:
     from rollout.config.schema import Config, Dataset
-    from rollout.engine.rescore import open_scoring
-    from rollout.engine.scorers import make_rules
+    from rollout.pipelines.score import open_scoring
+    from rollout.pipelines.scorers import make_rules
     from rollout.scoring.solvable import QueryChecker
 
     name = combination.name

@@ -13,12 +13,12 @@ from rollout.cli.run import EXIT_PROBLEMS, DatasetOption, NoColorsOption, Resume
 from rollout.config import Config, load_config
 from rollout.config.exploring import Budget, StrategyChoice
 from rollout.config.params import read_params
-from rollout.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError, RolloutError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rollout.engine.comparison import Figures
+    from rollout.pipelines.compare import Figures
 
 RESULTS = "compare.json"
 
@@ -70,9 +70,9 @@ def _compare(
     resume: bool | None,
     no_colors: bool,
 ) -> int:
-    from rollout.engine.comparison import read_figures, refuse_strategies, with_strategies
-    from rollout.engine.discover import with_discovered
-    from rollout.engine.reader import open_reader
+    from rollout.pipelines.compare import read_figures, refuse_strategies, with_strategies
+    from rollout.pipelines.discover import with_discovered
+    from rollout.store.reader import open_reader
 
     config = with_discovered(load_config(path))
     chosen = choose_datasets(config, names, path)
@@ -148,7 +148,7 @@ def _choices(config: Config, names: str | None) -> dict[str, StrategyChoice]:
 def _write_results(run_dir: Path, figures: Figures) -> None:
     import msgspec
 
-    from rollout.engine.blobs import write_atomic
+    from rollout.store.blobs import write_atomic
 
     write_atomic(run_dir / RESULTS, msgspec.json.format(msgspec.json.encode(figures), indent=2))
 

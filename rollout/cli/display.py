@@ -14,9 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from rollout.distributed.rank_counts import RankCounts
 from rollout.engine.control import Control
 from rollout.engine.observer import Progress
-from rollout.engine.rank_counts import RankCounts
 
 REFRESH_SECONDS = 0.5
 LOG_SECONDS = 30.0

@@ -162,9 +162,9 @@ def perform(
     """Export what these paths mean; returns the exit code. The rest of the options choose trajectories."""
     from rollout.cli.tally import show_tally
     from rollout.cli.terminal import make_console, show_error
-    from rollout.engine.exporting import Wish, export_sources
-    from rollout.engine.sources import Prompts, find_sources
-    from rollout.errors import ConfigError, RolloutError
+    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.pipelines.export import Wish, export_sources
+    from rollout.pipelines.sources import Prompts, find_sources
     from rollout.trajectories.exports.exporter import find_exporter
     from rollout.trajectories.merging import parse_splits
 
@@ -215,7 +215,7 @@ def make_selection(
 
 
 def _words(option: str, given: Sequence[str] | None, known: Sequence[str] | None = None) -> frozenset[str]:
-    from rollout.errors import ConfigError
+    from rollout.core.errors import ConfigError
 
     words = frozenset(word.strip() for text in given or () for word in text.split(",") if word.strip())
     unknown = sorted(words.difference(known)) if known is not None else []
@@ -225,7 +225,7 @@ def _words(option: str, given: Sequence[str] | None, known: Sequence[str] | None
 
 
 def _read_score(text: str) -> tuple[str, float]:
-    from rollout.errors import ConfigError
+    from rollout.core.errors import ConfigError
 
     name, _, value = text.rpartition("=")
     try:
@@ -241,7 +241,7 @@ def read_field(text: str, option: str = "--field", such_as: str = "data_source=a
     """Read KEY=VALUE; the value is JSON, else text."""
     import msgspec
 
-    from rollout.errors import ConfigError
+    from rollout.core.errors import ConfigError
 
     name, given, value = text.partition("=")
     if not name or not given:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rollout.config.filters import Filters
     from rollout.config.schema import Config
-    from rollout.engine.filtering import Subjects
+    from rollout.pipelines.filter import Subjects
     from rollout.trajectories.filters.summary import Summary
 
 SHOWN_PROBLEMS = 5
@@ -74,8 +74,8 @@ def filter_run(
     Then `rollout export … --filters` does as the marks say.
     """
     from rollout.cli.terminal import make_console, show_error
-    from rollout.engine.filtering import FILE, RuleBook, Subjects, filter_subjects, write_records
-    from rollout.errors import RolloutError
+    from rollout.core.errors import RolloutError
+    from rollout.pipelines.filter import FILE, RuleBook, Subjects, filter_subjects, write_records
     from rollout.trajectories.filters.summary import Summary
 
     console = make_console(no_colors)
@@ -104,7 +104,7 @@ def filter_run(
 def _config(path: Path | None, run_dir: Path | None) -> Config:
     from rollout.config.load import load_config
     from rollout.config.schema import Config
-    from rollout.engine.rescore import saved_config
+    from rollout.pipelines.score import saved_config
 
     if path is not None:
         return load_config(path)
@@ -117,7 +117,7 @@ def _wished(
     """What the options ask for. Raises ConfigError."""
     from rollout.config.filters import Filters
     from rollout.config.load import validate
-    from rollout.engine.filtering import NAMES
+    from rollout.pipelines.filter import NAMES
 
     wished: dict[str, Any] = {}
     if only:
@@ -136,8 +136,8 @@ def _wished(
 
 
 def _known(name: str, option: str) -> str:
-    from rollout.engine.filtering import NAMES
-    from rollout.errors import ConfigError
+    from rollout.core.errors import ConfigError
+    from rollout.pipelines.filter import NAMES
 
     if name not in NAMES:
         raise ConfigError(f"{option}: there is no filter {name!r}; there are {', '.join(NAMES)}")
@@ -147,7 +147,7 @@ def _known(name: str, option: str) -> str:
 def _read_setting(text: str) -> tuple[str, str, Any]:
     import yaml
 
-    from rollout.errors import ConfigError
+    from rollout.core.errors import ConfigError
 
     where, given, value = text.partition("=")
     name, dot, key = where.partition(".")

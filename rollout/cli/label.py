@@ -99,7 +99,7 @@ def _label_kind(
     runs: Sequence[Path],
     preamble_file: Path | None,
 ) -> int:
-    from rollout.worlds.tools.domain import SHIPPED
+    from rollout.environments.domains.domain import SHIPPED
 
     places = [root / f"{kind}_domain" for root in (SEED_DATASETS, SHIPPED)]
     base = next((place for place in places if place.is_dir()), places[-1])
@@ -124,11 +124,11 @@ def perform(
     """Label what these paths mean; returns the exit code. `is_needed`: the two folders must be there."""
     from rollout.cli.tally import show_tally
     from rollout.cli.terminal import make_console, show_error
-    from rollout.engine.exporting import label_sources
-    from rollout.engine.sources import Prompts, find_sources
-    from rollout.errors import ConfigError, RolloutError
-    from rollout.worlds.tools.domain import read_policy
-    from rollout.worlds.tools.offering import Offering
+    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.environments.domains.domain import read_policy
+    from rollout.environments.domains.offering import Offering
+    from rollout.pipelines.export import label_sources
+    from rollout.pipelines.sources import Prompts, find_sources
 
     console = make_console()
     try:

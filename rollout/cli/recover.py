@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollout.errors import RolloutError
+from rollout.core.errors import RolloutError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rollout.engine.pruning import Recovered
+    from rollout.store.pruning import Recovered
 
 SHOWN_IDS = 20
 
@@ -33,8 +33,8 @@ def recover(
     Whole trajectories are kept; attempts that were not finished are kept up to their last readable message.
     """
     from rollout.cli.terminal import make_console, show_error
-    from rollout.engine.recover import recover as recover_run
-    from rollout.engine.store import find_run
+    from rollout.store.recover import recover as recover_run
+    from rollout.store.schema import find_run
 
     console = make_console(no_colors)
     run = find_run(run) or run
@@ -50,7 +50,7 @@ def recover(
 def _show(console: Console, found: Recovered) -> None:
     from rich.table import Table
 
-    from rollout.engine.pruning import lost_ids
+    from rollout.store.pruning import lost_ids
 
     table = Table(title="recovered", title_justify="left", title_style="bold")
     for column in ("dataset", "finished", "failed", "unfinished", "lost", "not kept"):

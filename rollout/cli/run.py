@@ -12,8 +12,8 @@ import typer
 from rollout.cli.signals import Signals, listening
 from rollout.config import Config, load_config
 from rollout.config.cluster import Cluster
-from rollout.errors import ConfigError, RolloutError
-from rollout.spelling import suggest
+from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.spelling import suggest
 
 log = logging.getLogger(__name__)
 EXIT_PROBLEMS = 2
@@ -112,8 +112,8 @@ def run_config(
 
     console = make_console(no_colors)
     try:
-        from rollout.engine.discover import with_discovered
-        from rollout.engine.run import run_dir_of
+        from rollout.pipelines.discover import with_discovered
+        from rollout.pipelines.run import run_dir_of
 
         config = with_discovered(load_config(path))
         names = choose_datasets(config, names, path)
@@ -194,7 +194,7 @@ async def _roll_out(
     from rollout.cli.terminal import make_console, set_up_logging, show_summary
     from rollout.cli.verbose import VerbosePrinter
     from rollout.engine.observer import Observer
-    from rollout.engine.run import open_run
+    from rollout.pipelines.run import open_run
 
     console = make_console(no_colors)
     run_dir = config.run_dir

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout.cli.signals import listening
-from rollout.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError, RolloutError
 from rollout.trajectories.exports.writing import JsonLines, replaced_together
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from rollout.config.schema import Config
-    from rollout.engine.rescore import ScoreTable
+    from rollout.pipelines.score import ScoreTable
 
 SHOWN_REASONS = 5
 REASON_LENGTH = 140
@@ -54,7 +54,7 @@ def score(
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
     """
     from rollout.cli.terminal import make_console, show_error
-    from rollout.engine.store import find_run
+    from rollout.store.schema import find_run
 
     console = make_console(no_colors)
     run = find_run(run) or run
@@ -71,8 +71,8 @@ async def _score(
     console: Console, run: Path, names: list[str] | None, target: Path | None, config_path: Path | None
 ) -> None:
     from rollout.cli.terminal import set_up_logging
-    from rollout.engine.reader import open_reader
-    from rollout.engine.rescore import ScoreTable, changed_tasks, kept_lines, open_scoring, rescore, saved_config
+    from rollout.pipelines.score import ScoreTable, changed_tasks, kept_lines, open_scoring, rescore, saved_config
+    from rollout.store.reader import open_reader
 
     config = _read_config(config_path) if config_path is not None else saved_config(run)
     set_up_logging(config.log_level, None, console)
@@ -105,7 +105,7 @@ async def _score(
 @contextlib.contextmanager
 def _replacing(target: Path, kept: Iterator[bytes]) -> Iterator[JsonLines]:
     """A file of scores that takes its name when it is whole. It begins with the lines that are kept."""
-    from rollout.engine.store import find_run
+    from rollout.store.schema import find_run
 
     is_private = find_run(target.parent) == target.parent
     with (
@@ -119,7 +119,7 @@ def _replacing(target: Path, kept: Iterator[bytes]) -> Iterator[JsonLines]:
 
 def _read_config(path: Path) -> Config:
     from rollout.config.load import load_config
-    from rollout.engine.discover import with_discovered
+    from rollout.pipelines.discover import with_discovered
 
     return with_discovered(load_config(path))
 

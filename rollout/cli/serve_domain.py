@@ -10,7 +10,7 @@ import typer
 
 from rollout.cli.signals import listening
 from rollout.cli.terminal import make_console, show_error
-from rollout.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError, RolloutError
 
 
 def serve_domain(
@@ -52,13 +52,13 @@ async def _serve(
     name: str, base_path: Path | None, http: bool, host: str, port: int, seed: int, seconds: float, in_process: bool
 ) -> None:
     try:
-        from rollout.worlds.mcp.serve import ServedWorlds, make_server, serve_http, serve_stdio
+        from rollout.environments.mcp.serve import ServedWorlds, make_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise ConfigError("serve-domain needs the extra: pip install 'rollout[mcp]'") from error
     from rollout.config.schema import Config, Dataset
     from rollout.config.servers import MockServers
-    from rollout.engine.pools import open_pools
-    from rollout.engine.tools import load_tools
+    from rollout.pipelines.pools import open_pools
+    from rollout.pipelines.tools import load_tools
 
     config = Config(mock_servers=MockServers(isolation="none" if in_process else "process"))
     async with open_pools(config) as pools:
@@ -74,9 +74,9 @@ async def _serve(
 
 def _base_of(name: str, base_path: Path | None) -> Path:
     """The dataset folder in which this domain is: the one given, or the first below it that knows its servers."""
+    from rollout.environments.domains.domain import SHIPPED
     from rollout.tasks.discovery import known_servers
     from rollout.tasks.naming import split_fused
-    from rollout.worlds.tools.domain import SHIPPED
 
     root = base_path or SHIPPED
     folders = [folder for folder in (root, root / "single_domain", root / "cross_domain") if folder.is_dir()]

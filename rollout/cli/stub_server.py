@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rollout.cli.terminal import make_console, show_error
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 
 
 def stub_server(
@@ -33,7 +33,7 @@ def stub_server(
 
     What it has done so far: GET /stats. The script's keys are in docs/stub-server.md.
     """
-    from rollout.models.stub import load_script, run_stub_server
+    from rollout.testing import load_script, run_stub_server
 
     try:
         checked = load_script(script)

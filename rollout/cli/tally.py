@@ -6,7 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.engine.exporting import Tally
+from rollout.pipelines.export import Tally
 
 
 def show_tally(console: Console, title: str, tally: Tally) -> int:

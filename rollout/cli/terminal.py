@@ -24,21 +24,21 @@ from rich.text import Text
 from rollout.cli.display import rank_table
 from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
-from rollout.errors import ConfigError, RolloutError
-from rollout.printable import printable
-from rollout.secrets import RedactingFilter, excerpt
+from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.printable import printable
+from rollout.core.secrets import RedactingFilter, excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rollout.engine.run import Opened
-    from rollout.engine.summary import DatasetSummary
-    from rollout.messages import JSON
+    from rollout.core.messages import JSON
+    from rollout.pipelines.run import Opened
+    from rollout.pipelines.summary import DatasetSummary
     from rollout.trajectories.passk import PassK
 
 NOTHING = ("0", "–")
 MEASURES: dict[str, Callable[[Console, JSON, str], None]] = {"web": show_web_metrics, "tokens": show_token_metrics}
-"""How the figures of `rollout.engine.measures` are shown, by their names."""
+"""How the figures of `rollout.pipelines.measures` are shown, by their names."""
 NAME_WIDTH = 25
 SIDE_BY_SIDE = 3
 MOST_SHOWN = 2000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 
 
 def show_token_metrics(console: Console, found: JSON, name: str) -> None:

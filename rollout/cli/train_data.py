@@ -124,9 +124,9 @@ def perform(
     """Write what these paths mean; returns the exit code."""
     from rollout.cli.tally import show_tally
     from rollout.cli.terminal import make_console, show_error
-    from rollout.engine.sources import Prompts, find_sources
-    from rollout.engine.training import DataWish, write_training_data
-    from rollout.errors import ConfigError, RolloutError
+    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.pipelines.sources import Prompts, find_sources
+    from rollout.pipelines.train_data import DataWish, write_training_data
     from rollout.trajectories.merging import parse_splits
     from rollout.trajectories.rows import records
     from rollout.trajectories.rows.memory import find_builder

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
-from rollout.messages import Message
-from rollout.secrets import redact
+from rollout.core.messages import Message
+from rollout.core.secrets import redact
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 

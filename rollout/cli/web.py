@@ -1,7 +1,7 @@
 """`rollout web`: an iteration of a web experiment, configured with Hydra.
 
-From overrides to a configuration (`rollout.config.compose`), to a sample (`rollout.engine.iterations`), to an ordinary
-run of `rollout run`'s own runner; then the iteration is saved and the block list learns from it.
+From overrides to a configuration (`rollout.config.compose`), to a sample (`rollout.pipelines.web_iterations`), to an
+ordinary run of `rollout run`'s own runner; then the iteration is saved and the block list learns from it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from rollout.cli.run import (
     run_checked,
 )
 from rollout.cli.terminal import make_console, show_error, show_warning
+from rollout.compat.rank_files import ranks_of_run, save_rank_files
 from rollout.config import Config
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
 from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
 from rollout.config.web_run import translate
-from rollout.engine import iterations
-from rollout.engine.iterations import Iteration, Sample
-from rollout.engine.rank_files import ranks_of_run, save_rank_files
-from rollout.engine.web_saving import save_iteration
-from rollout.errors import ConfigError, JournalError, RolloutError
-from rollout.secrets import redact
+from rollout.core.errors import ConfigError, JournalError, RolloutError
+from rollout.core.secrets import redact
+from rollout.pipelines import web_iterations as iterations
+from rollout.pipelines.web_iterations import Iteration, Sample
+from rollout.pipelines.web_saving import save_iteration
 
 SHOWN_PROBLEMS = 5
 """Bad lines of a task file that are told one by one."""

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 
 _NAMES = (
     ("success", "success_rate"),

@@ -19,7 +19,7 @@ import msgspec
 
 from rollout.config.load import known_keys, remember_secrets, validate
 from rollout.config.web import NO_EFFECT, WebConfig
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 
 PACKAGED = Path(__file__).parent / "web"
 DEFAULT_NAME = "rollout_train"

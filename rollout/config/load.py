@@ -18,13 +18,13 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from rollout import secrets
 from rollout.config.models import ModelEntry
 from rollout.config.schema import Config
 from rollout.config.section import Section
-from rollout.errors import ConfigError
-from rollout.plugins import look_in
-from rollout.spelling import suggest
+from rollout.core import secrets
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import look_in
+from rollout.core.spelling import suggest
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)

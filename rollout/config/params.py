@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from rollout.config.load import describe_problem
 from rollout.config.section import Section
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 
 P = TypeVar("P", bound=Section)
 

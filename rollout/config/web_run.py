@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 from pydantic import SecretStr
 
-from rollout import seeds
 from rollout.config.browsing import Browsers
 from rollout.config.load import load_registry
 from rollout.config.models import Agent, ModelEntry
 from rollout.config.schema import Config, Dataset, Retries, Scoring, Tail, Timeouts
 from rollout.config.web import WebConfig
-from rollout.errors import ConfigError
-from rollout.plugins import is_reference
+from rollout.core import seeds
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import is_reference
 
 PROVIDERS = frozenset(
     {"openai", "deepseek", "sglang", "llamacpp", "anthropic", "azure", "bedrock", "fireworks_ai", "gemini", "groq"}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
+from rollout.core.task import Task
 from rollout.models.model import Prefix, Sampling
-from rollout.tasks.task import Task
 
 
 class Attempt(msgspec.Struct, frozen=True, omit_defaults=True):

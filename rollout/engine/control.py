@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from rollout.errors import RolloutError
+from rollout.core.errors import RolloutError
 
 
 class Paused(RolloutError):

@@ -6,12 +6,12 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.errors import RolloutError
+from rollout.core.messages import JSON
+from rollout.core.task import Task
 from rollout.engine.counts import UNJUDGED, Counts
 from rollout.engine.plan import Plan
-from rollout.errors import RolloutError
-from rollout.messages import JSON
 from rollout.scoring.panel import Verdict
-from rollout.tasks.task import Task
 from rollout.trajectories.line import SCHEMA_VERSION, Head
 from rollout.trajectories.stop import StopReason, status_of
 

@@ -16,18 +16,18 @@ import msgspec
 
 from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
+from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
 from rollout.engine.attempt import Attempt
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
 from rollout.engine.episode import Episode, Growing, OpenEpisode
 from rollout.engine.groups import Group, GroupStream
-from rollout.engine.journal import Journal
 from rollout.engine.live_tree import DueEpisode, LiveTree, leaf_of
 from rollout.engine.needs import Needs
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import Plan
-from rollout.engine.reader import SavedEpisode
-from rollout.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
+from rollout.store.journal import Journal
+from rollout.store.reader import SavedEpisode
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.line import Head

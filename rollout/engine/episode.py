@@ -7,7 +7,7 @@ node, and by nothing else. So resuming is no special case: the saved nodes are a
 replaying the calls, and the loop goes on. A branch is none either: it absorbs what others grew.
 
 Before any model is asked again, the agent's or the user's, the episode waits until what came before is durable: see
-`rollout.engine.journal`.
+`rollout.store.journal`.
 """
 
 from __future__ import annotations
@@ -21,34 +21,41 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from rollout import seeds
 from rollout.agents.monitor import Monitor
 from rollout.agents.users.faults import check_reply
 from rollout.agents.users.user import ASKED_AGAIN, User
+from rollout.core import seeds
+from rollout.core.async_tools import is_cancelled
+from rollout.core.calls import CallReader, answer_calls
+from rollout.core.errors import (
+    BranchMismatch,
+    ConfigError,
+    ContextLengthError,
+    ReplayMismatch,
+    RolloutError,
+    describe_error,
+)
+from rollout.core.messages import Image, Message, ToolCall, ToolResult, Toolset, has_words
+from rollout.core.results import failed_result
+from rollout.core.world import Opening, World
 from rollout.engine.attempt import Attempt
-from rollout.engine.blobs import file_url, image_url
 from rollout.engine.control import Control
 from rollout.engine.counts import MASKED, UNJUDGED, Counts
 from rollout.engine.ending import UNSCORED, Ending, make_head
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
-from rollout.engine.record import Finished, Record
-from rollout.engine.replaying import calls_any, check_opening, replay
+from rollout.engine.replay import calls_any, check_opening, replay
 from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
-from rollout.errors import BranchMismatch, ConfigError, ContextLengthError, ReplayMismatch, RolloutError, describe_error
-from rollout.messages import Image, Message, ToolCall, ToolResult, Toolset, has_words
 from rollout.models.masking import mask_message
 from rollout.models.model import Request
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
+from rollout.store.blobs import file_url, image_url
+from rollout.store.record import Finished, Record
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
-from rollout.worlds.async_tools import is_cancelled
-from rollout.worlds.calls import CallReader, answer_calls
-from rollout.worlds.results import failed_result
-from rollout.worlds.world import Opening, World
 
 log = logging.getLogger(__name__)
 _ENDS: dict[End, StopReason] = {

@@ -12,7 +12,7 @@ from collections import deque
 
 import msgspec
 
-from rollout.tasks.task import Task
+from rollout.core.task import Task
 from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Leaf, RolloutTree

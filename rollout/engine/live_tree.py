@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from rollout.engine.damage import missing, reading
+from rollout.core.messages import JSON
+from rollout.core.task import Task
 from rollout.engine.plan import Plan
-from rollout.engine.reader import Branch, JournalReader, SavedBeginning, SavedLeaf
-from rollout.messages import JSON
+from rollout.store.damage import missing, reading
+from rollout.store.reader import Branch, JournalReader, SavedBeginning, SavedLeaf
 from rollout.strategies.strategy import Beginning
 from rollout.tasks.source import attempt_number, trajectory_id
-from rollout.tasks.task import Task
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, RolloutTree, path_messages

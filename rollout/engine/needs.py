@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 
 from rollout.config.exploring import Dynamic
 from rollout.engine.dynamic import DynamicSampling
-from rollout.engine.journal import Journal
 from rollout.engine.observer import Progress
 from rollout.engine.plan import Plan
+from rollout.store.journal import Journal
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.group import is_mixed
 

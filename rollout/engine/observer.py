@@ -8,7 +8,7 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 

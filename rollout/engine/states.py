@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 
-from rollout.errors import WorldError
+from rollout.core.errors import WorldError
+from rollout.core.world import World
 from rollout.trajectories.tree import NodeBody
-from rollout.worlds.world import World
 
 log = logging.getLogger(__name__)
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rollout.agents.users.user import User
-from rollout.errors import UserError
-from rollout.messages import NO_TOOLS, ToolCall, ToolResult
-from rollout.tasks.task import Task
+from rollout.core.calls import CallReader, answer_calls
+from rollout.core.errors import UserError
+from rollout.core.messages import NO_TOOLS, ToolCall, ToolResult
+from rollout.core.task import Task
 from rollout.trajectories.tree import NodeBody
-from rollout.worlds.calls import CallReader, answer_calls
 
 
 class UserSide:

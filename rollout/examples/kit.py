@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
-from rollout.worlds.tools.reading import load_json
-from rollout.worlds.tools.tables import SharedTable
+from rollout.environments.domains.reading import load_json
+from rollout.environments.domains.tables import SharedTable
 
 Row = dict[str, Any]
 

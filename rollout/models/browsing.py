@@ -12,9 +12,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rollout.messages import JSON, Message, ToolCall
+from rollout.core.messages import JSON, Message, ToolCall
+from rollout.core.task import Action, Task
 from rollout.tasks.elements import NotListed, has_locator, resolve_elements, scroll_position, shows_page
-from rollout.tasks.task import Action, Task
 
 MAX_SCROLLS = 12
 MAX_BACK = 2

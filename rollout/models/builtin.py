@@ -19,13 +19,13 @@ from typing import Any
 
 import msgspec
 
-from rollout import seeds
-from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, ToolCall
+from rollout.core import seeds
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, ToolCall
+from rollout.core.spelling import suggest
+from rollout.core.task import Action, Task, resolve_arguments
 from rollout.models.browsing import is_browsed, next_call
 from rollout.models.model import Capability, Request
-from rollout.spelling import suggest
-from rollout.tasks.task import Action, Task, resolve_arguments
 from rollout.trajectories.generation import Generation
 
 ERRORS = ("wrong_argument", "unknown_tool", "malformed_call", "void_turn", "stop_early", "repeat")

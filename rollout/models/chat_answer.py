@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rollout.errors import ModelError
-from rollout.messages import Message, ToolCall
+from rollout.core.errors import ModelError
+from rollout.core.messages import Message, ToolCall
 from rollout.models.completion import Response, checked_logprobs, read_calls, read_tokens, read_usage
 from rollout.models.constrained import parse_constrained
 from rollout.models.model import Request

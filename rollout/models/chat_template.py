@@ -19,9 +19,9 @@ from typing import Any, Self
 
 import msgspec
 
-from rollout.errors import ConfigError, ModelError
-from rollout.messages import JSON, NO_TOOLS, Message, Toolset, message_to_json, read_arguments
-from rollout.tokenizers import load_tokenizer
+from rollout.core.errors import ConfigError, ModelError
+from rollout.core.messages import JSON, NO_TOOLS, Message, Toolset, message_to_json, read_arguments
+from rollout.core.tokenizers import load_tokenizer
 from rollout.trajectories.token_view import TokenKind
 
 MARK = "\ue000"

@@ -15,9 +15,9 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ModelError
-from rollout.messages import ToolCall
-from rollout.secrets import excerpt
+from rollout.core.errors import ModelError
+from rollout.core.messages import ToolCall
+from rollout.core.secrets import excerpt
 from rollout.trajectories.generation import Tokens, Usage
 
 log = logging.getLogger(__name__)

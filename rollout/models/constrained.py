@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON, ToolSpec
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, ToolSpec
 
 MAX_TEXT = 400
 """Characters of a reply."""

@@ -7,11 +7,11 @@ import logging
 
 import msgspec
 
-from rollout.errors import ModelError, RolloutError
+from rollout.core.errors import ModelError, RolloutError
+from rollout.core.retry import RetryPolicy, retry
 from rollout.models.limits import Gate
 from rollout.models.masking import mask_generation
 from rollout.models.model import Capability, Model, Request
-from rollout.retry import RetryPolicy, retry
 from rollout.trajectories.generation import Failure, Generation, Usage
 
 log = logging.getLogger(__name__)

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, ContextLengthError, DeadlineError, ModelError, describe_error
+from rollout.core.errors import ConfigError, ContextLengthError, DeadlineError, ModelError, describe_error
+from rollout.core.secrets import register, register_environment
+from rollout.core.spelling import suggest
 from rollout.models.chat_answer import to_generation
 from rollout.models.completion import MAX_ERROR_TEXT, decode_answer, unreadable
 from rollout.models.model import Capability, Request
-from rollout.secrets import register, register_environment
-from rollout.spelling import suggest
 from rollout.trajectories.generation import Generation
 
 _OVERLOAD = frozenset({429, 503, 529})

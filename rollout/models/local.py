@@ -24,8 +24,8 @@ from typing import BinaryIO, Self
 
 import aiohttp
 
-from rollout.errors import ConfigError, DeadlineError, ModelError
-from rollout.messages import JSON, Message, ToolSpec, message_to_json
+from rollout.core.errors import ConfigError, DeadlineError, ModelError
+from rollout.core.messages import JSON, Message, ToolSpec, message_to_json
 from rollout.models.weights import FILE, fetch_weights
 
 INSTALL = "pip install 'rollout[local]'"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
+from rollout.core.secrets import mask
 from rollout.models.model import Capability, Model, Request
-from rollout.secrets import mask
 from rollout.trajectories.generation import Generation
 
 

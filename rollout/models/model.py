@@ -8,8 +8,8 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.messages import JSON, Message, Toolset
-from rollout.tasks.task import Task
+from rollout.core.messages import JSON, Message, Toolset
+from rollout.core.task import Task
 from rollout.trajectories.generation import Generation
 
 __all__ = ["Capability", "Generation", "Model", "Prefix", "Request", "Sampling"]

@@ -17,12 +17,12 @@ import aiohttp
 import msgspec
 from aiohttp.abc import AbstractStreamWriter
 
-from rollout.bodies import ACCEPTED, BadBody, Unpacker
-from rollout.errors import ContextLengthError, DeadlineError, ModelError, RolloutError
+from rollout.core.bodies import ACCEPTED, BadBody, Unpacker
+from rollout.core.errors import ContextLengthError, DeadlineError, ModelError, RolloutError
+from rollout.core.secrets import register
 from rollout.models.chat_answer import to_generation
 from rollout.models.completion import Response, decode_answer, error_text, is_about_length, seconds_of, unreadable
 from rollout.models.model import Capability, Request, Sampling
-from rollout.secrets import register
 from rollout.trajectories.generation import Generation
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024

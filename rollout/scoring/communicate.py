@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.scoring.wording import is_said
-from rollout.tasks.task import Task
-from rollout.worlds.world import World
 
 
 class CommunicateScorer:

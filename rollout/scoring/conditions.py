@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.core.world import Changes, Row, TableChange
 from rollout.scoring.arguments import same_value
 from rollout.scoring.rules import Rules
-from rollout.worlds.world import Changes, Row, TableChange
 
 KINDS = ("added", "removed", "row")
 _KNOWN = {"table", "count", "ordered", "name", *KINDS}

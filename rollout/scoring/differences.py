@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from rollout.core.changes import encode_row
+from rollout.core.world import Changes, Row, TableChange
 from rollout.scoring.made import Made
 from rollout.scoring.renaming import unmatched
 from rollout.scoring.rules import Rules
-from rollout.worlds.changes import encode_row
-from rollout.worlds.world import Changes, Row, TableChange
 
 SHOWN_ROWS = 5
 T = TypeVar("T")

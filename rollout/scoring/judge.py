@@ -13,9 +13,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rollout import seeds
-from rollout.errors import DeadlineError, JudgeError, ModelError, describe_error
-from rollout.messages import NO_TOOLS, Message, encode_for_model, encode_message
+from rollout.core import seeds
+from rollout.core.errors import DeadlineError, JudgeError, ModelError, describe_error
+from rollout.core.messages import NO_TOOLS, Message, encode_for_model, encode_message
 from rollout.models.model import Model, Request, Sampling
 from rollout.trajectories.generation import Generation
 

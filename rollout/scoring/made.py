@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.task import Task
+from rollout.core.world import Changes, Row
 from rollout.scoring.calls import Called
 from rollout.scoring.renaming import Pattern, Value, make_pattern
 from rollout.scoring.rules import Rules
 from rollout.tasks.naming import fold
-from rollout.tasks.task import Task
-from rollout.worlds.world import Changes, Row
 
 MARK = "\ue000"
 _WORD = re.compile(r"\w[\w-]*")

@@ -13,14 +13,14 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError, ReplayMismatch, WorldError
+from rollout.core.errors import ConfigError, ReplayMismatch, WorldError
+from rollout.core.task import Task
+from rollout.core.world import Changes, Row, World, WorldFactory
 from rollout.scoring.conditions import Condition
 from rollout.scoring.reference import read_changes
 from rollout.scoring.replay import replay
 from rollout.scoring.rules import RuleBook, Rules
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
-from rollout.worlds.world import Changes, Row, World, WorldFactory
 
 SHOWN_ROWS = 3
 

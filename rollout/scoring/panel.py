@@ -18,14 +18,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
 
-from rollout.errors import ConfigError, describe_error
+from rollout.core.async_tools import is_cancelled
+from rollout.core.errors import ConfigError, describe_error
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.scoring.rules import task_rules
 from rollout.scoring.scorer import Score, Scorer, Trajectory
-from rollout.tasks.task import Task
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import Status
-from rollout.worlds.async_tools import is_cancelled
-from rollout.worlds.world import World
 
 log = logging.getLogger(__name__)
 NOTHING_CHECKED = "nothing was checked: the task declares nothing that can be"

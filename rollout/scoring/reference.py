@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import WorldError
-from rollout.messages import ToolCall, ToolResult
+from rollout.core.calls import CallReader
+from rollout.core.changes import encode_row
+from rollout.core.errors import WorldError
+from rollout.core.messages import ToolCall, ToolResult
+from rollout.core.task import Task, resolve_arguments
+from rollout.core.world import Changes, Invocation, World, WorldFactory
 from rollout.scoring.calls import result_value
-from rollout.tasks.task import Task, resolve_arguments
-from rollout.worlds.calls import CallReader
-from rollout.worlds.changes import encode_row
-from rollout.worlds.world import Changes, Invocation, World, WorldFactory
 
 KEPT = 256
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.worlds.changes import encode_row
+from rollout.core.changes import encode_row
 
 Value = str | int | float
 Colours = dict[Value, int]

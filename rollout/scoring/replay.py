@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import AsyncIterator
 
-from rollout.errors import ReplayMismatch
-from rollout.messages import NO_TOOLS, ToolCall
+from rollout.core.calls import CallReader, answer_calls
+from rollout.core.errors import ReplayMismatch
+from rollout.core.messages import NO_TOOLS, ToolCall
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.scoring.calls import Called, calls_of
 from rollout.scoring.scorer import Trajectory, UserCall
-from rollout.tasks.task import Task
-from rollout.worlds.calls import CallReader, answer_calls
-from rollout.worlds.world import World
 
 
 async def replay(

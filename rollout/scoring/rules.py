@@ -17,10 +17,10 @@ from pydantic import ValidationError
 
 from rollout.config.load import parse_file
 from rollout.config.section import Section
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.core.task import Task
 from rollout.tasks.discovery import contained, roots
 from rollout.tasks.naming import fold
-from rollout.tasks.task import Task
 
 EVERY = "*"
 

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from rollout.messages import Message
-from rollout.tasks.task import Task
+from rollout.core.messages import Message
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.world import World
 
 
 class Score(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,8 +12,10 @@ from typing import Literal
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
+from rollout.core.task import Task
+from rollout.core.world import WorldFactory
 from rollout.scoring.differences import net_changes
 from rollout.scoring.milestones import Moment, reach_milestones, read_conditions
 from rollout.scoring.panel import Panel
@@ -21,9 +23,7 @@ from rollout.scoring.reference import Reference, play_reference
 from rollout.scoring.rules import RuleBook, Rules
 from rollout.scoring.scorer import Trajectory
 from rollout.scoring.wording import is_said
-from rollout.tasks.task import Task
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.world import WorldFactory
 
 Idle = Literal["fails", "passes", "unscored"]
 WRITING = frozenset({"insert", "update", "delete", "write", "multi_write"})

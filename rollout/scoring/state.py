@@ -9,6 +9,9 @@ not run is unscored, never failed.
 
 from __future__ import annotations
 
+from rollout.core.changes import encode_row
+from rollout.core.task import Task
+from rollout.core.world import Changes, World
 from rollout.scoring.calls import calls_of
 from rollout.scoring.differences import (
     Differences,
@@ -22,9 +25,6 @@ from rollout.scoring.reference import References, read_changes
 from rollout.scoring.renaming import TooAlike
 from rollout.scoring.rules import RuleBook, Rules
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
-from rollout.worlds.changes import encode_row
-from rollout.worlds.world import Changes, World
 
 OTHER_SEED = 0x5EED
 SAME = "the final state is the reference's"

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from rollout import seeds
+from rollout.core import seeds
 from rollout.models.model import Capability
 from rollout.strategies.entropy_tree import warn_without_logprobs
 from rollout.strategies.points import before, own_generations, path_generations, sound_leaves

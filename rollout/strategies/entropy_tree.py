@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from rollout import seeds
+from rollout.core import seeds
 from rollout.models.model import Capability
 from rollout.strategies.points import before, count_children, inner_generations
 from rollout.strategies.shipped import ShippedStrategy, first_chains

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rollout.config.exploring import StrategyChoice
 from rollout.config.params import read_params
 from rollout.config.section import Section
-from rollout.errors import ConfigError
-from rollout.plugins import find_plugin
-from rollout.spelling import suggest
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import find_plugin
+from rollout.core.spelling import suggest
 from rollout.strategies.arpo import Arpo
 from rollout.strategies.chain import Chain
 from rollout.strategies.entropy_tree import EntropyTree

@@ -19,8 +19,8 @@ from typing import ClassVar
 import msgspec
 from pydantic import Field, field_validator
 
-from rollout import seeds
-from rollout.errors import ConfigError
+from rollout.core import seeds
+from rollout.core.errors import ConfigError
 from rollout.strategies.points import before, path_generations, sound_leaves
 from rollout.strategies.shipped import ShippedStrategy
 from rollout.strategies.strategy import Expansion

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from rollout import seeds
+from rollout.core import seeds
 from rollout.strategies.points import branch_points, leaves_by_chain
 from rollout.strategies.shipped import ShippedStrategy, first_chains
 from rollout.strategies.strategy import Expansion

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 
 HOURS = 12.0
 """How long a site stays on the list, unless told otherwise."""

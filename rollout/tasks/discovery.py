@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.tasks.naming import fold, split_fused
 
 Kind = Literal["single", "cross"]

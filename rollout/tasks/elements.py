@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 
 KEYS = frozenset({"$element", "nth", "match"})
 _LOCATOR = re.compile(r'(?P<role>\S+)(?: "(?P<name>.*)")?', re.DOTALL)

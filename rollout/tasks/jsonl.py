@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import ToolSpec, message_from_json
+from rollout.core.errors import ConfigError
+from rollout.core.messages import ToolSpec, message_from_json
+from rollout.core.task import Action, Task
 from rollout.tasks.source import Problem
-from rollout.tasks.task import Action, Task
 from rollout.tasks.web import web_entry
 
 _decode = msgspec.json.Decoder().decode

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
-from rollout import seeds
-from rollout.errors import ConfigError
-from rollout.messages import JSON
-from rollout.shares import share_out
+from rollout.core import seeds
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
+from rollout.core.shares import share_out
 from rollout.tasks.blocklist import domain_of
 from rollout.tasks.jsonl import TaskFile, parse_task
 from rollout.tasks.web import WebLine, full_url, task_id_of, web_entry

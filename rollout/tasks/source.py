@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.tasks.task import Task
+from rollout.core.errors import ConfigError
+from rollout.core.task import Task
 
 
 class Problem(msgspec.Struct, frozen=True):

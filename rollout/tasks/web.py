@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.\-]*:(?!\d)")
 _PLAIN_URL = re.compile(r"https?://[a-zA-Z0-9][a-zA-Z0-9.\-]*(?::\d{1,4})?(?:[/?#]\S*)?")

@@ -9,7 +9,7 @@ from typing import Literal
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 
 FIRST_TOKENS = 20
 """How many tokens of a generation count as its beginning."""
@@ -66,7 +66,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     drift: DriftCause | None = None
     """Set where the prompt leaves what came before, that is where `shared` is less than all of it."""
     pieces: bytes = b""
-    """Only within the journal: see `rollout.engine.token_pieces`."""
+    """Only within the journal: see `rollout.store.token_pieces`."""
 
     @classmethod
     def of(

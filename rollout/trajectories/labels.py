@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, encode_message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, encode_message
 from rollout.trajectories.saved import BadLine, SavedLine
 
 _encode = msgspec.json.Encoder().encode

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON, Message, encode_message
+from rollout.core.messages import JSON, Message, encode_message
 
 SCHEMA_VERSION = 1
 _encoder = msgspec.json.Encoder()

@@ -14,7 +14,7 @@ import re
 
 import msgspec
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.trajectories.labels import Example
 
 _encode = msgspec.msgpack.Encoder().encode

@@ -20,8 +20,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
 
 PROTOCOL = 2
 """What `torch.load(weights_only=True)` knows all instructions of."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 

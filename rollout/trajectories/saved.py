@@ -15,8 +15,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, decode_messages
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, decode_messages
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import StopReason, status_of
 

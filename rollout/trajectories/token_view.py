@@ -19,7 +19,7 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.generation import DriftCause
 from rollout.trajectories.tree import NodeBody
 

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.messages import Message, WorldEnd
+from rollout.core.messages import Message, ToolCall, WorldEnd
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
@@ -67,6 +67,12 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         if self.kind == "generation" and self.generation is not None:
             return self.generation.message
         return self.message
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls that this node asks for: the agent's answer, or the user's own call."""
+        said = self.message if self.kind == "user_call" else self.said
+        return said.tool_calls if said is not None and self.kind in ("generation", "user_call") else ()
 
 
 class Node:

@@ -1,4 +1,4 @@
-"""Reading what a web agent was shown: the text that `rollout.worlds.web.observe` writes of a page.
+"""Reading what a web agent was shown: the text that `rollout.environments.web.observe` writes of a page.
 
 Address and title stand first, then what there is to tell beside the page (tabs, notes, the place in it), then its
 elements or its text. Where an action failed, the error, which is one line of JSON, stands before all of it.
@@ -10,7 +10,7 @@ import re
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 
 _STATUS = re.compile(r"The site answered with the status (\d{3})\b")
 _SHOWN = re.compile(r"(?:\{.*\}\n)?URL: (.*)\nTitle: (.*)(?:\n|\Z)")

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 from rollout.trajectories.exports.parquet import Column, Columns, ParquetFile
 from rollout.trajectories.line import Head
 

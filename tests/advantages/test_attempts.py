@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
 from rollout.strategies.random_tree import RandomTree
 from rollout.strategies.strategy import Expansion
 from rollout.trajectories.advantages import (

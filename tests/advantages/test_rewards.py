@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.trajectories.line import Head
 from rollout.trajectories.rewards import reward_rule
 

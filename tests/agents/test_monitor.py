@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rollout.agents.monitor import Monitor, MonitorRules
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.stop import Status, StopReason, status_of
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rollout.agents.dialects import NATIVE, TextDialect
 from rollout.agents.text_calls import read_answer, split_reasoning
-from rollout.messages import (
+from rollout.core.calls import CallReader
+from rollout.core.messages import (
     MALFORMED_CALL,
     Message,
     ToolCall,
@@ -23,7 +24,6 @@ from rollout.messages import (
     write_calls,
 )
 from rollout.trajectories.generation import Generation
-from rollout.worlds.calls import CallReader
 
 TOOLS = Toolset((ToolSpec("click", "Click.", {"type": "object", "properties": {"x": {"type": "integer"}}}),))
 MARKS = (

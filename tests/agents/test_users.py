@@ -17,11 +17,11 @@ from rollout.agents.users.model import GUIDELINES, ModelUser, user_prompt
 from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import ASK_AGAIN, BuiltinUser, ScriptedUser
 from rollout.agents.users.user import STOP_TOKENS, read_reply
-from rollout.messages import Message
+from rollout.core.messages import Message
+from rollout.core.task import Task
 from rollout.models.model import Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
-from rollout.models.stub import StubServer
-from rollout.tasks.task import Task
+from rollout.testing import StubServer
 
 TASK = Task(
     id="t",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.agents.view import ContextView, ReasoningRule
-from rollout.messages import Message, ToolCall, message_from_json, message_to_json
+from rollout.core.messages import Message, ToolCall, message_from_json, message_to_json
 
 
 def by_the_book(messages: list[Message], rule: ReasoningRule) -> list[Message]:

@@ -10,12 +10,12 @@ import pytest
 
 from rollout.agents.dialects import make_dialect
 from rollout.agents.text_calls import read_answer
-from rollout.agents.web_prompts import web_prompt
 from rollout.config.browsing import WebSettings
-from rollout.messages import Message, ToolCall
-from rollout.worlds.calls import CallReader
-from rollout.worlds.web.actions import toolset_of
-from rollout.worlds.world import Invocation
+from rollout.core.calls import CallReader
+from rollout.core.messages import Message, ToolCall
+from rollout.core.world import Invocation
+from rollout.environments.web.actions import toolset_of
+from rollout.environments.web.prompts import web_prompt
 
 MODES = [
     {"mode": "coordinates"},

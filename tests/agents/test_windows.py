@@ -13,7 +13,7 @@ from rollout.agents import view as view_module
 from rollout.agents.dialects import NATIVE, Dialect, TextDialect
 from rollout.agents.folding import FOLDED, FoldingView
 from rollout.agents.view import NO_LONGER_SHOWN, ContextView, ReasoningRule
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 
 TASK = Message(role="user", content="Find the cheapest tent.")
 

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rollout.engine.reader import open_reader
+from rollout.store.reader import open_reader
 from tests.conftest import read_lines, write_yaml
 
 DOCUMENT: dict[str, Any] = {

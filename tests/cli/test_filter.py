@@ -15,7 +15,7 @@ import pytest
 
 from rollout.agents.turns import around_masks
 from rollout.cli import main
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.filters.marks import Filtered

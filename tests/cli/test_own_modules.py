@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rollout import plugins
 from rollout.config.load import load_config
-from rollout.errors import ConfigError
-from rollout.plugins import find_plugin
+from rollout.core import plugins
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import find_plugin
 from tests.conftest import read_lines, write_tasks, write_yaml
 
 # As the installed script runs: `python -c` would put the working directory into sys.path by itself.

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.conftest import read_lines, write_tasks, write_yaml
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from rollout.worlds.tools.domain import SHIPPED
+from rollout.environments.domains.domain import SHIPPED
 from tests.cli.test_run import ROLLOUT, ROOT, rollout
 from tests.conftest import read_lines, roll_out, write_yaml
 
@@ -156,6 +156,8 @@ def test_dry_run_starts_each_server_once_and_tells_of_one_that_does_not_start() 
 
 
 def test_sdk_is_imported_only_where_an_mcp_server_is_used() -> None:
-    code = "import sys, rollout.engine.run, rollout.cli.check; print({'mcp', 'httpx2', 'starlette'} & set(sys.modules))"
+    code = (
+        "import sys, rollout.pipelines.run, rollout.cli.check; print({'mcp', 'httpx2', 'starlette'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -96,7 +96,7 @@ def test_a_run_that_imports_a_plugin_ends_at_a_signal() -> None:
 
 
 BLOCKING = f"""
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation
 
 async def block(text: str) -> str:

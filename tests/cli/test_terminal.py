@@ -17,9 +17,9 @@ from rich.table import Table
 from rollout.agents.users.person import PersonUser
 from rollout.cli.terminal import SafeConsole, set_up_logging, show_error, show_warning, side_by_side
 from rollout.cli.verbose import VerbosePrinter
-from rollout.errors import ModelError
-from rollout.messages import Message, ToolCall
-from rollout.printable import printable
+from rollout.core.errors import ModelError
+from rollout.core.messages import Message, ToolCall
+from rollout.core.printable import printable
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.tree import NodeBody
 

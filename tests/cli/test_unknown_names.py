@@ -11,9 +11,9 @@ from rollout.cli.batch import perform
 from rollout.cli.check import DatasetCheck, check_config
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.engine.discover import with_discovered
-from rollout.engine.filtering import make_rules
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.pipelines.discover import with_discovered
+from rollout.pipelines.filter import make_rules
 from tests.conftest import roll_out, write_tasks
 
 PORTAL: dict[str, Any] = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "limit": 1}

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rollout.config.compose import compose_tree, compose_web
-from rollout.engine.iterations import choose_iteration, draw_sample
+from rollout.pipelines.web_iterations import choose_iteration, draw_sample
 from tests.cli.test_run import rollout
 from tests.conftest import write_tasks
 

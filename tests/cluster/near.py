@@ -6,9 +6,9 @@ import asyncio
 
 import msgspec
 
-from rollout.engine.cluster.link import LinkLost, Machine
-from rollout.engine.cluster.worker import Hello, Setup, Worker
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.distributed.link import LinkLost, Machine
+from rollout.distributed.worker import Hello, Setup, Worker
 
 
 class NearLink:

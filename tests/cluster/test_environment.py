@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rollout.config.models import ModelEntry
-from rollout.engine.cluster.environment import only_system_variables, worker_environment
+from rollout.distributed.environment import only_system_variables, worker_environment
 from rollout.models.registry import Registry
 
 DRIVER = {

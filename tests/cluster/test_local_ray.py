@@ -19,7 +19,7 @@ PROGRAM = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
+from rollout.pipelines.run import open_run
 
 DATASET = {"mcp_domain": "StudentAcademicPortal", "output_path": "out.jsonl", "agent": "builtin/oracle", "limit": 4,
            "user": "builtin/user", "max_turns": 20, "max_steps_per_turn": 15}

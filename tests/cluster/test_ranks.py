@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.cluster.wire import Version, encode, join_numbered
-from rollout.engine.cluster.worker import Setup, Worker
-from rollout.engine.reader import open_reader
-from rollout.engine.run import open_run
-from rollout.errors import ConfigError
-from rollout.messages import Message
-from rollout.models.stub import StubServer
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
+from rollout.distributed.wire import Version, encode, join_numbered
+from rollout.distributed.worker import Setup, Worker
+from rollout.pipelines.run import open_run
+from rollout.pipelines.wiring import open_plans
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.line import Head, comparable
 from rollout.trajectories.tree import NodeBody
 from tests.cluster.near import NearMachines
@@ -29,7 +30,7 @@ OUT = Path("out.jsonl")
 
 @pytest.fixture(autouse=True)
 def _looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollout.engine.cluster.ranks.LOOK_EVERY", 0.01)
+    monkeypatch.setattr("rollout.distributed.ranks.LOOK_EVERY", 0.01)
 
 
 class When:
@@ -292,7 +293,9 @@ async def test_the_version_of_the_weights_reaches_the_workers() -> None:
 
 
 async def test_a_message_that_overtook_another_waits_for_it() -> None:
-    setup = Setup(Config(), [], 0, run_dir=".", token="", folder=".", module_path=[], environment={}, secrets=[])
+    setup = Setup(
+        Config(), open_plans, [], 0, run_dir=".", token="", folder=".", module_path=[], environment={}, secrets=[]
+    )
     worker = Worker(setup)
     await worker.tell(join_numbered(1, [encode(Version("1"))]))
     assert worker._control.weight_version is None
@@ -364,7 +367,7 @@ async def test_no_file_of_the_folder_stands_in_the_way_of_a_package(monkeypatch:
 async def test_a_run_that_is_over_does_not_wait_for_workers_that_are_not_ready(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rollout.engine.cluster.ranks.CLOSE_TIMEOUT", 1000)
+    monkeypatch.setattr("rollout.distributed.ranks.CLOSE_TIMEOUT", 1000)
     machines = NearMachines(1, 1)
 
     def fill() -> None:

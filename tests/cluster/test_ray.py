@@ -18,11 +18,11 @@ import pytest
 import yaml
 
 import rollout
-from rollout.errors import ConfigError
-from rollout.models.stub import StubProcess
+from rollout.core.errors import ConfigError
+from rollout.environments.web.chromium import find_chromium
+from rollout.testing import StubProcess
 from rollout.trajectories.line import comparable
 from rollout.trajectories.pt import read_pt
-from rollout.worlds.web.chromium import find_chromium
 from tests.conftest import read_lines, write_tasks, write_yaml
 
 pytest.importorskip("ray")

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.engine.cluster import sending
-from rollout.engine.cluster.sending import Parcel, Sending
-from rollout.engine.cluster.wire import File, Logged, ToDriver, encode, read_by_driver
+from rollout.distributed import sending
+from rollout.distributed.sending import Parcel, Sending
+from rollout.distributed.wire import File, Logged, ToDriver, encode, read_by_driver
 
 SIZES = st.lists(st.integers(0, 3000), max_size=40)
 

@@ -11,7 +11,7 @@ import pytest
 from rollout.config.compose import Composed, compose_tree, compose_web
 from rollout.config.load import known_keys
 from rollout.config.web import NO_EFFECT, WebConfig
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from tests.conftest import write_yaml
 
 pytest.importorskip("hydra", reason="needs the extra rollout[web]")

@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from rollout.config import Config, load_config
 from rollout.config.load import parse_file
 from rollout.config.schema import Dataset
-from rollout.engine.blobs import file_url, image_url
-from rollout.engine.discover import with_discovered
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.environments.domains.domain import SHIPPED, load_domain, read_policy, read_tool_list
+from rollout.pipelines.discover import with_discovered
 from rollout.scoring.rules import Rules, load_rules
+from rollout.store.blobs import file_url, image_url
 from rollout.tasks.discovery import find_policy, find_queries, list_combinations
 from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.sampling import WebTaskFile
-from rollout.worlds.tools.domain import SHIPPED, load_domain, read_policy, read_tool_list
 
 FUZZ = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PORTAL = "StudentAcademicPortal"

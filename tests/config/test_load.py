@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from rollout.config import Config, load_config
 from rollout.config.load import expand, is_placeholder
-from rollout.errors import ConfigError
-from rollout.secrets import redact
+from rollout.core.errors import ConfigError
+from rollout.core.secrets import redact
 from tests.conftest import write_yaml
 
 CONFIGS = Path(__file__).parents[2] / "configs"

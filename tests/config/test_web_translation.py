@@ -10,7 +10,7 @@ import pytest
 from rollout.config.compose import compose_web
 from rollout.config.schema import Config
 from rollout.config.web_run import Paths, Translated, translate
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from tests.conftest import write_yaml
 
 pytest.importorskip("hydra", reason="needs the extra rollout[web]")

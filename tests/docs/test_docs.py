@@ -17,10 +17,10 @@ from rollout.config.docs import SECTIONS, describe, describe_web
 from rollout.config.load import load_config
 from rollout.config.models import Agent
 from rollout.config.schema import Config
-from rollout.engine.tools import task_paths
 from rollout.models.builtin import ERRORS
-from rollout.models.stub import FAULT_KINDS, load_script
+from rollout.pipelines.tools import task_paths
 from rollout.tasks.jsonl import TaskFile
+from rollout.testing import FAULT_KINDS, load_script
 from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.stop import StopReason, status_of
 

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.runs import Run, make_conversations
 
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rollout.config.browsing import WebSettings
-from rollout.engine.tools import DatasetTools
-from rollout.messages import Image, Message, ToolResult
-from rollout.tasks.task import Task
-from rollout.worlds.results import failed_result
-from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.web.actions import NOTHING_BEFORE, toolset_of
-from rollout.worlds.web.observe import Element, Observation, Seen, describe
-from rollout.worlds.world import Invocation, Opening
+from rollout.core.messages import Image, Message, ToolResult
+from rollout.core.results import failed_result
+from rollout.core.task import Task
+from rollout.core.world import Invocation, Opening
+from rollout.environments.empty import EmptyWorld
+from rollout.environments.web.actions import NOTHING_BEFORE, toolset_of
+from rollout.environments.web.observe import Element, Observation, Seen, describe
+from rollout.pipelines.tools import DatasetTools
 
 
 class Pages(EmptyWorld):

@@ -9,10 +9,10 @@ import msgspec
 import pytest
 
 from rollout.agents.turns import split_turns
-from rollout.engine.exporting import label_sources
-from rollout.engine.sources import Prompts, find_sources
-from rollout.messages import encode_message
-from rollout.models.stub import StubServer
+from rollout.core.messages import encode_message
+from rollout.pipelines.export import label_sources
+from rollout.pipelines.sources import Prompts, find_sources
+from rollout.testing import StubServer
 from rollout.trajectories.labels import make_example
 from rollout.trajectories.saved import SavedLine, read_saved_file
 from tests.cli import test_batch

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from rollout.cli import main
-from rollout.engine.journal import open_journal
-from rollout.engine.output import open_output
-from rollout.engine.reader import open_reader
-from rollout.engine.recover import recover
-from rollout.errors import JournalError
-from rollout.messages import Message
+from rollout.core.errors import JournalError
+from rollout.core.messages import Message
+from rollout.store.journal import open_journal
+from rollout.store.output_files import open_output
+from rollout.store.reader import open_reader
+from rollout.store.recover import recover
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.tree import NodeBody
 from tests.conftest import read_lines
@@ -113,7 +113,7 @@ def test_lost_token_ids_are_damage() -> None:
 def test_lost_wal_is_damage_where_it_held_something(tmp_path: Path) -> None:
     script = (
         "import asyncio, os; from pathlib import Path\n"
-        "from rollout.engine.journal import open_journal\n"
+        "from rollout.store.journal import open_journal\n"
         "async def fill():\n"
         "    journal = open_journal(Path('run'))\n"
         "    journal.begin_tree('d', 't', ())\n"

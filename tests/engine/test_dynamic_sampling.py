@@ -11,9 +11,9 @@ from rich.console import Console
 
 from rollout.cli.terminal import show_summary
 from rollout.config.exploring import Dynamic
+from rollout.core.errors import ConfigError
 from rollout.engine.dynamic import DynamicSampling
-from rollout.engine.reader import open_reader
-from rollout.errors import ConfigError
+from rollout.store.reader import open_reader
 from tests.conftest import read_lines, roll_out
 
 OUT = Path("out.jsonl")

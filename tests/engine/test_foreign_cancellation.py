@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.models.model import Request
-from rollout.models.stub import StubServer
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
+from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
-from rollout.worlds.world import World
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 RULES = [{"when": {"step": 0}, "reply": {"call": "cancels"}}, {"reply": {"content": "Done."}}]

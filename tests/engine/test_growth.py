@@ -12,9 +12,9 @@ import pytest
 
 from benchmarks.generated import generate
 from rollout.config import load_config
-from rollout.engine.reader import open_reader
-from rollout.engine.run import open_run
-from rollout.messages import Message
+from rollout.core.messages import Message
+from rollout.pipelines.run import open_run
+from rollout.store.reader import open_reader
 from rollout.trajectories.labels import Example
 from rollout.trajectories.merging import Merged, UniqueNames
 

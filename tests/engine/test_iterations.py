@@ -14,7 +14,10 @@ from rollout.config.models import Agent
 from rollout.config.schema import Config, Scoring
 from rollout.config.web import WebConfig
 from rollout.config.web_run import translate
-from rollout.engine.iterations import (
+from rollout.core.errors import ConfigError, NavigationError
+from rollout.core.task import Task
+from rollout.core.world import World
+from rollout.pipelines.web_iterations import (
     Iteration,
     blocklist_of,
     choose_iteration,
@@ -23,10 +26,7 @@ from rollout.engine.iterations import (
     list_iterations,
     sites_unreachable,
 )
-from rollout.errors import ConfigError, NavigationError
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
-from rollout.worlds.world import World
 from tests.conftest import read_lines, roll_out, write_tasks
 
 pytest.importorskip("hydra", reason="needs the extra rollout[web]")

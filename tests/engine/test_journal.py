@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollout.engine.journal import Journal, open_journal
-from rollout.engine.output import move_aside, open_output
-from rollout.engine.record import Finished
-from rollout.errors import JournalError
-from rollout.messages import Message, ToolCall
+from rollout.core.errors import JournalError
+from rollout.core.messages import Message, ToolCall
+from rollout.store.journal import Journal, open_journal
+from rollout.store.output_files import move_aside, open_output
+from rollout.store.record import Finished
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.tree import NodeBody
@@ -53,7 +53,7 @@ def finished(episode: int, id: str, *, failed: bool = False) -> Finished:
 async def test_pieces_of_prompts_are_kept_once_and_only_so_many_names_of_them_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rollout.engine.journal.PIECES_AT_HAND", 3)
+    monkeypatch.setattr("rollout.store.journal.PIECES_AT_HAND", 3)
     journal = open_journal(Path("run"))
     episode = journal.begin_episode(journal.begin_tree("d", "t", ()), "t", 0, 5)
     prompts = [range(start, start + 600) for start in (0, 1000, 2000, 3000, 0, 1000, 2000, 3000)]

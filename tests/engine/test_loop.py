@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")

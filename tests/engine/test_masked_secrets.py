@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from rollout import secrets
 from rollout.cli import main
-from rollout.engine.reader import open_reader
-from rollout.messages import Message, ToolCall
+from rollout.core import secrets
+from rollout.core.messages import Message, ToolCall
+from rollout.core.secrets import MASK
 from rollout.models.masking import mask_generation
-from rollout.models.stub import StubServer
-from rollout.secrets import MASK
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.token_view import view_tokens
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

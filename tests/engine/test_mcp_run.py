@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config import load_config
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks, write_yaml
 from tests.servers.mcp_config import RAW, raw_entry
 from tests.servers.raw_mcp import PIXEL

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from rollout.engine import journal as journal_module
-from rollout.engine.journal import open_journal
+from rollout.core.errors import JournalError
 from rollout.engine.observer import Progress
-from rollout.engine.output import Output, open_output
-from rollout.engine.recover import recover
-from rollout.engine.store import connect
-from rollout.errors import JournalError
-from rollout.models.stub import StubServer
+from rollout.store import journal as journal_module
+from rollout.store.journal import open_journal
+from rollout.store.output_files import Output, open_output
+from rollout.store.recover import recover
+from rollout.store.schema import connect
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -128,7 +128,7 @@ async def test_nothing_is_moved_aside_where_one_of_the_outputs_is_in_use(stub: S
 async def test_output_that_was_moved_while_its_lock_was_awaited_is_opened_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rollout.engine import output as output_module
+    from rollout.store import output_files as output_module
 
     take_lock = output_module.take_lock
     moves = [lambda: OUT.rename("aside.jsonl")]
@@ -194,7 +194,7 @@ async def test_full_disk_of_the_run_directory_is_named_by_its_file(
     def refuse(path: Path, data: bytes, *, is_private: bool = False) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("rollout.engine.run.write_atomic", refuse)
+    monkeypatch.setattr("rollout.pipelines.run.write_atomic", refuse)
     with pytest.raises(JournalError, match=r"run\.json: cannot be written: No space left"):
         await roll_out(stub_config(stub.url, tasks))
 

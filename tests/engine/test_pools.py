@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.pools import open_pools
-from rollout.worlds.tools.workers import WorkerPool
-from rollout.worlds.web.browsers import BrowserPool
+from rollout.environments.domains.workers import WorkerPool
+from rollout.environments.web.browsers import BrowserPool
+from rollout.pipelines.pools import open_pools
 
 
 async def test_browsers_that_do_not_close_keep_no_server_alive(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,22 +14,22 @@ import msgspec
 import pytest
 
 from rollout.cli import main
-from rollout.engine.reader import JournalReader, open_reader
-from rollout.messages import Message
+from rollout.core.messages import Message
+from rollout.core.task import Task
+from rollout.core.world import Opening
+from rollout.environments.functions import FunctionWorld
 from rollout.models.chat_template import ChatTemplate
 from rollout.models.token_forms import VllmForm
+from rollout.store.reader import JournalReader, open_reader
 from rollout.strategies.points import own_generations
 from rollout.strategies.strategy import Beginning
 from rollout.strategies.treerl import TreeRl
-from rollout.tasks.task import Task
 from rollout.trajectories.advantages.attempts import attempts_of_lines
 from rollout.trajectories.generation import FIRST_TOKENS
 from rollout.trajectories.line import comparable
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.token_view import Segment, TokenKind
 from rollout.trajectories.tree import Leaf
-from rollout.worlds.tools.functions import FunctionWorld
-from rollout.worlds.world import Opening
 from tests.conftest import read_lines, roll_out, write_tasks
 from tests.token_views import requests_in, views
 

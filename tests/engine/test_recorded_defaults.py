@@ -11,8 +11,8 @@ import pytest
 
 from rollout.cli.terminal import show_summary
 from rollout.config.schema import Config, Dataset
-from rollout.errors import JournalError
-from rollout.models.stub import StubServer
+from rollout.core.errors import JournalError
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -142,7 +142,7 @@ async def test_a_monitor_setting_that_somebody_sets_holds_on_resume() -> None:
 
 def test_every_command_has_the_same_default_for_the_monitor() -> None:
     from rollout.cli.batch import Batch
-    from rollout.worlds.tools.domain import SHIPPED
+    from rollout.environments.domains.domain import SHIPPED
 
     settings = {
         "agent_model": "builtin/oracle", "agent_temperature": 0.7, "no_thinking": False, "user_model": "builtin/user",

@@ -16,13 +16,13 @@ import msgspec
 import pytest
 
 from rollout.cli import main
-from rollout.engine.pruning import Recovered
-from rollout.engine.reader import open_reader
-from rollout.engine.recover import recover
-from rollout.engine.salvage import read_shapes, salvage_rows
-from rollout.engine.store import SCHEMA, lock_run
-from rollout.errors import JournalError
-from rollout.messages import Image, encode_message
+from rollout.core.errors import JournalError
+from rollout.core.messages import Image, encode_message
+from rollout.store.pruning import Recovered
+from rollout.store.reader import open_reader
+from rollout.store.recover import recover
+from rollout.store.salvage import read_shapes, salvage_rows
+from rollout.store.schema import SCHEMA, lock_run
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out
 from tests.engine.damages import DAMAGES, TASKS, config_in, copy_run, execute, flip_bytes, make_run, write_at
@@ -114,8 +114,8 @@ def test_pages_that_sqlite_cannot_reach_any_more_are_read(half: Path) -> None:
 def test_rows_of_a_run_that_was_killed_are_read_out_of_its_wal(tmp_path: Path) -> None:
     script = (
         "import asyncio, os; from pathlib import Path\n"
-        "from rollout.engine.journal import open_journal\n"
-        "from rollout.messages import Message\n"
+        "from rollout.store.journal import open_journal\n"
+        "from rollout.core.messages import Message\n"
         "from rollout.trajectories.tree import NodeBody\n"
         "async def fill():\n"
         "    journal = open_journal(Path('run'))\n"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.servers.mcp_config import raw_entry

@@ -11,13 +11,13 @@ import pytest
 
 import tests.tools
 from rollout.config.schema import Config
-from rollout.engine.journal import open_journal
-from rollout.engine.reader import open_reader
-from rollout.engine.run import open_run
-from rollout.errors import JournalError, WorldError
-from rollout.models.stub import StubServer
+from rollout.core.errors import JournalError, WorldError
+from rollout.core.world import Opening
+from rollout.pipelines.run import open_run
+from rollout.store.journal import open_journal
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
-from rollout.worlds.world import Opening
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -133,7 +133,7 @@ async def test_paused_conversation_goes_on_in_its_middle(stub: StubServer, tasks
 async def test_no_model_is_asked_again_before_the_last_answer_is_durable(
     tasks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rollout.engine.journal.COMMIT_INTERVAL", 3600)
+    monkeypatch.setattr("rollout.store.journal.COMMIT_INTERVAL", 3600)
     async with StubServer({"rules": [{"reply": {"content": "My answer."}}]}) as stub:
         config = stub_config(stub.url, tasks, user={"model": "user"}, max_turns=4, limit=1)
         async with open_run(Config.model_validate(config), Path("run"), resume=True) as opened:
@@ -187,7 +187,7 @@ async def _broken(*_: Any) -> Opening:
     ("place", "fault", "stop", "kept"),
     [
         ("tests.tools.echo", _never, "deadline", OUT),
-        ("rollout.worlds.tools.functions.FunctionWorld.open", _broken, "error", Path("run/failed.jsonl")),
+        ("rollout.environments.functions.FunctionWorld.open", _broken, "error", Path("run/failed.jsonl")),
     ],
     ids=["the deadline", "a fault of the world"],
 )

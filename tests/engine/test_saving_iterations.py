@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from rollout.engine import web_saving
-from rollout.engine.web_saving import save_iteration
-from rollout.models.stub import StubServer
+from rollout.environments.web.rates import WebRates, calculate_rollout_metrics
+from rollout.pipelines import web_saving
+from rollout.pipelines.web_saving import save_iteration
+from rollout.testing import StubServer
 from rollout.trajectories.pt import read_pt
 from rollout.trajectories.saved import read_saved
-from rollout.trajectories.web_metrics import WebRates, calculate_rollout_metrics
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 TOOLS = ["tests.trajectories.web_lines:click", "tests.trajectories.web_lines:goback"]

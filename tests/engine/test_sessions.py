@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 SERVER = '''

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from rollout.engine.reader import open_reader
-from rollout.errors import WorldError
-from rollout.models.stub import StubServer
+from rollout.core.errors import WorldError
+from rollout.environments.functions import FunctionWorld
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
-from rollout.worlds.tools.functions import FunctionWorld
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.engine.test_trees import OUT, tree_config
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rollout.engine.journal import open_journal
-from rollout.errors import ConfigError, JournalError
-from rollout.models.stub import StubServer
+from rollout.core.errors import ConfigError, JournalError
+from rollout.store.journal import open_journal
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -157,7 +157,7 @@ async def test_running_run_cannot_be_moved_aside_and_one_output_has_one_writer(s
     journal = open_journal(Path("run"))
     with pytest.raises(JournalError, match="another process"):
         await roll_out(stub_config(stub.url, tasks), resume=False)
-    from rollout.engine.output import open_output
+    from rollout.store.output_files import open_output
 
     output = open_output(OUT)
     with pytest.raises(JournalError, match="being written by another run"):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from rollout.config.exploring import Budget
-from rollout.engine.comparison import read_figures
-from rollout.engine.reader import open_reader
-from rollout.errors import ConfigError
-from rollout.models.stub import StubServer
+from rollout.core.errors import ConfigError
+from rollout.pipelines.compare import read_figures
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 

@@ -10,8 +10,8 @@ import pytest
 
 from rollout.config.schema import Config
 from rollout.engine.groups import Group
-from rollout.engine.run import open_run
-from rollout.models.stub import StubServer
+from rollout.pipelines.run import open_run
+from rollout.testing import StubServer
 from tests.conftest import read_lines, stub_config, write_tasks
 
 OUT = Path("out.jsonl")

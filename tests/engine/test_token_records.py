@@ -10,12 +10,12 @@ import pytest
 
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.config.models import ModelEntry
-from rollout.engine.reader import open_reader
-from rollout.messages import NO_TOOLS, Message, encode_message
+from rollout.core.messages import NO_TOOLS, Message, encode_message
 from rollout.models.model import Request, Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.registry import Registry
-from rollout.models.stub import StubServer
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.token_view import view_tokens
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 

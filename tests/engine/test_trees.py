@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from rollout.engine.reader import open_reader
-from rollout.models.stub import StubServer
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.reader import open_reader
-from rollout.engine.rescore import open_scoring, rescore
-from rollout.models.stub import StubServer
-from rollout.worlds.tools.worker_process import Gone, WorkerProcess
+from rollout.environments.domains.worker_process import Gone, WorkerProcess
+from rollout.pipelines.score import open_scoring, rescore
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.worlds.desks import lay_out
 

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from rollout.engine.journal import open_journal
-from rollout.engine.reader import open_reader
-from rollout.engine.recover import recover
-from rollout.engine.wal import FRAME_HEADER, WAL_HEADER, lost_frames
-from rollout.errors import JournalError
+from rollout.core.errors import JournalError
+from rollout.store.journal import open_journal
+from rollout.store.reader import open_reader
+from rollout.store.recover import recover
+from rollout.store.wal import FRAME_HEADER, WAL_HEADER, lost_frames
 
 FRAME = FRAME_HEADER + 4096
 COMMITS = 12
 SCRIPT = f"""
 import asyncio, os, shutil
 from pathlib import Path
-from rollout.engine.journal import open_journal
-from rollout.messages import Message
+from rollout.store.journal import open_journal
+from rollout.core.messages import Message
 from rollout.trajectories.tree import NodeBody
 
 async def fill():

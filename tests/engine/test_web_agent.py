@@ -15,11 +15,11 @@ from rollout.agents.view import NO_LONGER_SHOWN
 from rollout.agents.viewing import requests_of
 from rollout.cli.check import check_config
 from rollout.config.schema import Config
-from rollout.engine import tools as engine_tools
-from rollout.engine.blobs import file_url, image_url
-from rollout.engine.sources import Prompts, find_sources
-from rollout.errors import ConfigError, JournalError
-from rollout.models.stub import StubServer
+from rollout.core.errors import ConfigError, JournalError
+from rollout.pipelines import tools as engine_tools
+from rollout.pipelines.sources import Prompts, find_sources
+from rollout.store.blobs import file_url, image_url
+from rollout.testing import StubServer
 from rollout.trajectories.saved import SavedLine
 from tests.conftest import read_lines, roll_out, write_tasks
 from tests.engine.pages import load_pages

@@ -5,10 +5,10 @@ import json
 from functools import cache
 from typing import Any
 
+from rollout.core.world import Changes
+from rollout.environments.domains.domain import SHIPPED, load_domain
+from rollout.environments.domains.host import Host, Sessions
 from rollout.tasks.discovery import find_combinations
-from rollout.worlds.tools.domain import SHIPPED, load_domain
-from rollout.worlds.tools.host import Host, Sessions
-from rollout.worlds.world import Changes
 from tests.examples.shipped import Row, actions_of, resolve_arguments, served, shipped
 
 BASE = SHIPPED / "cross_domain"

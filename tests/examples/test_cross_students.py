@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from rollout.environments.domains.domain import SHIPPED, load_domain
+from rollout.environments.domains.host import Host
 from rollout.tasks.discovery import find_combinations
-from rollout.worlds.tools.domain import SHIPPED, load_domain
-from rollout.worlds.tools.host import Host
 from tests.examples.shipped import NAMES, Row, actions_of, resolve_arguments, shipped
 
 PORTAL, FINANCE = "StudentAcademicPortal", "StudentFinancialServices"

@@ -25,7 +25,7 @@ async def test_rollouts_raise_the_reward() -> None:
 async def test_what_it_trains_on_is_what_was_sampled() -> None:
     from examples.rl.tiny_model import EOS, TinyModel, encode_chat
     from examples.rl.train import train
-    from rollout.engine.reader import open_reader
+    from rollout.store.reader import open_reader
 
     rewards = await train(Path("rl"), updates=2, groups_per_update=2, samples=3)
     assert len(rewards) == 2

@@ -18,15 +18,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout.examples.web as shipped
+from rollout.core.task import Task
+from rollout.environments.web.scoring.answer import wanted_answer
+from rollout.environments.web.scoring.checks import read_checks
+from rollout.environments.web.sites import Sites, load_sites
 from rollout.examples.web.hypertext import el
 from rollout.examples.web.serving import Visitors, cookie_for
 from rollout.examples.web.wiki.markup import parse, plain
-from rollout.scoring.web.answer import wanted_answer
-from rollout.scoring.web.checks import read_checks
 from rollout.tasks.elements import has_locator
 from rollout.tasks.jsonl import TaskFile
-from rollout.tasks.task import Task
-from rollout.worlds.web.sites import Sites, load_sites
 
 SITES = ("shop", "wiki", "booking", "tracker")
 FOLDER = Path(shipped.__file__).parent / "tasks"

@@ -123,7 +123,7 @@ def audit_lines(expected: Mapping[str, str], lines: Iterable[Mapping[str, Any]])
 def secret_forms(secret: str) -> set[bytes]:
     """The encodings under which a secret is searched: plain, URL, JSON, and base64 at each of its three alignments.
 
-    Written independently of `rollout.secrets`, which it checks.
+    Written independently of `rollout.core.secrets`, which it checks.
     """
     data = secret.encode()
     forms = {data, json.dumps(secret)[1:-1].encode()}

@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.accounting import Ledger
 from tests.faults.runs import DEADLINE, NOTE, PEEK, Run, agent_script, end_of, make_conversations
 

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.accounting import Ledger
 from tests.faults.runs import Conversation, Run, agent_script, make_conversations
 from tests.servers.mcp_config import RAW

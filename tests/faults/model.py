@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import FAULT_KINDS, StubProcess
-from rollout.models.stub.script import FaultKind
+from rollout.testing import FAULT_KINDS, StubProcess
+from rollout.testing.script import FaultKind
 from tests.faults.accounting import Ledger
 from tests.faults.runs import NOTE, PEEK, Conversation, Run, agent_script, make_conversations
 

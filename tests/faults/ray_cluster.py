@@ -20,7 +20,7 @@ from typing import Any
 
 import psutil
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.accounting import Ledger, find_secrets
 from tests.faults.processes import Missed, below, is_live, is_stopped, strike, wait_until
 from tests.faults.runs import DEADLINE, ROOT, SECRETS, Run, agent_script, end_of, make_conversations

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 import psutil
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.accounting import Ledger
 from tests.faults.processes import Missed, wait_until
 from tests.faults.runs import DEADLINE, NOTE, PEEK, Conversation, Run, agent_script, end_of, make_conversations

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.accounting import Ledger
 from tests.faults.runs import NOTE, PEEK, Conversation, Run, agent_script, make_conversations
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from rollout.models.stub import StubProcess
+from rollout.testing import StubProcess
 from tests.faults.accounting import Ledger
 from tests.faults.processes import Missed, below, command_line, is_stopped, strike, wait_until
 from tests.faults.runs import DEADLINE, NOTE, PEEK, PONDER, Run, agent_script, end_of, make_conversations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rollout import seeds
+from rollout.core import seeds
 from rollout.models.builtin import OracleModel
 from rollout.models.model import Capability, Request
 from rollout.trajectories.generation import Generation

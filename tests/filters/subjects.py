@@ -6,8 +6,8 @@ from typing import Any
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.engine.filtering import RuleBook, make_rules
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
+from rollout.pipelines.filter import RuleBook, make_rules
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered, Found
 from rollout.trajectories.filters.subject import Subject

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rollout.config.schema import Config
-from rollout.engine.filtering import RuleBook, Subjects, filter_subjects, read_records, write_records
-from rollout.messages import Message, ToolCall, message_to_json
+from rollout.core.messages import Message, ToolCall, message_to_json
+from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects, read_records, write_records
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, settle
 from rollout.trajectories.filters.subject import Subject

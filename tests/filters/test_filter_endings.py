@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.stop import StopReason
 from tests.filters.subjects import ASK, THANKS, call, filter_all, find, result, say, subject, turns_found
 

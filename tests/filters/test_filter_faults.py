@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.filters.turns import read_turns
 from rollout.trajectories.stop import StopReason
 from tests.filters.subjects import ASK, THANKS, call, find, result, say, subject, turns_found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.filters.minhash import BINS, jaccard, sign
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.stop import StopReason

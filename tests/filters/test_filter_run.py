@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.schema import Config
-from rollout.engine.filtering import RuleBook, Subjects, filter_subjects
-from rollout.models.stub import StubServer
+from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+from rollout.testing import StubServer
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.summary import Summary
 from tests.conftest import roll_out, stub_config, write_tasks

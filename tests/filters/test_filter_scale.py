@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.filtering import Records, RuleBook, read_records, write_records
-from rollout.engine.sources import Source
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
+from rollout.pipelines.filter import Records, RuleBook, read_records, write_records
+from rollout.pipelines.sources import Source
 from rollout.trajectories.filters import duplicates, spill
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered

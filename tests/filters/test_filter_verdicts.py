@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.engine.filtering import NAMES, RuleBook, make_rules
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.pipelines.filter import NAMES, RuleBook, make_rules
 from rollout.trajectories.filters.marks import Filtered, Mark, Policy, Settled, settle
 from rollout.trajectories.filters.turns import Turn, read_turns
 from rollout.trajectories.stop import StopReason

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from rollout.agents.dialects import NATIVE, TemplateDialect, TextDialect
 from rollout.agents.view import ContextView
-from rollout.errors import ModelError
-from rollout.messages import Message, Toolset, ToolSpec, encode_message
+from rollout.core.errors import ModelError
+from rollout.core.messages import Message, Toolset, ToolSpec, encode_message
+from rollout.core.retry import RetryPolicy
 from rollout.models.completion import seconds_of
 from rollout.models.guard import GuardedModel
 from rollout.models.limits import Limiter
 from rollout.models.model import Model, Request, Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.token_in import TokenInModel
-from rollout.retry import RetryPolicy
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.tree import NodeBody
 from tests.models.hostile import BYTES, AnsweringServer, damaged, packed_zeros, write

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from rollout.messages import JSON, Message, ToolCall
+from rollout.core.messages import JSON, Message, ToolCall
+from rollout.core.task import Action, Task
 from rollout.models.browsing import MAX_TRIES, next_call
-from rollout.tasks.task import Action, Task
 
 CLICK_TEA = Action("click", {"element": {"$element": 'link "Tea"'}})
 BUY = Action("click", {"element": {"$element": 'button "Buy"'}})

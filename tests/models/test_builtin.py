@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.models.builtin import ERRORS, OracleModel
 from tests.conftest import read_lines, roll_out
 

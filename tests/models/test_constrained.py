@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from jsonschema_rs import meta, validator_for
 
-from rollout.errors import ConfigError
-from rollout.messages import ToolSpec
+from rollout.core.errors import ConfigError
+from rollout.core.messages import ToolSpec
 from rollout.models.constrained import MAX_ITEMS, parse_constrained, response_format
 
 CHARACTERS = 'aZ9 "\\/{}[],:\n\t\x00é\u2028🎉'

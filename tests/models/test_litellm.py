@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from rollout.agents.view import ContextView
-from rollout.errors import ModelError
-from rollout.messages import Message, Toolset, ToolSpec
+from rollout.core.errors import ModelError
+from rollout.core.messages import Message, Toolset, ToolSpec
 from rollout.models.litellm import LiteLLMModel
 from rollout.models.model import Request, Sampling
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
 from tests.models.hostile import DEEP, AnsweringServer, write
 
@@ -99,5 +99,5 @@ async def test_any_answer_is_kept_or_transient() -> None:
 
 
 def test_litellm_is_not_imported_by_a_run_that_does_not_need_it() -> None:
-    code = "import sys, rollout.engine.run, rollout.cli.run; print('litellm' in sys.modules)"
+    code = "import sys, rollout.pipelines.run, rollout.cli.run; print('litellm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -19,8 +19,8 @@ import pytest
 import pytest_asyncio
 from pydantic import BaseModel, ConfigDict, Field
 
-from rollout.errors import ConfigError, DeadlineError, ModelError
-from rollout.messages import JSON, Message, ToolSpec
+from rollout.core.errors import ConfigError, DeadlineError, ModelError
+from rollout.core.messages import JSON, Message, ToolSpec
 from rollout.models import weights
 from rollout.models.constrained import parse_constrained, response_format
 from rollout.models.local import LocalServer

@@ -12,10 +12,10 @@ import pytest
 pytest.importorskip("xllamacpp", reason="needs the extra rollout[local]")
 pytest.importorskip("gguf", reason="needs the extra rollout[tokens]")
 
-from rollout.engine.reader import open_reader
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
 from rollout.models.local import CHAT_TEMPLATE
 from rollout.models.weights import fetch_weights
+from rollout.store.reader import open_reader
 from rollout.trajectories.token_view import TokenKind, TokenView, view_tokens
 from tests.conftest import read_lines, roll_out, write_tasks
 

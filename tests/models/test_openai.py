@@ -12,15 +12,15 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from rollout.agents.view import ContextView
-from rollout.errors import ContextLengthError, DeadlineError, ModelError, RolloutError
-from rollout.messages import NO_TOOLS, Message, Toolset, ToolSpec
+from rollout.core.errors import ContextLengthError, DeadlineError, ModelError, RolloutError
+from rollout.core.messages import NO_TOOLS, Message, Toolset, ToolSpec
+from rollout.core.retry import RetryPolicy
 from rollout.models.completion import is_about_length
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Limiter
 from rollout.models.model import Request, Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
-from rollout.models.stub import StubServer
-from rollout.retry import RetryPolicy
+from rollout.testing import StubServer
 from rollout.trajectories.generation import Usage
 
 ECHO = ToolSpec(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rollout.config.models import LocalModel, ModelEntry
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel
 from rollout.models.model import Capability

@@ -24,10 +24,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
-from rollout.models.stub import FAULT_KINDS, StubProcess, StubScript, StubServer, decode_tokens, load_script
-from rollout.models.stub.faults import choose_delay
-from rollout.models.stub.script import Latency
+from rollout.core.errors import ConfigError
+from rollout.testing import FAULT_KINDS, StubProcess, StubScript, StubServer, decode_tokens, load_script
+from rollout.testing.faults import choose_delay
+from rollout.testing.script import Latency
 
 JSON = dict[str, Any]
 
@@ -942,7 +942,7 @@ def test_a_stub_process_that_cannot_start_says_why() -> None:
 
 def test_a_stub_process_ends_when_its_parent_is_killed() -> None:
     parent_code = (
-        "import sys, signal; from rollout.models.stub import StubProcess\n"
+        "import sys, signal; from rollout.testing import StubProcess\n"
         "stub = StubProcess().start(); print(stub.pid, flush=True); signal.pause()"
     )
     root = str(Path(__file__).parents[2])
@@ -958,7 +958,7 @@ def test_a_stub_process_ends_when_its_parent_is_killed() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_program_ends_cleanly_on_a_signal_even_with_requests_under_way(number: signal.Signals) -> None:
-    command = [sys.executable, "-m", "rollout.models.stub", "--script", '{"faults": ["hang"]}']
+    command = [sys.executable, "-m", "rollout.testing", "--script", '{"faults": ["hang"]}']
     root = str(Path(__file__).parents[2])
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root) as program:
         assert program.stdout is not None

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from rollout.messages import Message, ToolCall, message_to_json
+from rollout.core.messages import Message, ToolCall, message_to_json
 from rollout.trajectories.line import Head
 from rollout.trajectories.rows.exchange import Attempted, Exchange, Ids, pack
 

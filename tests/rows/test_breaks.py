@@ -11,7 +11,7 @@ from rollout.agents.dialects import NATIVE, make_dialect
 from rollout.agents.exchanges import exchanges_of
 from rollout.agents.view import ReasoningRule
 from rollout.agents.viewing import Viewing
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.labels import Example
 from rollout.trajectories.rows.breaks import break_in_ids, break_in_messages
 from rollout.trajectories.rows.exchange import Exchange, Ids, pack

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.messages import Message, message_to_json
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message, message_to_json
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.best import best_of
 from rollout.trajectories.rows.memory import Memory, find_builder, last_steps, remember

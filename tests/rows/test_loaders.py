@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollout.cli import main
-from rollout.messages import Message
+from rollout.core.messages import Message
 from tests.rows.made import asked, said, save_tokenizer, told
 from tests.trajectories.lines import labelled, line, write
 

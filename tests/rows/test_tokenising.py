@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from rollout.engine.exporting import Tally
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
+from rollout.pipelines.export import Tally
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.breaks import break_in_ids
 from rollout.trajectories.rows.forms import prefix_merge

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 from rollout.cli import main
-from rollout.engine.reader import open_reader
-from rollout.models.stub import StubServer
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.tasks.task import Task
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.token_view import view_tokens
-from rollout.worlds.world import World
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.engine.test_trees import tree_config
 from tests.rows.made import save_tokenizer

@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.schema import Config, Dataset
-from rollout.engine.scorers import make_panel
-from rollout.engine.tools import load_tools, with_offered_names
-from rollout.messages import Message, ToolCall
+from rollout.core.calls import CallReader
+from rollout.core.messages import Message, ToolCall
+from rollout.core.task import Task
+from rollout.core.world import Invocation, World
+from rollout.engine.plan import with_offered_names
 from rollout.models.registry import Registry
+from rollout.pipelines.scorers import make_panel
+from rollout.pipelines.tools import load_tools
 from rollout.scoring.panel import Panel, Verdict
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
-from rollout.tasks.task import Task
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.calls import CallReader
-from rollout.worlds.world import Invocation, World
 
 LIBRARY = """
 import copy, json, os, random, uuid

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.models.model import Request
 from rollout.scoring.judge import Judge, read_object
 from rollout.trajectories.generation import Generation

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from rollout.environments.domains.domain import SHIPPED
 from rollout.tasks.discovery import list_combinations
-from rollout.worlds.tools.domain import SHIPPED
 from tests.scoring.conftest import Command
 from tests.scoring.desk import query, write_library
 

@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.messages import NO_TOOLS, Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import NO_TOOLS, Message
+from rollout.environments.empty import EmptyWorld
 from rollout.models.model import Request
-from rollout.models.stub import StubServer
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
+from rollout.testing import StubServer
 from rollout.trajectories.generation import FinishReason, Generation
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.tools.empty import EmptyWorld
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 ASSERTIONS = ["The agent greets the user.", "The agent gives the due date."]

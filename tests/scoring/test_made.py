@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
+from rollout.core.task import Action, Task
+from rollout.core.world import Changes, Row, TableChange
 from rollout.scoring.calls import Called
 from rollout.scoring.differences import compare_by_pattern
 from rollout.scoring.made import Drawn, find_drawn, find_made
 from rollout.scoring.rules import NO_RULES
-from rollout.tasks.task import Action, Task
-from rollout.worlds.world import Changes, Row, TableChange
 from tests.scoring.desk import Calls, Desk, write_library
 
 Loan = tuple[str, tuple[str, ...]]

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.core.world import Changes, TableChange
 from rollout.scoring.conditions import Condition
 from rollout.scoring.rules import NO_RULES, Rules
-from rollout.worlds.world import Changes, TableChange
 from tests.scoring.desk import Calls, Desk, write_library
 
 OLD = {"loan_id": "L1", "status": "active", "fee": 5}

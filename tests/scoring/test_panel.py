@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.messages import NO_TOOLS
-from rollout.models.stub import StubServer
+from rollout.core.errors import ConfigError
+from rollout.core.messages import NO_TOOLS
+from rollout.core.task import Task
+from rollout.core.world import World
+from rollout.environments.empty import EmptyWorld
 from rollout.scoring.panel import Panel, Verdict
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
-from rollout.tasks.task import Task
+from rollout.testing import StubServer
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.world import World
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.scoring.desk import Calls, Desk, write_library
 

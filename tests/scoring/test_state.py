@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from tests.scoring.desk import Calls, Desk, write_library
 
 RENEW: Calls = [("renew_loan", {"loan_id": "L1", "confirm": True})]

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
-from rollout.messages import NO_TOOLS, Message, ToolCall
+from rollout.core.errors import ConfigError
+from rollout.core.messages import NO_TOOLS, Message, ToolCall
+from rollout.environments.empty import EmptyWorld
+from rollout.environments.web.scoring.answer import AnswerScorer
+from rollout.environments.web.scoring.texts import is_contained, is_number, is_same, normalized, numbers
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.scoring.web.answer import AnswerScorer
-from rollout.scoring.web.texts import is_contained, is_number, is_same, normalized, numbers
 from rollout.tasks.jsonl import parse_task
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.tools.empty import EmptyWorld
 
 
 def answering(*calls: str | None, failed: bool = False) -> Trajectory:

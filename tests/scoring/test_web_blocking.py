@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.browsing import WebSettings
-from rollout.messages import ToolCall
-from rollout.scoring.web.blocking import find_blocking
-from rollout.scoring.web.steps import Step
+from rollout.core.messages import ToolCall
+from rollout.environments.web.observe import Element, Observation, Seen, describe, status_note
+from rollout.environments.web.scoring.blocking import find_blocking
+from rollout.environments.web.scoring.steps import Step
 from rollout.trajectories.web_page import read_text
-from rollout.worlds.web.observe import Element, Observation, Seen, describe, status_note
 
 URL = "https://shop.example/deals"
 HOME = ("Deals", "Ten deals of the day", None)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError, WorldError
-from rollout.messages import NO_TOOLS
+from rollout.core.errors import ConfigError, WorldError
+from rollout.core.messages import NO_TOOLS
+from rollout.environments.empty import EmptyWorld
+from rollout.environments.web.inspection import Finding, Probe
+from rollout.environments.web.scoring.checks import read_checks
+from rollout.environments.web.scoring.pages import CheckScorer
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.scoring.web.checks import read_checks
-from rollout.scoring.web.pages import CheckScorer
 from rollout.tasks.jsonl import parse_task
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.web.inspection import Finding, Probe
 
 START = "http://shop.test/"
 

@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError, JudgeError, ModelError
-from rollout.messages import NO_TOOLS, Message, ToolCall
+from rollout.core.errors import ConfigError, JudgeError, ModelError
+from rollout.core.messages import NO_TOOLS, Message, ToolCall
+from rollout.core.task import Task
+from rollout.environments.empty import EmptyWorld
+from rollout.environments.web.observe import Observation, Seen, describe
+from rollout.environments.web.scoring.rubric import BlockedScorer, RubricScorer, WebJudge
+from rollout.environments.web.scoring.steps import Step
+from rollout.environments.web.scoring.verdict import MAX_STEPS_TEXT, Question, cut_steps
 from rollout.models.model import Request
 from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.scoring.web.rubric import BlockedScorer, RubricScorer, WebJudge
-from rollout.scoring.web.steps import Step
-from rollout.scoring.web.verdict import MAX_STEPS_TEXT, Question, cut_steps
 from rollout.tasks.jsonl import parse_task
-from rollout.tasks.task import Task
 from rollout.trajectories.generation import FinishReason, Generation
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.tools.empty import EmptyWorld
-from rollout.worlds.web.observe import Observation, Seen, describe
 
 FACTS = ["The price of the blue mug is found.", "The mug is put into the cart."]
 PAGES = [("Shop", "Welcome to the shop"), ("Mugs", "Blue mug, 12 EUR"), ("Cart", "Blue mug added")]

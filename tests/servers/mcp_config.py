@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.servers import McpServer
-from rollout.messages import ToolResult
-from rollout.tasks.task import Task
-from rollout.worlds.mcp.servers import McpServers, load_servers
-from rollout.worlds.mcp.world import McpWorld
-from rollout.worlds.world import Invocation
+from rollout.core.messages import ToolResult
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.mcp.servers import McpServers, load_servers
+from rollout.environments.mcp.world import McpWorld
 
 RAW = Path(__file__).with_name("raw_mcp.py")
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rollout.config.exploring import StrategyChoice
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.models.model import Capability, Prefix
 from rollout.strategies.arpo import Arpo
 from rollout.strategies.chain import Chain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, NodeBody, RolloutTree

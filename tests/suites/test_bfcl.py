@@ -23,24 +23,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.schema import Dataset
-from rollout.engine.exporting import Wish, export_sources
-from rollout.engine.sources import Prompts, find_sources
-from rollout.errors import ConfigError
-from rollout.messages import Message, ToolCall
-from rollout.models.stub import StubServer
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message, ToolCall
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.suites.bfcl import package
+from rollout.environments.suites.bfcl.calls import read_call
+from rollout.environments.suites.bfcl.package import BfclPackage
+from rollout.environments.suites.bfcl.schemas import to_json_schema
+from rollout.environments.suites.bfcl.suite import CATEGORIES, BfclMultiTurn
+from rollout.environments.suites.bfcl.world import BfclWorld
+from rollout.environments.suites.find import load_suite
+from rollout.pipelines.export import Wish, export_sources
+from rollout.pipelines.sources import Prompts, find_sources
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.suites.bfcl import package
-from rollout.suites.bfcl.calls import read_call
-from rollout.suites.bfcl.package import BfclPackage
-from rollout.suites.bfcl.schemas import to_json_schema
-from rollout.suites.bfcl.suite import CATEGORIES, BfclMultiTurn
-from rollout.suites.bfcl.world import BfclWorld
-from rollout.suites.find import load_suite
-from rollout.tasks.task import Task
+from rollout.testing import StubServer
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.line import comparable
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.world import Invocation
 from tests.conftest import read_lines, roll_out, stub_config
 
 ERRORS = {"wrong_argument": 0.06, "unknown_tool": 0.02, "malformed_call": 0.02, "stop_early": 0.03, "repeat": 0.06}
@@ -257,7 +257,7 @@ def test_keys_are_the_same_in_every_process(suite: BfclMultiTurn) -> None:
 
     source = (
         "import asyncio\n"
-        "from rollout.suites.bfcl.suite import BfclMultiTurn\n"
+        "from rollout.environments.suites.bfcl.suite import BfclMultiTurn\n"
         "from tests.suites.test_bfcl import opened, play, task_of\n"
         "async def main():\n"
         "    suite = BfclMultiTurn({'categories': ['long_context']})\n"

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from rollout.suites.tau2.layers import Layer, bring_back, database_changes, layered, save_database
+from rollout.environments.suites.tau2.layers import Layer, bring_back, database_changes, layered, save_database
 
 
 class Lamp(BaseModel):

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rollout.config.schema import Dataset
-from rollout.errors import ConfigError
-from rollout.suites.find import load_suite
-from rollout.suites.miniwob import package
-from rollout.suites.miniwob.package import EXCLUDED, MiniwobPackage
-from rollout.suites.miniwob.suite import Miniwob
+from rollout.core.errors import ConfigError
+from rollout.environments.suites.find import load_suite
+from rollout.environments.suites.miniwob import package
+from rollout.environments.suites.miniwob.package import EXCLUDED, MiniwobPackage
+from rollout.environments.suites.miniwob.suite import Miniwob
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("miniwob") is None, reason="needs the extra rollout[miniwob]")
 

@@ -11,17 +11,17 @@ import pytest
 from rollout.agents.users.user import UserReply
 from rollout.config.models import User
 from rollout.config.schema import Config, Dataset
-from rollout.engine.plan import make_plan
-from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, ToolCall, ToolResult, Toolset, ToolSpec
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, ToolCall, ToolResult, Toolset, ToolSpec
+from rollout.core.task import Action, Task
+from rollout.core.world import Invocation, Opening, Snapshot, World
+from rollout.environments.suites.find import load_suite
+from rollout.environments.suites.suite import MakeSuite
 from rollout.models.registry import Registry
-from rollout.models.stub import StubServer
+from rollout.pipelines.wiring import make_plan
 from rollout.scoring.scorer import Score, Scorer, Trajectory
-from rollout.suites.find import load_suite
-from rollout.suites.suite import MakeSuite
 from rollout.tasks.source import TaskList
-from rollout.tasks.task import Action, Task
-from rollout.worlds.world import Invocation, Opening, Snapshot, World
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out
 
 TOOLS = Toolset((ToolSpec("count"), ToolSpec("forget")))
@@ -240,7 +240,7 @@ class Meddler:
 
 
 async def test_call_by_a_user_without_tools_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollout.engine.speakers.BuiltinUser", lambda task, seed: Meddler())
+    monkeypatch.setattr("rollout.pipelines.speakers.BuiltinUser", lambda task, seed: Meddler())
     await roll_out(config(suite="tests.suites.test_suites:Toolless"))
     (line,) = read_lines(Path("run/failed.jsonl"))
     assert line["metadata"]["error"]["kind"] == "user"

@@ -13,20 +13,20 @@ from typing import Any
 import pytest
 
 from rollout.config.schema import Dataset
-from rollout.engine.reader import open_reader
-from rollout.engine.rescore import open_scoring, rescore, saved_config
-from rollout.errors import ConfigError
-from rollout.messages import Message, ToolCall
-from rollout.models.stub import StubServer
+from rollout.core.calls import CallReader
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message, ToolCall
+from rollout.core.task import Action, Task
+from rollout.core.world import Invocation
+from rollout.environments.suites.find import load_suite
+from rollout.environments.suites.tau2.suite import Tau2
+from rollout.environments.suites.tau2.world import Tau2World
+from rollout.pipelines.score import open_scoring, rescore, saved_config
 from rollout.scoring.scorer import Score, Trajectory
-from rollout.suites.find import load_suite
-from rollout.suites.tau2.suite import Tau2
-from rollout.suites.tau2.world import Tau2World
-from rollout.tasks.task import Action, Task
+from rollout.store.reader import open_reader
+from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from rollout.trajectories.stop import Status, StopReason
-from rollout.worlds.calls import CallReader
-from rollout.worlds.world import Invocation
 from tests.conftest import read_lines, roll_out, write_yaml
 from tests.suites.lamps import write_clone
 

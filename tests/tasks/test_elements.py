@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.browsing import WebSettings
+from rollout.environments.web.observe import Element, Observation, Seen, describe
 from rollout.tasks.elements import NotListed, find_element, resolve_elements, scroll_position, shows_page
-from rollout.worlds.web.observe import Element, Observation, Seen, describe
 
 LISTED = """URL: http://shop.test/
 Title: Shop

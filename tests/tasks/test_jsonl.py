@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
+from rollout.core.task import resolve_arguments
 from rollout.tasks.jsonl import TaskFile, parse_task
 from rollout.tasks.source import refuse_clashes
-from rollout.tasks.task import resolve_arguments
 
 GOOD = {"id": "a", "messages": [{"role": "user", "content": "hi"}]}
 

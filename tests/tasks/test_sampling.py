@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
-from rollout.shares import share_out
+from rollout.core.errors import ConfigError
+from rollout.core.shares import share_out
 from rollout.tasks.sampling import Drawn, Range, WebTaskFile, check_ranges, draw_test, draw_train
 
 EASY, MEDIUM, HARD = Range("easy", 1, 3, 2), Range("medium", 4, 6, 1), Range("hard", 7, 99, 1)

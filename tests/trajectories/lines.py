@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
-from rollout.messages import JSON, Message, ToolCall
+from rollout.core.messages import JSON, Message, ToolCall
 from rollout.trajectories.labels import Prompt
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import StopReason, status_of

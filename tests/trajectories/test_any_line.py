@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 
 from rollout.agents.turns import split_turns
-from rollout.messages import Message, ToolCall, message_from_json, message_to_json, read_arguments
+from rollout.core.messages import Message, ToolCall, message_from_json, message_to_json, read_arguments
 from rollout.trajectories.exports.exporter import BUILT_IN, Unfit, find_exporter
 from rollout.trajectories.exports.sharegpt import BETWEEN_RESULTS
 from rollout.trajectories.labels import Prompt, add_label, make_example

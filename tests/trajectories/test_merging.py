@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
 from rollout.trajectories.labels import Example
 from rollout.trajectories.merging import Merged, Splits, parse_splits
 

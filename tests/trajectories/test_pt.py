@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.trajectories.pt import PtFile, read_pt
 from tests.trajectories.lines import texts, values
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.trajectories.saved import (
     BadLine,
     SavedLine,

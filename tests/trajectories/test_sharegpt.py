@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.exports.sharegpt import BETWEEN_RESULTS, ShareGPT
 from rollout.trajectories.labels import Example

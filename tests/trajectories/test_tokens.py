@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.rows.exchange import ids_of_path
 from rollout.trajectories.token_path import TokenPath, common_prefix

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError
-from rollout.messages import Message
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
+from rollout.environments.web.rates import WebRates, calculate_rollout_metrics, difficulty_group
 from rollout.trajectories.pt import PtFile
 from rollout.trajectories.saved import SavedLine
-from rollout.trajectories.web_metrics import WebRates, calculate_rollout_metrics, difficulty_group
 from tests.trajectories.web_lines import answered, page, says, web_line
 
 Step = dict[str, Any]

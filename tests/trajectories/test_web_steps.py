@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from rollout.agents.text_calls import read_answer
 from rollout.config.browsing import WebSettings
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
+from rollout.core.results import failed_result
+from rollout.environments.web.observe import Element, Observation, Seen, describe
+from rollout.environments.web.steps import steps_of
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.web_page import read_page
-from rollout.trajectories.web_steps import steps_of
-from rollout.worlds.results import failed_result
-from rollout.worlds.web.observe import Element, Observation, Seen, describe
 from tests.trajectories.web_lines import TASK, answered, page, picture, refusal, says, web_line
 
 one_line = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"), max_size=320)

@@ -6,12 +6,12 @@ import json
 from typing import Any
 
 from rollout.config.browsing import WebSettings
-from rollout.messages import Image, Message, ToolCall
-from rollout.tasks.task import Task
+from rollout.core.messages import Image, Message, ToolCall
+from rollout.core.results import failed_result
+from rollout.core.task import Task
+from rollout.environments.web.observe import Element, Observation, Seen, describe
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import SavedLine, read_saved
-from rollout.worlds.results import failed_result
-from rollout.worlds.web.observe import Element, Observation, Seen, describe
 
 TASK = Task(
     "shop-1",

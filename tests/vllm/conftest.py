@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from rollout.core.wheels import cache_folder
 from rollout.models.local import CHAT_TEMPLATE
 from rollout.models.weights import fetch_weights
-from rollout.wheels import cache_folder
 from tests.servers.vllm_server import PYTHON, ROOT, Listener, Vllm, environment
 
 CONVERTED = "SmolLM2-135M-Instruct-float32"

@@ -11,13 +11,13 @@ import pytest
 import pytest_asyncio
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError
-from rollout.messages import ToolResult
-from rollout.tasks.task import Task
-from rollout.worlds.web.browsers import BrowserPool
-from rollout.worlds.web.chromium import find_chromium
-from rollout.worlds.web.world import BrowserWorld
-from rollout.worlds.world import Invocation, Opening
+from rollout.core.errors import ConfigError
+from rollout.core.messages import ToolResult
+from rollout.core.task import Task
+from rollout.core.world import Invocation, Opening
+from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.chromium import find_chromium
+from rollout.environments.web.world import BrowserWorld
 from tests.web.site import Site
 
 QUICK = WebSettings(load_timeout=3, settle_timeout=1.5, step_timeout=8)

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from rollout.agents.viewing import requests_of
-from rollout.engine.blobs import image_url
-from rollout.engine.sources import Prompts, find_sources
-from rollout.models.stub import StubServer
+from rollout.pipelines.sources import Prompts, find_sources
+from rollout.store.blobs import image_url
+from rollout.testing import StubServer
 from rollout.trajectories.saved import SavedLine
 from tests.conftest import read_lines, roll_out
 from tests.web.test_web_run import OUT, web_config

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rollout.worlds.world import Invocation
+from rollout.core.world import Invocation
 from tests.web.conftest import Browsing
 from tests.web.site import Site
 

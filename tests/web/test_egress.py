@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import ConfigError
-from rollout.tasks.task import Task
-from rollout.worlds.web.egress import Egress, egress_of, is_public
-from rollout.worlds.web.proxy import EgressProxy
-from rollout.worlds.web.world import BrowserWorld
+from rollout.core.errors import ConfigError
+from rollout.core.task import Task
+from rollout.environments.web.egress import Egress, egress_of, is_public
+from rollout.environments.web.proxy import EgressProxy
+from rollout.environments.web.world import BrowserWorld
 from tests.web.conftest import Browsing
 from tests.web.site import Site
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import WorldError
-from rollout.worlds.web import inspection
-from rollout.worlds.web.inspection import Finding, Probe
+from rollout.core.errors import WorldError
+from rollout.environments.web import inspection
+from rollout.environments.web.inspection import Finding, Probe
 from tests.web.conftest import Browsing, Driver
 from tests.web.site import Site
 

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from rollout.engine.reader import open_reader
-from rollout.engine.rescore import open_scoring, rescore, saved_config
-from rollout.messages import Message, ToolCall, ToolResult
+from rollout.core.calls import CallReader, answer_calls
+from rollout.core.messages import Message, ToolCall, ToolResult
+from rollout.environments.suites.miniwob.scorer import MiniwobScorer
+from rollout.environments.suites.miniwob.scripted import PLANS, Scripted, goal_of
+from rollout.environments.suites.miniwob.suite import Miniwob
+from rollout.environments.suites.miniwob.world import MiniwobWorld
+from rollout.environments.web.browsers import BrowserPool
 from rollout.models.model import Generation, Request
-from rollout.suites.miniwob.scorer import MiniwobScorer
-from rollout.suites.miniwob.scripted import PLANS, Scripted, goal_of
-from rollout.suites.miniwob.suite import Miniwob
-from rollout.suites.miniwob.world import MiniwobWorld
+from rollout.pipelines.score import open_scoring, rescore, saved_config
+from rollout.store.reader import open_reader
 from rollout.trajectories.web_page import read_text
-from rollout.worlds.calls import CallReader, answer_calls
-from rollout.worlds.web.browsers import BrowserPool
 from tests.conftest import read_lines, roll_out
 
 AT_ONCE = 6

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import pytest_asyncio
 
-from rollout.worlds.web.sites import Sites, load_sites
+from rollout.environments.web.sites import Sites, load_sites
 from tests.web.conftest import Browsing, Driver
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rollout.examples.web as shipped
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out
 
 SITES = ("shop", "wiki", "booking", "tracker")

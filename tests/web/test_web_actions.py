@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 
 from rollout.config.browsing import WebSettings
-from rollout.messages import ToolCall
-from rollout.worlds.calls import CallReader
-from rollout.worlds.web.actions import toolset_of
-from rollout.worlds.world import Invocation
+from rollout.core.calls import CallReader
+from rollout.core.messages import ToolCall
+from rollout.core.world import Invocation
+from rollout.environments.web.actions import toolset_of
 from tests.web.conftest import Browsing, Driver
 from tests.web.site import Site
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.models.stub import StubServer
+from rollout.pipelines.run import open_run
+from rollout.testing import StubServer
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 from tests.cluster.near import NearMachines

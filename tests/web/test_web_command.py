@@ -18,8 +18,8 @@ import yaml
 
 from rollout.config.compose import compose_web
 from rollout.config.web_run import translate
-from rollout.engine.iterations import choose_iteration, draw_sample
-from rollout.models.stub import StubServer
+from rollout.pipelines.web_iterations import choose_iteration, draw_sample
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, write_tasks
 
 pytest.importorskip("hydra", reason="needs the extra rollout[web]")

@@ -13,12 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
-from rollout.errors import ConfigError, WorldError
-from rollout.tasks.task import Task
-from rollout.worlds.web.browsers import BrowserPool
-from rollout.worlds.web.chromium import Launcher, find_chromium
-from rollout.worlds.web.world import BrowserWorld
-from rollout.worlds.world import Invocation
+from rollout.core.errors import ConfigError, WorldError
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.chromium import Launcher, find_chromium
+from rollout.environments.web.world import BrowserWorld
 from tests.web.conftest import QUICK, Browsing
 from tests.web.site import Site
 
@@ -234,7 +234,7 @@ async def test_no_browser_outlives_us(tmp_path: Path) -> None:
     script.write_text(
         "import asyncio\n"
         "from rollout.config.browsing import WebSettings\n"
-        "from rollout.worlds.web.browsers import BrowserPool\n"
+        "from rollout.environments.web.browsers import BrowserPool\n"
         "async def main():\n"
         "    lease = await BrowserPool().lease(WebSettings())\n"
         "    print('ready', flush=True)\n"

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.messages import Message
-from rollout.models.stub import StubServer
+from rollout.core.messages import Message
+from rollout.pipelines.run import open_run
+from rollout.testing import StubServer
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 from tests.conftest import read_lines, write_tasks

@@ -13,12 +13,12 @@ import psutil
 import pytest
 
 from rollout.config.browsing import WebSettings
-from rollout.errors import WorldError
-from rollout.messages import ToolResult
-from rollout.worlds.web import browsers
-from rollout.worlds.web.browsers import BrowserPool
-from rollout.worlds.web.proxy import EgressProxy
-from rollout.worlds.web.world import BrowserWorld
+from rollout.core.errors import WorldError
+from rollout.core.messages import ToolResult
+from rollout.environments.web import browsers
+from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.proxy import EgressProxy
+from rollout.environments.web.world import BrowserWorld
 from tests.web.conftest import QUICK, Browsing
 from tests.web.site import Site
 
@@ -226,7 +226,7 @@ async def test_a_machine_without_free_files_costs_no_browser(
 
 HUNG = """
 import asyncio, os, signal, uvloop
-from rollout.worlds.web.chromium import Launcher
+from rollout.environments.web.chromium import Launcher
 
 async def main():
     launcher = Launcher(None)

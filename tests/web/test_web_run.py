@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.models.stub import StubServer
-from rollout.worlds.web.sites import load_sites
+from rollout.core.errors import ConfigError
+from rollout.environments.web.sites import load_sites
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, write_tasks
 
 OUT = Path("out.jsonl")

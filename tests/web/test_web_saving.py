@@ -12,11 +12,11 @@ from rich.console import Console
 
 from rollout.cli.web_metrics import show_web_metrics
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.engine.web_saving import save_iteration
-from rollout.models.stub import StubServer
+from rollout.environments.web.rates import calculate_rollout_metrics
+from rollout.pipelines.run import open_run
+from rollout.pipelines.web_saving import save_iteration
+from rollout.testing import StubServer
 from rollout.trajectories.pt import read_pt
-from rollout.trajectories.web_metrics import calculate_rollout_metrics
 from tests.conftest import roll_out
 from tests.web.test_web_run import calls, web_config
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from rollout.models.stub import StubProcess, StubServer
-from rollout.worlds.web.browsers import BrowserPool
+from rollout.environments.web.browsers import BrowserPool
+from rollout.testing import StubProcess, StubServer
 from tests.conftest import read_lines, roll_out, write_tasks, write_yaml
 from tests.scoring.conftest import Command, rollout
 from tests.web import cart_site

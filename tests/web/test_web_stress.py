@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from rollout.config.schema import Config
-from rollout.engine.run import open_run
-from rollout.models.stub import StubServer
+from rollout.pipelines.run import open_run
+from rollout.testing import StubServer
 from tests.conftest import read_lines
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.slow, pytest.mark.timeout(900)]

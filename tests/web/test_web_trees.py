@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rollout.models.stub import StubServer
+from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out
 from tests.web.site import Site
 from tests.web.test_web_run import OUT, PAGE, answer_after, calls, web_config

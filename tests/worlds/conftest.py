@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rollout.worlds.tools.domain import Domain, load_domain
-from rollout.worlds.tools.workers import WorkerPool, WorkerWorld
-from rollout.worlds.world import World
+from rollout.core.world import World
+from rollout.environments.domains.domain import Domain, load_domain
+from rollout.environments.domains.workers import WorkerPool, WorkerWorld
 from tests.worlds.desks import SECRET, MakeWorld, lay_out
 
 

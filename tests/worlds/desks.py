@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rollout.messages import ToolResult
-from rollout.tasks.task import Task
-from rollout.worlds.world import Invocation, World
+from rollout.core.messages import ToolResult
+from rollout.core.task import Task
+from rollout.core.world import Invocation, World
 
 SERVER = """
 import copy, json, os, time

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.worlds.tools.sandbox import Reach, give_up_rights
+from rollout.environments.domains.sandbox import Reach, give_up_rights
 
 sys.addaudithook = lambda hook: None  # type: ignore[assignment]
 libc = ctypes.CDLL(None, use_errno=True)

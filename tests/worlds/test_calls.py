@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.messages import ToolCall, ToolResult, Toolset, ToolSpec
-from rollout.worlds.calls import CallReader
-from rollout.worlds.world import Invocation
+from rollout.core.calls import CallReader
+from rollout.core.messages import ToolCall, ToolResult, Toolset, ToolSpec
+from rollout.core.world import Invocation
 
 SCHEMA = {
     "type": "object",

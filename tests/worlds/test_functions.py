@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.errors import ConfigError, ToolError
-from rollout.messages import ToolResult, Toolset
-from rollout.tasks.task import Task
-from rollout.worlds import async_tools
-from rollout.worlds.results import MAX_RESULT_CHARS, to_result
-from rollout.worlds.tools.functions import FunctionWorld, import_function, spec_of
-from rollout.worlds.world import Invocation
+from rollout.core import async_tools
+from rollout.core.errors import ConfigError, ToolError
+from rollout.core.messages import ToolResult, Toolset
+from rollout.core.results import MAX_RESULT_CHARS, to_result
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.functions import FunctionWorld, import_function, spec_of
 
 
 def test_signature_becomes_the_schema_and_docstring_the_description() -> None:

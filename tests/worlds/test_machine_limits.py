@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.worlds.web.limits import CONTEXT_MB, MemoryGate, Turns, free_memory_mb, raise_file_limit, usable_cores
+from rollout.environments.web.limits import (
+    CONTEXT_MB,
+    MemoryGate,
+    Turns,
+    free_memory_mb,
+    raise_file_limit,
+    usable_cores,
+)
 
 MB = 1 << 20
 
@@ -128,7 +135,7 @@ async def test_contexts_that_are_on_their_way_count_as_memory_taken() -> None:
 
 
 async def test_memory_that_others_let_go_of_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollout.worlds.web.limits.LOOK_AGAIN", 0.01)
+    monkeypatch.setattr("rollout.environments.web.limits.LOOK_AGAIN", 0.01)
     memory = Memory(free=10)
     await memory.let_in()
     waiting = asyncio.create_task(memory.let_in())

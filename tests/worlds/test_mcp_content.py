@@ -16,10 +16,10 @@ from pydantic import ValidationError
 
 from rollout.config import load_config
 from rollout.config.servers import McpServer
-from rollout.errors import ConfigError
-from rollout.secrets import redact
-from rollout.worlds.mcp.content import read_result
-from rollout.worlds.mcp.servers import McpServers
+from rollout.core.errors import ConfigError
+from rollout.core.secrets import redact
+from rollout.environments.mcp.content import read_result
+from rollout.environments.mcp.servers import McpServers
 from tests.conftest import write_yaml
 from tests.servers.mcp_config import ask, opened_raw
 from tests.servers.raw_mcp import PIXEL

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from mcp import Client
 
-from rollout.worlds.mcp.servers import McpServers
-from rollout.worlds.mcp.slot import STATE_IS_LOST
+from rollout.environments.mcp.servers import McpServers
+from rollout.environments.mcp.slot import STATE_IS_LOST
 from tests.models.hostile import VALUES, damaged, write
 from tests.servers.mcp_config import ask, error_of, load, opened
 from tests.servers.raw_mcp_http import RawHttpServer

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from rollout.worlds.mcp.servers import McpServers
-from rollout.worlds.world import Invocation
+from rollout.core.world import Invocation
+from rollout.environments.mcp.servers import McpServers
 from tests.servers.mcp_config import ask, error_of, load, opened
 
 EVERYTHING = "examples/servers/everything-server/mcp_everything_server/server.py"

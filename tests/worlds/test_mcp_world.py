@@ -16,12 +16,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rollout.errors import ConfigError, WorldError
-from rollout.secrets import MASK, register
-from rollout.tasks.task import Task
-from rollout.worlds.mcp.slot import STATE_IS_LOST
-from rollout.worlds.mcp.world import McpWorld
-from rollout.worlds.world import Invocation
+from rollout.core.errors import ConfigError, WorldError
+from rollout.core.secrets import MASK, register
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.mcp.slot import STATE_IS_LOST
+from rollout.environments.mcp.world import McpWorld
 from tests.servers.mcp_config import ask, error_of, load, opened, opened_raw, raw_entry
 
 ROOT = Path(__file__).parents[2]
@@ -340,8 +340,8 @@ async def test_closing_a_world_that_is_still_starting_leaves_nothing_behind() ->
 KILLED = """
 import asyncio, logging, sys
 from tests.servers.mcp_config import ask, load, raw_entry
-from rollout.tasks.task import Task
-from rollout.worlds.mcp.world import McpWorld
+from rollout.core.task import Task
+from rollout.environments.mcp.world import McpWorld
 
 async def main():
     world = McpWorld(load(raw=raw_entry()), 60.0)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.messages import ToolResult
-from rollout.tasks.task import Task
-from rollout.worlds.tools.domain import SHIPPED, load_domain
-from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.world import Invocation
+from rollout.core.errors import ConfigError
+from rollout.core.messages import ToolResult
+from rollout.core.task import Task
+from rollout.core.world import Invocation
+from rollout.environments.domains.domain import SHIPPED, load_domain
+from rollout.environments.domains.mock import MockServers, MockWorld
 
 TASK = Task(id="t")
 SERVER = """

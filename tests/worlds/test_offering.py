@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from rollout.environments.domains.domain import load_domain
+from rollout.environments.domains.offering import Offering
 from rollout.tasks.naming import prefixes
 from rollout.trajectories.labels import NoPrompt, Prompt
-from rollout.worlds.tools.domain import load_domain
-from rollout.worlds.tools.offering import Offering
 from tests.cli import test_batch
 
 datasets = test_batch.datasets

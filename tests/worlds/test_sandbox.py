@@ -14,10 +14,10 @@ import msgspec
 import psutil
 import pytest
 
-from rollout.worlds.tools import worker_process
-from rollout.worlds.tools.domain import load_domain
-from rollout.worlds.tools.reach import reach_of
-from rollout.worlds.tools.sandbox import MAX_THREADS
+from rollout.environments.domains import worker_process
+from rollout.environments.domains.domain import load_domain
+from rollout.environments.domains.reach import reach_of
+from rollout.environments.domains.sandbox import MAX_THREADS
 from tests.worlds.desks import SECRET, MakeWorld, call, lay_out, opened, ran
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the kernel's own means are Linux's")

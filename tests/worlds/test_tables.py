@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.worlds.changes import table_change
-from rollout.worlds.tools.reading import load_json
-from rollout.worlds.tools.tables import BaseTable, SharedTable, load
+from rollout.core.changes import table_change
+from rollout.environments.domains.reading import load_json
+from rollout.environments.domains.tables import BaseTable, SharedTable, load
 
 VALUES = st.none() | st.integers(-3, 3) | st.sampled_from(["a", "b"]) | st.lists(st.integers(0, 2), max_size=2)
 ROWS = st.dictionaries(st.sampled_from(["id", "name", "tags"]), VALUES, max_size=3)

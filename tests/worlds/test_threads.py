@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rollout.worlds.threads import LIMIT, ToolFault, ToolThreads
+from rollout.core.threads import LIMIT, ToolFault, ToolThreads
 
 
 async def test_value_comes_back_and_the_thread_is_used_again() -> None:
@@ -48,7 +48,7 @@ async def _late(threads: ToolThreads, release: threading.Event) -> bool:
 def test_hung_tool_does_not_keep_the_process_alive() -> None:
     code = """
 import asyncio, threading
-from rollout.worlds.threads import ToolThreads
+from rollout.core.threads import ToolThreads
 async def main():
     try: await ToolThreads().run(threading.Event().wait, 0.05)
     except TimeoutError: print("given up")

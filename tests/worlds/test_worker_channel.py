@@ -13,8 +13,9 @@ import msgspec
 import psutil
 import pytest
 
-from rollout.errors import ConfigError, WorldError
-from rollout.worlds.tools.frames import (
+from rollout.core.errors import ConfigError, WorldError
+from rollout.core.world import TableChange
+from rollout.environments.domains.frames import (
     MAX_ERROR_TEXT,
     MAX_FRAME,
     MAX_RESULT,
@@ -27,7 +28,6 @@ from rollout.worlds.tools.frames import (
     write_answer,
     write_frame,
 )
-from rollout.worlds.world import TableChange
 from tests.worlds.desks import MakeWorld, call, opened, ran
 
 HELPER = """
@@ -267,7 +267,8 @@ async def test_a_long_error_of_a_server_is_cut_where_it_enters_the_engine(
 
 async def test_a_server_that_patches_its_host_falsifies_no_other_domain(make_world: MakeWorld) -> None:
     bad, good = await opened(make_world, "Desk"), await opened(make_world, "Room")
-    patch = "setattr(__import__('rollout.worlds.tools.host').worlds.tools.host.Sessions, 'call', lambda *a: 'false')"
+    host = "__import__('rollout.environments.domains.host').environments.domains.host"
+    patch = f"setattr({host}.Sessions, 'call', lambda *a: 'false')"
     await call(bad, "run", code=patch)
     assert (await call(bad, "members")).content == "false", "it can spoil what is its own"
     assert len(json.loads((await call(good, "members")).content)) == 2

@@ -9,11 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rollout.errors import ConfigError
-from rollout.worlds.tools import workers
-from rollout.worlds.tools.domain import load_domain
-from rollout.worlds.tools.reach import reach_of
-from rollout.worlds.tools.workers import WorkerPool
+from rollout.core.errors import ConfigError
+from rollout.environments.domains import workers
+from rollout.environments.domains.domain import load_domain
+from rollout.environments.domains.reach import reach_of
+from rollout.environments.domains.workers import WorkerPool
 from tests.worlds.desks import SECRET, MakeWorld, call, lay_out, opened, ran
 
 

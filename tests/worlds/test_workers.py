@@ -12,13 +12,13 @@ from typing import Any
 import psutil
 import pytest
 
-from rollout.errors import WorldError
-from rollout.tasks.task import Task
-from rollout.worlds.tools import worker_process
-from rollout.worlds.tools.domain import load_domain
-from rollout.worlds.tools.mock import MockServers, MockWorld
-from rollout.worlds.tools.workers import WorkerPool
-from rollout.worlds.world import World
+from rollout.core.errors import WorldError
+from rollout.core.task import Task
+from rollout.core.world import World
+from rollout.environments.domains import worker_process
+from rollout.environments.domains.domain import load_domain
+from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.workers import WorkerPool
 from tests.worlds.desks import SECRET, SERVER, MakeWorld, call, opened
 
 # ---- what a server cannot reach -------------------------------------------------------------------------------------
@@ -178,10 +178,10 @@ def test_the_process_ends_with_the_engine(base: Path) -> None:
     program = (
         "import asyncio, sys\n"
         "from pathlib import Path\n"
-        "from rollout.tasks.task import Task\n"
-        "from rollout.worlds.tools.domain import load_domain\n"
-        "from rollout.worlds.tools.workers import WorkerPool, WorkerWorld\n"
-        "from rollout.worlds.world import Invocation\n"
+        "from rollout.core.task import Task\n"
+        "from rollout.environments.domains.domain import load_domain\n"
+        "from rollout.environments.domains.workers import WorkerPool, WorkerWorld\n"
+        "from rollout.core.world import Invocation\n"
         "async def main():\n"
         "    pool = WorkerPool()\n"
         "    domain = load_domain(Path(sys.argv[1]), 'Desk', [])\n"

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rollout.messages import Message
-from rollout.tasks.task import Task
+from rollout.core.messages import Message
+from rollout.core.task import Task
 from rollout.trajectories.tree import UserEnd
 
 CONFIRMED_AND_LEFT = "user_fault:confirmed_and_left"

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rollout import seeds
 from rollout.agents.users.user import UserReply, is_silence, read_reply, strip_markers
 from rollout.agents.view import ContextView, ReasoningRule
-from rollout.errors import DeadlineError, ModelError, UserError
-from rollout.messages import NO_TOOLS, Message, Role, Toolset
+from rollout.core import seeds
+from rollout.core.errors import DeadlineError, ModelError, UserError
+from rollout.core.messages import NO_TOOLS, Message, Role, Toolset
+from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.models.model import Model, Request, Sampling
-from rollout.tasks.task import Task
-from rollout.worlds.world import World
 
 SILENT_TRIES = 3
 GUIDELINES = """\

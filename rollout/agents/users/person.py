@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from rollout.agents.users.user import UserReply, read_reply
-from rollout.errors import UserError
-from rollout.messages import NO_TOOLS, Message, Toolset
-from rollout.printable import printable
-from rollout.worlds.world import World
+from rollout.core.errors import UserError
+from rollout.core.messages import NO_TOOLS, Message, Toolset
+from rollout.core.printable import printable
+from rollout.core.world import World
 
 
 class PersonUser:

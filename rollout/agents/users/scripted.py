@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rollout import seeds
 from rollout.agents.users.user import UserReply, is_silence, is_spoken, strip_markers
-from rollout.messages import NO_TOOLS, Message, ToolCall, Toolset
-from rollout.tasks.task import Task
-from rollout.worlds.world import World
+from rollout.core import seeds
+from rollout.core.messages import NO_TOOLS, Message, ToolCall, Toolset
+from rollout.core.task import Task
+from rollout.core.world import World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 ASK_AGAIN = "Sorry, I did not get an answer. Could you say that again?"

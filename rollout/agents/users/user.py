@@ -12,10 +12,10 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.messages import Message, ToolCall, Toolset
+from rollout.core.messages import Message, ToolCall, Toolset
+from rollout.core.world import World
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.tree import UserEnd
-from rollout.worlds.world import World
 
 STOP_TOKENS: dict[str, UserEnd] = {
     "###STOP###": "stop",

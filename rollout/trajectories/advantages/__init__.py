@@ -5,7 +5,7 @@ arrays from a `RolloutTree` or from saved lines, and `estimators` gives every st
 name of an estimator. docs/advantages.md has each formula and where it was published.
 """
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 
 try:
     import numpy as _numpy  # noqa: F401 - only to say what is missing

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.advantages.forest import Forest
 from rollout.trajectories.advantages.rows import Floats, Ints, Rows
 from rollout.trajectories.rewards import UNREWARDED, RewardRule, reward_rule

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import msgspec
 import numpy as np
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 from rollout.trajectories.advantages import groups, steps, tree_values
 from rollout.trajectories.advantages.attempts import Anchor, Attempt, forest_of, leaf_rows, step_rows
 from rollout.trajectories.advantages.rows import Advantages, Floats

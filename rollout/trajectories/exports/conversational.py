@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rollout.messages import JSON, Message, message_to_json, read_arguments
+from rollout.core.messages import JSON, Message, message_to_json, read_arguments
 from rollout.trajectories.exports.exporter import JsonLinesExporter, refuse_images
 from rollout.trajectories.labels import Example
 

@@ -17,14 +17,14 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON
-from rollout.plugins import find_plugin
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
+from rollout.core.plugins import find_plugin
 from rollout.trajectories.exports.writing import JsonLines, Writer
 from rollout.trajectories.labels import Example
 
 BUILT_IN = {
-    "add_key": "rollout.trajectories.exports.add_key:AddKey",
+    "add_key": "rollout.compat.add_key:AddKey",
     "openai": "rollout.trajectories.exports.openai:OpenAI",
     "sharegpt": "rollout.trajectories.exports.sharegpt:ShareGPT",
     "trl": "rollout.trajectories.exports.conversational:Conversational",

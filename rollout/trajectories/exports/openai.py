@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from rollout.messages import JSON, Message, with_readable_calls
+from rollout.core.messages import JSON, Message, with_readable_calls
 from rollout.trajectories.exports.exporter import JsonLinesExporter, refuse_images, up_to_last_answer
 from rollout.trajectories.labels import Example
 

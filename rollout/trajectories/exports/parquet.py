@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
 from rollout.trajectories.exports.conversational import Conversational
 from rollout.trajectories.exports.writing import Writer
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rollout.messages import JSON, Message, read_arguments
+from rollout.core.messages import JSON, Message, read_arguments
 from rollout.trajectories.exports.exporter import JsonLinesExporter, Unfit, refuse_images, up_to_last_answer
 from rollout.trajectories.labels import Example
 

@@ -10,8 +10,8 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
 
 BUFFER = 1 << 20
 _encode = msgspec.json.Encoder().encode

@@ -16,7 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
-from rollout.messages import JSON, Message, ToolCall, read_arguments
+from rollout.core.messages import JSON, Message, ToolCall, read_arguments
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import Turn
 

@@ -23,7 +23,7 @@ from itertools import groupby
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.minhash import band_hashes, band_rows, jaccard, shared_hashes
 from rollout.trajectories.filters.subject import Subject, spoken_words

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from rollout.messages import MALFORMED_CALL, ToolCall
+from rollout.core.messages import MALFORMED_CALL, ToolCall
 from rollout.trajectories.filters.cycles import find_cycles
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.subject import Subject

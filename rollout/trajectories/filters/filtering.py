@@ -20,7 +20,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from rollout.messages import Message, encode_message
+from rollout.core.messages import Message, encode_message
 from rollout.trajectories.filters.duplicates import NearDuplicates, Sketch, Trace
 from rollout.trajectories.filters.endings import Infrastructure
 from rollout.trajectories.filters.faults import TrajectoryFilter

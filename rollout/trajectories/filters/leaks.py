@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.filters.code_blocks import without_code
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.subject import Subject

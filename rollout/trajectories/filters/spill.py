@@ -12,7 +12,7 @@ from typing import IO, Generic, TypeVar
 
 import msgspec
 
-from rollout.errors import ConfigError
+from rollout.core.errors import ConfigError
 
 R = TypeVar("R")
 IN_MEMORY = 1 << 20

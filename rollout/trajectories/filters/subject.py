@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.filters.texts import words
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head

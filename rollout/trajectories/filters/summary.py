@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, Policy
 
 

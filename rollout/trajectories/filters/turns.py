@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from rollout.messages import MALFORMED_CALL, ToolCall, is_readable
+from rollout.core.messages import MALFORMED_CALL, ToolCall, is_readable
 from rollout.trajectories.filters.code_blocks import read_blocks
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import count_garbled, count_tokens, is_garbled, measure_repetition

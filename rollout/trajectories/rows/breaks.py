@@ -25,7 +25,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 from rollout.trajectories.rows.exchange import Exchange, Ids
 
 START, STEP, NO_IDS, MASKED = "start", "step", "no_ids", "masked"

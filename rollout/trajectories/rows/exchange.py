@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rollout.messages import JSON, Message
+from rollout.core.messages import JSON, Message
 from rollout.trajectories.generation import ID_BYTES, Generation
 from rollout.trajectories.line import Head
 from rollout.trajectories.token_path import TokenPath

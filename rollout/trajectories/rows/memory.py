@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON, Message, message_to_json
-from rollout.plugins import find_plugin
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, message_to_json
+from rollout.core.plugins import find_plugin
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Attempted, Exchange
 
@@ -100,7 +100,7 @@ def remember(attempted: Attempted, builder: MemoryBuilder, count: int = LAST_STE
 
 def _checked(entry: object) -> JSON:
     if not isinstance(entry, Message):
-        raise ConfigError(f"a memory builder gave a {type(entry).__name__}; expected rollout.messages.Message")
+        raise ConfigError(f"a memory builder gave a {type(entry).__name__}; expected rollout.core.messages.Message")
     return message_to_json(entry)
 
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.messages import JSON, message_to_json
+from rollout.core.messages import JSON, message_to_json
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.rows.exchange import Attempted, Exchange
 from rollout.trajectories.rows.text_rows import read_request

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rollout.messages import JSON, Message
+from rollout.core.messages import JSON, Message
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Attempted
 

@@ -18,7 +18,7 @@ from array import array
 from pathlib import Path
 from typing import Any
 
-from rollout.messages import JSON
+from rollout.core.messages import JSON
 from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.pt import FOLDER, PICKLE, PROTOCOL, RECORDS, body, text
 

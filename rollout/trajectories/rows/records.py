@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from rollout.messages import JSON, Message
+from rollout.core.messages import JSON, Message
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.rows.best import Best, best_of

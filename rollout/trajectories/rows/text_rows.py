@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from rollout.messages import JSON, Message, message_from_json, message_to_json
+from rollout.core.messages import JSON, Message, message_from_json, message_to_json
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Exchange

@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from rollout.errors import ConfigError
-from rollout.messages import JSON
-from rollout.tokenizers import load_tokenizer
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON
+from rollout.core.tokenizers import load_tokenizer
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Exchange, Ids, pack

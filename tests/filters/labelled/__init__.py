@@ -17,7 +17,7 @@ import msgspec
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.engine.filtering import RuleBook, make_rules
+from rollout.pipelines.filter import RuleBook, make_rules
 from rollout.trajectories.filters.faults import TrajectoryFilter
 from rollout.trajectories.filters.filtering import Active, Filtering
 from rollout.trajectories.filters.subject import Subject

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from tests.filters.labelled import Case
 from tests.filters.labelled.pieces import ANSWERS, PREAMBLES, TALKS, THOUGHTS, rotate, talk
 from tests.filters.subjects import call, result, say, subject
@@ -191,8 +191,8 @@ UNKNOWN = (
 
 def unknown() -> Iterator[Case]:
     """The kinds of errors come from the reader of calls that a run uses."""
-    from rollout.messages import ToolResult, Toolset, ToolSpec
-    from rollout.worlds.calls import CallReader
+    from rollout.core.calls import CallReader
+    from rollout.core.messages import ToolResult, Toolset, ToolSpec
 
     reader = CallReader(Toolset(tuple(ToolSpec(name) for name in TOOLS)))
 

@@ -10,7 +10,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 
-from rollout.messages import Message, ToolCall
+from rollout.core.messages import Message, ToolCall
 from tests.filters.labelled import Case
 from tests.filters.subjects import say, subject
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.stop import StopReason
 from tests.filters.labelled import Case
 from tests.filters.labelled.pieces import ANSWERS, ASKS, TALKS, THOUGHTS, rotate, talk

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.filters.subject import Subject
 from tests.filters.subjects import call, result, say, subject
 

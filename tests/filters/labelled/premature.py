@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.messages import Message
+from rollout.core.messages import Message
 from rollout.trajectories.generation import Usage
 from tests.filters.labelled import Case
 from tests.filters.labelled.pieces import ANSWERS, TALKS, THOUGHTS, rotate, talk

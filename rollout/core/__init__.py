@@ -1,0 +1,1 @@
+"""What every room builds on: messages, tasks, the World contract, errors, seeds, retries, secrets, plugins."""

@@ -1,0 +1,114 @@
+"""Reading tool calls: what the model wrote becomes an invocation, or an error observation that says what was wrong.
+
+The checks are the same for every world: the tool must be one that was offered (a name is never guessed), the arguments
+must be a JSON object, and they must fit the tool's schema. A schema that is itself broken checks nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from jsonschema_rs import ValidationError, validator_for
+
+from rollout.core.messages import MALFORMED_CALL, ToolCall, ToolResult, Toolset
+from rollout.core.results import failed_result
+from rollout.core.secrets import excerpt, mask
+from rollout.core.world import Invocation, World
+
+log = logging.getLogger(__name__)
+MAX_PROBLEMS = 3
+
+
+def malformed_call(call_id: str, problem: str) -> ToolCall:
+    """Stands in the record where the model tried to call something. The observation will say what was wrong."""
+    return ToolCall(call_id, MALFORMED_CALL, msgspec.json.encode({"problem": problem}).decode())
+
+
+class CallReader:
+    """Reads the calls of one toolset. A tool's schema is compiled when the tool is first called."""
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._specs = toolset.by_name
+        self._validators: dict[str, Any] = {}
+
+    def read(self, call: ToolCall) -> Invocation | ToolResult:
+        """The call, checked; or the error observation that answers it."""
+        if call.name not in self._specs:
+            if call.name == MALFORMED_CALL:
+                return failed_result(call.id, MALFORMED_CALL, _problem(call))
+            return failed_result(call.id, "unknown_tool", self._unknown(call.name))
+        try:
+            arguments = msgspec.json.decode(call.arguments or "{}")
+        except msgspec.DecodeError as error:
+            text = f"{call.name}: the arguments are not valid JSON ({error}): {_short(call.arguments)}"
+            return failed_result(call.id, "bad_arguments", text)
+        except UnicodeEncodeError:
+            return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments hold broken characters")
+        except RecursionError:
+            return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments are nested too deeply")
+        if not isinstance(arguments, dict):
+            text = f"{call.name}: the arguments must be a JSON object, got {_short(call.arguments)}"
+            return failed_result(call.id, "bad_arguments", text)
+        if call.name not in self._validators:
+            self._validators[call.name] = _compile(call.name, self._specs[call.name].parameters)
+        validator = self._validators[call.name]
+        if validator is not None and not validator.is_valid(arguments):
+            problems = [
+                _describe(error)
+                for error, _ in zip(validator.iter_errors(arguments), range(MAX_PROBLEMS), strict=False)
+            ]
+            return failed_result(call.id, "bad_arguments", f"{call.name}: {'; '.join(problems)}")
+        return Invocation(call.id, call.name, arguments)
+
+    def _unknown(self, name: str) -> str:
+        if not self._specs:
+            return f"There is no tool {name!r}: no tools are offered."
+        near = difflib.get_close_matches(name, self._specs, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return f"There is no tool {name!r}.{hint} Tools: {', '.join(self._specs)}."
+
+
+async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: World) -> list[ToolResult]:
+    """One result for each call, in the order asked. What cannot be called is answered without the world."""
+    read = [reader.read(call) for call in calls]
+    wanted = [entry for entry in read if isinstance(entry, Invocation)]
+    answers = iter(await world.call(wanted)) if wanted else iter(())
+    return [_masked(next(answers)) if isinstance(entry, Invocation) else entry for entry in read]
+
+
+def _masked(result: ToolResult) -> ToolResult:
+    """A result without registered secrets. This is where results enter, live and in a replay alike: the model, the
+    record and the comparison of the two all see the same text."""
+    clean = mask(result.content)
+    return result if clean is result.content else msgspec.structs.replace(result, content=clean)
+
+
+def _problem(call: ToolCall) -> str:
+    try:
+        return msgspec.json.decode(call.arguments, type=dict[str, str])["problem"]
+    except (msgspec.MsgspecError, KeyError):
+        # A model may also call something by that name.
+        return f"There is no tool {MALFORMED_CALL!r}."
+
+
+def _compile(name: str, schema: dict[str, Any]) -> Any:
+    try:
+        return validator_for(schema)
+    except (ValidationError, ValueError, TypeError) as error:
+        log.warning(
+            "tool %s: its parameter schema is not valid JSON schema; arguments are not checked (%s)", name, error
+        )
+        return None
+
+
+def _describe(error: ValidationError) -> str:
+    where = "/".join(str(part) for part in error.instance_path)
+    return f"{where}: {error.message}" if where else error.message
+
+
+def _short(text: str) -> str:
+    return excerpt(text, 120)

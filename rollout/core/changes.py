@@ -1,0 +1,51 @@
+"""Telling two states of a world apart, row by row."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from rollout.core.world import Changes, Row, TableChange
+
+_encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
+
+
+def encode_row(row: Any) -> bytes:
+    """A row by its value: equal rows, equal bytes."""
+    try:
+        return _encode(row)
+    except TypeError:
+        return _encode(with_text_keys(row))
+
+
+def with_text_keys(value: Any) -> Any:
+    """A value whose dicts have texts for keys, as JSON has it: only those can be put in order."""
+    if isinstance(value, dict):
+        return {key if isinstance(key, str) else repr(key): with_text_keys(inner) for key, inner in value.items()}
+    return [with_text_keys(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def table_change(before: Iterable[Row], after: Iterable[Row]) -> TableChange:
+    """The rows that are on one side only, sorted by value; a row that is there twice counts twice."""
+    return change_of(map(encode_row, before), map(encode_row, after))
+
+
+def change_of(before: Iterable[bytes], after: Iterable[bytes]) -> TableChange:
+    """The same for rows that are encoded already."""
+    old, new = Counter(before), Counter(after)
+    return TableChange(_rows(new - old), _rows(old - new))
+
+
+def compare_tables(before: Mapping[str, Iterable[Row]], after: Mapping[str, Iterable[Row]]) -> Changes:
+    """What differs between two states. The order of rows is nothing that anybody asked for."""
+    found = {
+        name: table_change(before.get(name, ()), after.get(name, ())) for name in sorted(before.keys() | after.keys())
+    }
+    return {name: change for name, change in found.items() if change.added or change.removed}
+
+
+def _rows(counted: Counter[bytes]) -> tuple[Row, ...]:
+    return tuple(msgspec.json.decode(row) for row in sorted(counted.elements()))

@@ -1,0 +1,135 @@
+"""How things fail, on one page.
+
+Every failure belongs to the boundary that was crossed when it happened: the model's server, a tool, the world
+around the tools, the simulated user, a judge, the configuration, the journal. The code that calls out across a
+boundary catches what the other side throws and raises one of these instead; everyone further in sees only these.
+
+An error knows whether trying again can help (`transient`). Retry asks the error, never its text. An episode that ends
+in an error is recorded once, as a trajectory of status `failed` with the error's `kind`; it never cancels its
+siblings and never becomes a score of 0. The text of an error holds no secret, whoever wrote it.
+
+What foreign code raises (a tool, a mock server, a scorer, a plugin) is put into words by `describe_error` and nothing
+else: such an exception may have a `__str__` that raises, or a text of many megabytes.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rollout.core.secrets import excerpt, redact
+
+MAX_DESCRIBED = 4_000
+"""What is kept of the text of an error that comes from foreign code."""
+_name_of = type.__dict__["__name__"].__get__
+
+
+class RolloutError(Exception):
+    """Base of everything this package raises on purpose. `kind` is what the records and the summary call it."""
+
+    kind: ClassVar[str] = "infra"
+
+    def __init__(self, message: str, *, transient: bool = False, retry_after: float | None = None) -> None:
+        super().__init__(redact(message))
+        self.transient = transient
+        self.retry_after = retry_after
+        """Seconds that the other side asked us to wait before the next try."""
+
+
+class ModelError(RolloutError):
+    """A model's server refused, broke off, or answered something that is not an answer."""
+
+    kind = "model"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        transient: bool = False,
+        retry_after: float | None = None,
+        status: int | None = None,
+        is_overload: bool = False,
+    ) -> None:
+        super().__init__(message, transient=transient, retry_after=retry_after)
+        self.status = status
+        self.is_overload = is_overload
+        """The server said that it has too much to do (429, 503): the limiter gives it less."""
+
+
+class ContextLengthError(ModelError):
+    """The conversation no longer fits the model. Ends the episode as truncated, not as failed."""
+
+
+class ToolError(RolloutError):
+    """A tool call went wrong in a way the agent may see: it becomes an error observation."""
+
+    kind = "tool"
+
+
+class WorldError(RolloutError):
+    """The world itself could not be opened, restored or kept alive."""
+
+    kind = "world"
+
+
+class NavigationError(WorldError):
+    """The page that a task begins at could not be shown."""
+
+    kind = "navigation"
+
+
+class ReplayMismatch(WorldError):
+    """A replayed world answered otherwise than the record says: the path has to start anew."""
+
+
+class BranchMismatch(ReplayMismatch):
+    """The world at a node cannot be brought back, so nothing can branch from there."""
+
+
+class UserError(RolloutError):
+    """The simulated user could not answer."""
+
+    kind = "user"
+
+
+class JudgeError(RolloutError):
+    """A judge gave no usable verdict. What it should have judged is `unjudged`."""
+
+    kind = "judge"
+
+
+class DeadlineError(RolloutError):
+    """Something took longer than it was allowed to."""
+
+    kind = "timeout"
+
+
+class ConfigError(RolloutError):
+    """The configuration or a data file is wrong. The text names file, key and what was expected."""
+
+    kind = "config"
+
+
+class JournalError(RolloutError):
+    """The run directory cannot be used: locked, damaged, or of another run."""
+
+    kind = "journal"
+
+
+def class_name(error: BaseException) -> str:
+    """The name of an exception's class, also where its metaclass has another idea of `__name__`."""
+    return str(_name_of(type(error)))
+
+
+def text_of(error: BaseException) -> str:
+    """What an exception of foreign code says, whole. Never raises, and the text can be written to any file."""
+    try:
+        # A plain string, also where `__str__` returns an object of a subclass with methods of its own.
+        text = str.__str__(str(error))
+    except BaseException:  # noqa: BLE001 - an exception's own code may raise anything
+        return "<no text: its __str__ raises>"
+    return text.encode("utf-8", "replace").decode()
+
+
+def describe_error(error: BaseException, limit: int = MAX_DESCRIBED) -> str:
+    """An exception of foreign code by its class and the beginning of its text, without secrets. Never raises."""
+    return excerpt(f"{class_name(error)}: {text_of(error)}", limit)

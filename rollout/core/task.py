@@ -1,0 +1,83 @@
+"""What to attempt: one task, as the rest of the house sees it.
+
+A task comes from one line of a JSONL file (`rollout.tasks.jsonl` reads it). The seed's fields keep their meaning; the
+reference actions, the user's later lines and the good replies are our additions under `task_info`, used by the built-in
+models, by scripted users and by scorers. A model's request never carries them over a wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from rollout.core.messages import JSON, Message, ToolSpec
+
+
+class Action(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A call that solves part of the task. A value `{"$from": "2/row/id"}` is read from action 2's result."""
+
+    name: str
+    arguments: JSON = msgspec.field(default_factory=dict)
+    turn: int = 0
+    """The conversation turn it belongs to: 0 is the turn of the first user message."""
+    ordered: bool = False
+    """Whether scoring wants it after the ordered actions before it."""
+
+
+class Task(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing to attempt."""
+
+    id: str
+    messages: tuple[Message, ...] = ()
+    """The opening: usually one user message, written beforehand. Empty: the simulated user speaks first."""
+    user_system_prompt: str = ""
+    tools: tuple[ToolSpec, ...] | None = None
+    """Tools of this task alone, for the mode `wrong_tool`."""
+    actions: tuple[Action, ...] | None = None
+    """Reference actions; None where the task has none. An empty list means: the right thing is to do nothing."""
+    user_actions: tuple[Action, ...] = ()
+    """What the user does with tools of its own, each before it speaks in that turn."""
+    user_turns: tuple[str, ...] = ()
+    replies: tuple[str, ...] = ()
+    communicate: tuple[str, ...] = ()
+    max_steps: int | None = None
+    """Instead of the dataset's `max_steps_per_turn`."""
+    info: JSON = msgspec.field(default_factory=dict)
+    """The whole `task_info`, as it stands in the file."""
+
+    @property
+    def opening_users(self) -> int:
+        """How many user messages the opening holds."""
+        return sum(1 for message in self.messages if message.role == "user")
+
+    def turn_after(self, user_messages: int) -> int:
+        """The turn that a conversation with so many user messages is in; 0 is that of the opening's last one."""
+        return user_messages - max(self.opening_users, 1)
+
+
+def resolve_arguments(arguments: JSON, results: list[Any]) -> JSON:
+    """Fill each `{"$from": "INDEX/path"}` of a reference action from the results of the actions before it.
+
+    Raises KeyError, IndexError or TypeError where the path leads nowhere; the caller knows which action that was.
+    """
+    return {key: _resolve(value, results) for key, value in arguments.items()}
+
+
+def follow(value: Any, path: Iterable[str]) -> Any:
+    """What a path of keys and numbers leads to. Raises KeyError, IndexError, TypeError or ValueError."""
+    for part in path:
+        value = value[int(part)] if isinstance(value, list) else value[part]
+    return value
+
+
+def _resolve(value: Any, results: list[Any]) -> Any:
+    if isinstance(value, dict):
+        if set(value) == {"$from"}:
+            index, *path = str(value["$from"]).split("/")
+            return follow(results[int(index)], path)
+        return {key: _resolve(inner, results) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_resolve(inner, results) for inner in value]
+    return value

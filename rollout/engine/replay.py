@@ -1,0 +1,70 @@
+"""Bringing a new world to where a path left another: its calls are made again, every answer compared with the record.
+
+The same for a conversation that is resumed and for a branch of a tree. Where an answer differs, the world is not the
+one that the record tells of, and nothing may go on in it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Collection, Sequence
+
+import msgspec
+
+from rollout.core.errors import ReplayMismatch
+from rollout.core.messages import Message, ToolCall, ToolResult
+from rollout.core.world import Opening
+from rollout.trajectories.tree import NodeBody
+
+CONTEXT = 20
+"""So many characters are shown before the first that differs, and twice as many from there on."""
+Answer = Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]]
+
+
+def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
+    """Raise `ReplayMismatch` where a world begins otherwise than these nodes, the first of a path, say."""
+    if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
+        told = _difference(bodies[0].message, opening.observation)
+        raise ReplayMismatch(f"the world begins otherwise than recorded: {told}")
+
+
+async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
+    """Make the calls of a path again, the agent's and the user's, but for those that were undone. Those at its end that
+    have no answer on record are left to whoever goes on. Raises `ReplayMismatch`."""
+    for place, body in enumerate(bodies):
+        calls = body.calls
+        recorded = bodies[place + 1 : place + 1 + len(calls)]
+        if not recorded:
+            continue
+        if len(recorded) < len(calls):
+            raise ReplayMismatch(f"only {len(recorded)} of {len(calls)} answers are on record")
+        made = [(call, answer) for call, answer in zip(calls, recorded, strict=True) if not answer.is_undone]
+        results = await (user if body.kind == "user_call" else agent)([call for call, _ in made])
+        for (call, answer), result in zip(made, results, strict=True):
+            shown = result.to_message()
+            if not _is_same(answer.message, shown):
+                told = _difference(answer.message, shown)
+                raise ReplayMismatch(f"{call.name} answered otherwise than recorded: {told}")
+
+
+def calls_any(bodies: Sequence[NodeBody], names: Collection[str]) -> bool:
+    """Whether a path calls one of these tools."""
+    return bool(names) and any(call.name in names for body in bodies for call in body.calls)
+
+
+def _is_same(recorded: Message | None, shown: Message) -> bool:
+    """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
+    return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
+
+
+def _difference(recorded: Message | None, shown: Message) -> str:
+    """The beginning of what differs, for a person."""
+    before, now = (message.content or "" if message is not None else "" for message in (recorded, shown))
+    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
+    begin = max(alike - CONTEXT, 0)
+    return f"{_piece(now, begin)} instead of {_piece(before, begin)}"
+
+
+def _piece(text: str, begin: int) -> str:
+    piece = " ".join(text[begin : begin + 3 * CONTEXT].split())
+    return f"«{'…' if begin else ''}{piece}{'…' if begin + 3 * CONTEXT < len(text) else ''}»"

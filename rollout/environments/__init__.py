@@ -1,0 +1,1 @@
+"""Where tasks are attempted: mock domains, Python functions, MCP servers, browsers, and suites of others."""

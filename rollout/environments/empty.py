@@ -1,0 +1,35 @@
+"""A world in which nothing works: for the modes `no_tool` and `wrong_tool`, and for plain chat."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollout.core.messages import ToolResult, Toolset
+from rollout.core.results import failed_result
+from rollout.core.task import Task
+from rollout.core.world import Invocation, Opening, Snapshot
+
+
+class EmptyWorld:
+    """Offers tools that nobody serves (or none) and answers every call with an error."""
+
+    def __init__(self, toolset: Toolset) -> None:
+        self._toolset = toolset
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        return Opening(self._toolset)
+
+    async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+        return [failed_result(call.call_id, "tool", f"{call.name} is not available") for call in calls]
+
+    async def snapshot(self) -> Snapshot | None:
+        return Snapshot(b"", await self.state_key())
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """There is no state."""
+
+    async def state_key(self) -> str:
+        return "empty"
+
+    async def close(self) -> None:
+        """Nothing is held."""

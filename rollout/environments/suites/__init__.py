@@ -1,0 +1,1 @@
+"""Suites that others wrote: BFCL multi-turn, tau2-bench, MiniWoB++."""

@@ -1,0 +1,1 @@
+"""MiniWoB++: small pages with a goal each, played in the run's browsers."""

@@ -1,0 +1,296 @@
+"""One tab: our script in its document, its screenshot, its history.
+
+The script runs in an isolated world of the document (see script.js). A new document has none yet, and a call that a
+navigation overtakes fails; both are met by making the world anew and asking again, for as long as the caller waits.
+Frames of the page's own origin are seen from the page. A frame of another origin is asked by itself, and its elements
+are numbered behind the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import functools
+from collections.abc import Iterator
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rollout.config.browsing import WebSettings
+from rollout.core.errors import WorldError
+from rollout.core.messages import JSON, Image
+from rollout.core.secrets import excerpt
+
+if TYPE_CHECKING:
+    from playwright.async_api import CDPSession, Frame, Page
+
+WORLD = "rollout"
+_encode = msgspec.json.encode
+
+
+MAX_FOREIGN = 6
+
+
+class ForeignFrame(msgspec.Struct, frozen=True):
+    """A frame of another origin, as it was last observed."""
+
+    id: str
+    world: int
+    first: int
+    count: int
+    """Its elements have the numbers from first + 1 to first + count."""
+
+
+class PageLost(Exception):
+    """The tab, its renderer or its browser is gone. Nothing more can be asked of it."""
+
+
+@functools.cache
+def _script() -> str:
+    return resources.files("rollout.environments.web").joinpath("script.js").read_text()
+
+
+class Tab:
+    """One page of a context."""
+
+    def __init__(self, page: Page, cdp: CDPSession, settings: WebSettings) -> None:
+        self.page = page
+        self.cdp = cdp
+        self.is_crashed = False
+        self._settings = settings
+        self._world: int | None = None
+        self._frame: str | None = None
+        self._foreign: list[ForeignFrame] = []
+        page.on("framenavigated", self._on_navigated)
+        page.on("crash", self._on_crash)
+
+    @property
+    def is_gone(self) -> bool:
+        return self.is_crashed or self.page.is_closed()
+
+    async def call(self, function: str, *arguments: Any) -> Any:
+        """The value of one of the script's functions. Raises PageLost where the tab is gone."""
+        from playwright.async_api import Error
+
+        call = _call(function, *arguments)
+        while True:
+            try:
+                # The script comes along only when the world is new.
+                script = "" if self._world is not None else _script()
+                world = self._world if self._world is not None else await self._enter()
+                return await self._evaluate(world, script + call)
+            except Error as error:
+                if self.is_gone:
+                    raise PageLost(str(error)) from error
+                self._world = None
+                await asyncio.sleep(0.01)  # there is no event for "the next document can be asked"
+
+    async def call_at(self, function: str, place: JSON, *arguments: Any) -> Any:
+        """`call` for a place: a point, or an element of the last observation, in whichever frame it is."""
+        frame = self._frame_of(place.get("element", 0))
+        if frame is None:
+            return await self.call(function, place, *arguments)
+        from playwright.async_api import Error
+
+        place = {"element": place["element"] - frame.first}
+        try:
+            found = await self._evaluate(frame.world, _call(function, place, *arguments))
+            if "x" in found:
+                x, y = await self._offset(frame.id) or (0, 0)
+                found |= {"x": found["x"] + x, "y": found["y"] + y}
+        except Error as error:
+            if self.is_gone:
+                raise PageLost(str(error)) from error
+            return {"fault": "gone"}
+        return found
+
+    async def observe(self, options: JSON) -> JSON:
+        """What the document says of itself, foreign frames included."""
+        seen: JSON = await self.call("observe", options)
+        if options["mode"] != "none":
+            self._foreign = []
+        if seen["foreign"]:
+            await self._observe_foreign(seen, options)
+        return seen
+
+    async def clear(self) -> None:
+        """Take the numbers off the page."""
+        await self.call("clear")
+        await self._ask_foreign("clear")
+
+    async def digest(self) -> str:
+        """A hash of what the document says."""
+        return ",".join([await self.call("digest"), *await self._ask_foreign("digest")])
+
+    async def screenshot(self) -> Image:
+        """What the window shows."""
+        from playwright.async_api import Error
+
+        kind = self._settings.image_format
+        options: dict[str, Any] = {"format": kind, "optimizeForSpeed": True}
+        if kind == "jpeg":
+            options["quality"] = self._settings.jpeg_quality
+        try:
+            reply = await self.cdp.send("Page.captureScreenshot", options)
+        except Error as error:
+            raise PageLost(str(error)) from error
+        return Image(f"image/{kind}", base64.b64decode(reply["data"]))
+
+    async def has_history(self) -> bool:
+        """Whether there is a page before this one in the tab. The empty page it began with is none."""
+        history = await self.cdp.send("Page.getNavigationHistory")
+        index = history["currentIndex"]
+        return bool(index > 0 and history["entries"][index - 1]["url"] != "about:blank")
+
+    async def stop_loading(self) -> None:
+        """Give up what is on its way; the page stays as it is."""
+        from playwright.async_api import Error
+
+        try:
+            await self.cdp.send("Page.stopLoading")
+        except Error as error:
+            raise PageLost(str(error)) from error
+
+    async def mute(self) -> None:
+        """Stop the script that runs and let no further dialog of this document open."""
+        from playwright.async_api import Error
+
+        for method, options in (
+            ("Runtime.terminateExecution", {}),
+            ("Runtime.evaluate", {"expression": "alert=()=>{};confirm=()=>true;prompt=()=>null;onbeforeunload=null"}),
+        ):
+            try:
+                await self.cdp.send(method, options)
+            except Error:
+                return
+
+    # ---- scripts that are not ours ------------------------------------------------------------------------------
+
+    async def run(self, program: str, seconds: float) -> Any:
+        """The value of a program in the page's main world, as JSON. Raises WorldError where it fails or is stopped
+        because it computes longer than `seconds`; waiting for a promise is the caller's to bound."""
+        from playwright.async_api import Error
+
+        options = {
+            "expression": program,
+            "returnByValue": True,
+            "awaitPromise": True,
+            "userGesture": False,
+            "timeout": seconds * 1e3,
+        }
+        try:
+            reply = await self.cdp.send("Runtime.evaluate", options)
+        except Error as error:
+            if self.is_gone:
+                raise PageLost(str(error)) from error
+            raise WorldError(f"the script failed: {excerpt(error.message.partition(chr(10))[0], 300)}") from error
+        if "exceptionDetails" in reply:
+            raise WorldError(f"the script failed: {_failure(reply)}")
+        return reply["result"].get("value")
+
+    # ---- frames of other origins --------------------------------------------------------------------------------
+
+    async def _observe_foreign(self, seen: JSON, options: JSON) -> None:
+        from playwright.async_api import Error
+
+        tree = await self.cdp.send("Page.getFrameTree")
+        for frame in _descendants(tree["frameTree"]):
+            if len(self._foreign) == MAX_FOREIGN:
+                seen["isCut"] = True
+                return
+            # A frame that goes away meanwhile is none.
+            with contextlib.suppress(Error):
+                entered = {"frameId": frame, "worldName": WORLD}
+                world = int((await self.cdp.send("Page.createIsolatedWorld", entered))["executionContextId"])
+                if not await self._evaluate(world, _script() + _call("isForeign")):
+                    continue
+                offset = await self._offset(frame)
+                if offset is None:
+                    continue
+                first = len(seen["elements"])
+                # The page has waited for its frames to load already, as long as it may.
+                told = options | {"first": first, "x": offset[0], "y": offset[1], "load": 0}
+                inner = await self._evaluate(world, _call("observe", told))
+                self._foreign.append(ForeignFrame(frame, world, first, len(inner["elements"])))
+                seen["elements"] += inner["elements"]
+                if inner["text"]:
+                    seen["text"] += f"\n(a frame from {inner['url'][:100]}:)\n{inner['text']}"
+
+    async def _ask_foreign(self, function: str) -> list[Any]:
+        from playwright.async_api import Error
+
+        told = []
+        for frame in self._foreign:
+            with contextlib.suppress(Error):
+                told.append(await self._evaluate(frame.world, _call(function)))
+        return told
+
+    async def _offset(self, frame: str) -> tuple[float, float] | None:
+        """Where a frame's content lies in the window; None where it is not shown."""
+        from playwright.async_api import Error
+
+        try:
+            owner = await self.cdp.send("DOM.getFrameOwner", {"frameId": frame})
+            box = await self.cdp.send("DOM.getBoxModel", {"backendNodeId": owner["backendNodeId"]})
+        except Error:
+            return None
+        x, y = box["model"]["content"][:2]
+        return float(x), float(y)
+
+    def _frame_of(self, number: int) -> ForeignFrame | None:
+        return next((frame for frame in self._foreign if frame.first < number <= frame.first + frame.count), None)
+
+    # ---- the script's world -------------------------------------------------------------------------------------
+
+    async def _evaluate(self, world: int, expression: str) -> Any:
+        reply = await self.cdp.send(
+            "Runtime.evaluate",
+            {"contextId": world, "expression": expression, "returnByValue": True, "awaitPromise": True},
+        )
+        if "exceptionDetails" in reply:
+            raise WorldError(f"the script in the page failed at {expression[-200:]}: {_failure(reply)}")
+        return reply["result"].get("value")
+
+    async def _enter(self) -> int:
+        if self._frame is None:
+            tree = await self.cdp.send("Page.getFrameTree")
+            self._frame = tree["frameTree"]["frame"]["id"]
+        reply = await self.cdp.send("Page.createIsolatedWorld", {"frameId": self._frame, "worldName": WORLD})
+        self._world = int(reply["executionContextId"])
+        return self._world
+
+    def _on_navigated(self, frame: Frame) -> None:
+        if frame.parent_frame is None:
+            self._world = None
+            self._foreign = []
+
+    def _on_crash(self, page: Page) -> None:
+        self.is_crashed = True
+
+
+def _call(function: str, *arguments: Any) -> str:
+    return f"rollout.{function}({','.join(_encode(argument).decode() for argument in arguments)})"
+
+
+def _failure(reply: JSON) -> str:
+    details = reply["exceptionDetails"]
+    text = details.get("exception", {}).get("description") or details.get("exception", {}).get("value")
+    return excerpt(str(text or details.get("text")).partition("\n")[0], 300)
+
+
+def _descendants(tree: JSON) -> Iterator[str]:
+    for child in tree.get("childFrames", ()):
+        yield child["frame"]["id"]
+        yield from _descendants(child)
+
+
+async def attach(page: Page, settings: WebSettings) -> Tab:
+    """A tab for a page of Playwright's. Raises PageLost where it is gone already."""
+    from playwright.async_api import Error
+
+    try:
+        return Tab(page, await page.context.new_cdp_session(page), settings)
+    except Error as error:
+        raise PageLost(str(error)) from error

@@ -1,0 +1,352 @@
+"""The browser context of one episode as its agent sees it: tabs, one of them active, and what happens around them.
+
+A step is: act, settle, observe. Settling waits for events, each with a bound: requests that the step caused come back,
+the document is loaded, and it does not change for a moment. What the page does beside its own pixels is dealt with at
+once and told in the next observation: dialogs are accepted, new tabs become the active one, downloads and file
+choosers are declined, and a document that came with an HTTP error is told by its status, however it was asked for.
+
+A tab can also be opened apart from the agent's, to look at a page of the same context when the work is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Coroutine
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from rollout.config.browsing import WebSettings
+from rollout.core.messages import Image
+from rollout.environments.web.browsers import Lease
+from rollout.environments.web.observe import Observation, Seen, script_options, status_note
+from rollout.environments.web.page import PageLost, Tab, attach
+
+if TYPE_CHECKING:
+    from playwright.async_api import Dialog, Download, FileChooser, Page, Request, Response
+
+AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
+"""Kinds of requests that a page depends on and that come to an end. Images are many, and seldom decide anything."""
+ERROR_PAGE = "chrome-error:"
+"""How the address begins that a tab has where its page could not be had."""
+MAX_NOTES = 12
+
+
+class Session:
+    """The tabs of one lease."""
+
+    def __init__(self, lease: Lease, settings: WebSettings) -> None:
+        self.lease = lease
+        self.settings = settings
+        self.tabs: list[Tab] = []
+        self.active: Tab
+        self.awaited = AWAITED
+        """Kinds of requests that a step waits for."""
+        self.reminders: tuple[str, ...] = ()
+        """Notes that every observation has."""
+        self._notes: list[str] = []
+        self._dialogs = 0
+        self._pending: set[Request] = set()
+        self._returned = asyncio.Event()
+        self._asked_for: set[str] = set()
+        """Hosts of the documents that this step asked for."""
+        self._refusals: dict[Page, Response] = {}
+        """The last document of a page, where it came with an HTTP error that was not told yet."""
+        self._told_of: Response | None = None
+        self._apart: set[Page] = set()
+        """Pages that are not the agent's."""
+        self._one_at_a_time = asyncio.Lock()
+        self._arriving: set[asyncio.Task[None]] = set()
+        self._chores: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Take over the lease's page. Raises PageLost where the browser is gone."""
+        self.active = await self._adopt(self.lease.page)
+        context = self.lease.context
+        context.on("page", self._on_page)
+        context.on("dialog", self._on_dialog)
+        context.on("request", self._on_request)
+        context.on("requestfinished", self._on_returned)
+        context.on("requestfailed", self._on_returned)
+
+    async def close(self) -> None:
+        """Let go of what is under way. The lease is its owner's to release."""
+        chores = self._chores | self._arriving
+        for chore in chores:
+            chore.cancel()
+        await asyncio.gather(*chores, return_exceptions=True)
+
+    def begin_step(self) -> None:
+        """From here on, what happens belongs to the next step."""
+        self._pending.clear()
+        self._dialogs = 0
+        self._asked_for.clear()
+        self.lease.proxy.faults.clear()
+
+    def note(self, text: str) -> None:
+        """Tell something in the next observation."""
+        if len(self._notes) < MAX_NOTES and text not in self._notes:
+            self._notes.append(text)
+
+    def fault_of(self, url: str) -> str | None:
+        """Why the host of an address could not be reached in this step; None where it could."""
+        return self.lease.proxy.faults.get(urlsplit(url).hostname or "")
+
+    async def observe(self) -> Observation:
+        """Settle, then look. What there was to tell is told.
+
+        Raises PageLost where the browser or the active tab's renderer is gone.
+        """
+        seen, image = await self._look(self.settings.mode)
+        self.note_faults()
+        refusal = self._refusals.pop(self.active.page, None)
+        if refusal is not None:
+            self._told_of = refusal
+            self.note(status_note(refusal.status, refusal.status_text))
+        if seen.url.startswith(ERROR_PAGE) and not self._notes:
+            # Chromium's own page for it is empty without a window.
+            self.note("The page could not be opened. goback or navigate to go on.")
+        notes, self._notes = (*self.reminders, *self._notes), []
+        tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
+        return Observation(seen, tabs, self.tabs.index(self.active), notes, image)
+
+    async def settle(self) -> Seen:
+        """Settle only: the numbers of the elements stay, and what there is to tell waits for the next observation.
+
+        Raises PageLost, as `observe`.
+        """
+        return (await self._look("none"))[0]
+
+    def note_faults(self) -> None:
+        """Note which documents that this step asked for could not be had."""
+        for host in sorted(self._asked_for & self.lease.proxy.faults.keys()):
+            self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
+
+    def document_came(self, page: Page, response: Response) -> None:
+        """Take notice of the answer to a request for a page's own document."""
+        if response.status < 400:
+            self._refusals.pop(page, None)
+        elif response is not self._told_of:
+            self._refusals[page] = response
+
+    async def settle_active(self) -> Tab:
+        """The active tab when it is settled, with nothing observed."""
+        await self._find_active()
+        await self._settle(self.active)
+        return self.active
+
+    @contextlib.asynccontextmanager
+    async def open_apart(self, url: str) -> AsyncIterator[tuple[Tab, Response | None]]:
+        """A page in a tab of its own, settled, with the answer to its request. It shares the context's cookies, is
+        none of the agent's tabs, is told in no observation, and is closed on leaving."""
+        from playwright.async_api import Error
+
+        async with self._one_at_a_time:
+            page = await self.lease.context.new_page()
+            self._apart.add(page)
+        try:
+            self.begin_step()
+            tab = await attach(page, self.settings)
+            response = await page.goto(url, wait_until="commit", timeout=self.settings.load_timeout * 1e3)
+            await self._settle(tab)
+            yield tab, response
+        finally:
+            with contextlib.suppress(Error):
+                await page.close()
+
+    async def close_active(self) -> None:
+        """Close the active tab; the one before it becomes active."""
+        tab = self.active
+        await tab.page.close()
+        self._drop(tab)
+
+    # ---- settling -----------------------------------------------------------------------------------------------
+
+    async def _look(self, mode: str) -> tuple[Seen, Image | None]:
+        """The active tab when it is settled. The mode `none` does not number its elements."""
+        options = script_options(self.settings, mode)
+        started = asyncio.get_running_loop().time()
+        while True:
+            await self._find_active()
+            tab = self.active
+            try:
+                seen = msgspec.convert(await tab.observe(options), Seen)
+                if seen.is_closing and await self._await_close(tab):
+                    continue
+                if tab is not self.active or self._arriving or await self._await_requests(started):
+                    continue
+                image = None if mode in ("text", "none") else await tab.screenshot()
+                if mode == "set_of_marks":
+                    await tab.clear()
+                return seen, image
+            except PageLost:
+                # A tab that was closed is no loss; a crash or the end of the browser is.
+                if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
+                    raise
+
+    async def _await_close(self, tab: Tab) -> bool:
+        """Wait for the end of a tab that is closing itself. False where it stays open after all."""
+        from playwright.async_api import Error
+
+        if not tab.page.is_closed():
+            with contextlib.suppress(Error):
+                await tab.page.wait_for_event("close", timeout=self.settings.settle_timeout * 1e3)
+        return tab.page.is_closed()
+
+    async def _settle(self, tab: Tab) -> None:
+        options = script_options(self.settings, "none")
+        started = asyncio.get_running_loop().time()
+        await tab.observe(options)
+        while await self._await_requests(started):
+            await tab.observe(options)
+
+    async def _await_requests(self, started: float) -> bool:
+        """Wait for the requests of this step. True where there were some, so that the page may look otherwise now."""
+        waited = False
+        while self._pending:
+            is_moving = any(request.resource_type == "document" for request in self._pending)
+            bound = self.settings.load_timeout if is_moving else self.settings.settle_timeout
+            left = started + bound - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            waited = True
+            self._returned.clear()
+            try:
+                async with asyncio.timeout(left):
+                    await self._returned.wait()
+            except TimeoutError:
+                break
+        if waited:
+            self._pending.clear()
+        return waited
+
+    async def _find_active(self) -> None:
+        """Let tabs that open arrive; where none is left, open an empty one."""
+        while self._arriving:
+            await asyncio.wait(set(self._arriving))
+        for tab in [tab for tab in self.tabs if tab.page.is_closed()]:
+            self._drop(tab)
+        if not self.tabs:
+            if self.lease.lost.is_set():
+                raise PageLost("the browser is gone")
+            from playwright.async_api import Error
+
+            self.note("The page closed its own tab. This is an empty one: navigate to go on.")
+            try:
+                page = await self.lease.context.new_page()
+            except Error as error:
+                raise PageLost(str(error)) from error
+            while self._arriving:
+                await asyncio.wait(set(self._arriving))
+            if not self.tabs:
+                self.active = await self._adopt(page)
+
+    # ---- tabs ---------------------------------------------------------------------------------------------------
+
+    async def _adopt(self, page: Page) -> Tab:
+        tab = await attach(page, self.settings)
+        self.tabs.append(tab)
+        page.on("close", lambda _: self._drop(tab))
+        page.on("download", self._on_download)
+        page.on("filechooser", self._on_file_chooser)
+        return tab
+
+    def _drop(self, tab: Tab) -> None:
+        if tab in self.tabs:
+            self.tabs.remove(tab)
+        if self.active is tab and self.tabs:
+            self.active = self.tabs[-1]
+
+    def _on_page(self, page: Page) -> None:
+        self._start(self._arriving, self._arrive(page))
+
+    async def _arrive(self, page: Page) -> None:
+        async with self._one_at_a_time:
+            if page in self._apart:
+                return
+            if self._apart and await page.opener() in self._apart:
+                await page.close()
+                return
+            if len(self.tabs) >= self.settings.max_tabs:
+                self.note(f"The page opened another tab; there are {len(self.tabs)} already, so it was closed.")
+                await page.close()
+                return
+            is_first = not self.tabs
+            self.active = await self._adopt(page)
+            if not is_first:
+                self.note("A new tab opened; it is the active one now. goback at its first page closes it.")
+
+    # ---- what pages do beside themselves ------------------------------------------------------------------------
+
+    def _on_dialog(self, dialog: Dialog) -> None:
+        self._dialogs += 1
+        self._start(self._chores, self._answer(dialog, self._dialogs))
+
+    async def _answer(self, dialog: Dialog, number: int) -> None:
+        limit = self.settings.max_dialogs
+        if dialog.page in self._apart:
+            pass
+        elif number <= limit:
+            text = dialog.message if len(dialog.message) <= 300 else dialog.message[:300] + "…"
+            answered = f"with {dialog.default_value!r}" if dialog.type == "prompt" else ""
+            self.note(f"A dialog ({dialog.type}) said {text!r} and was accepted {answered}".rstrip() + ".")
+        elif number == limit + 1:
+            self.note(f"The page opened more than {limit} dialogs; its script was stopped and further ones are muted.")
+            tab = next((tab for tab in self.tabs if tab.page is dialog.page), None)
+            if tab is not None:
+                # The script waits in the dialog: it is stopped as soon as that is answered.
+                self._start(self._chores, tab.mute())
+        await dialog.accept(dialog.default_value) if dialog.type == "prompt" else await dialog.accept()
+
+    def _on_download(self, download: Download) -> None:
+        self.note(f"The page offered the file {download.suggested_filename!r} for download; files are not kept.")
+
+    def _on_file_chooser(self, chooser: FileChooser) -> None:
+        self.note("The page asked for a file to upload; there are no files, so it was declined.")
+
+    def _on_request(self, request: Request) -> None:
+        kind = request.resource_type
+        if kind in self.awaited:
+            self._pending.add(request)
+            if kind == "document":
+                self._asked_for.add(urlsplit(request.url).hostname or "")
+
+    def _on_returned(self, request: Request) -> None:
+        self._pending.discard(request)
+        self._returned.set()
+        if request.resource_type == "document" and request.existing_response is not None:
+            self._notice_document(request, request.existing_response)
+
+    def _notice_document(self, request: Request, response: Response) -> None:
+        from playwright.async_api import Error
+
+        try:
+            frame = request.frame
+        except Error:
+            return  # of a service worker, or of a tab that is gone
+        if frame.parent_frame is None:
+            self.document_came(frame.page, response)
+
+    def _start(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        async def run() -> None:
+            from playwright.async_api import Error
+
+            # Where the tab went away meanwhile, whoever looks at it next finds out.
+            with contextlib.suppress(Error, PageLost):
+                await work
+
+        task = asyncio.create_task(run())
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+async def _title(tab: Tab) -> str:
+    from playwright.async_api import Error
+
+    try:
+        async with asyncio.timeout(1):
+            return await tab.page.title() or tab.page.url
+    except (Error, TimeoutError):
+        return tab.page.url

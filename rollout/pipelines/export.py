@@ -1,0 +1,197 @@
+"""From saved trajectories to labelled files and to what trainers read.
+
+One pass over each file, one line at a time: read, choose, label, tell apart, convert, write. What is left out is
+counted with its reason, so that the numbers add up. Files take their names when all of them are whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.agents.turns import split_turns, whole
+from rollout.core.errors import ConfigError
+from rollout.pipelines.filter import Records
+from rollout.pipelines.sources import Prompts, Source
+from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit, can_mask
+from rollout.trajectories.exports.masking import filtered
+from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
+from rollout.trajectories.labels import Example, NoPrompt, add_label, make_example
+from rollout.trajectories.merging import Merged, Splits
+from rollout.trajectories.saved import BadLine, SavedLine
+from rollout.trajectories.selection import Selection
+
+MOST_PROBLEMS = 20
+
+
+class Tally:
+    """What became of every trajectory that was read."""
+
+    def __init__(self) -> None:
+        self.read = 0
+        self.kept = 0
+        self.dropped: Counter[str] = Counter()
+        self._problems: dict[tuple[Path, str], str] = {}
+        self.notes: Counter[str] = Counter()
+        self.files: dict[Path, int] = {}
+        """The files that were written, with their records."""
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] += 1
+
+    def note(self, text: str) -> None:
+        self.notes[text] += 1
+
+    def blame(self, source: Source, where: str, error: NoPrompt | BadLine) -> None:
+        """Leave a trajectory out for something that should be mended."""
+        self.drop("no system prompt and tools" if isinstance(error, NoPrompt) else "cannot be read")
+        self._problems.setdefault((source.path, str(error)), where)
+
+    @property
+    def problems(self) -> list[str]:
+        """What a person should mend, each once for a file, with the place where it first showed; not too many."""
+        told = [f"{where}: {text}" for (_, text), where in self._problems.items()]
+        more = len(told) - MOST_PROBLEMS
+        return told if more <= 0 else [*told[:MOST_PROBLEMS], f"and {more} more"]
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What an export is to be."""
+
+    exporter: Exporter
+    selection: Selection = Selection()
+    splits: Splits | None = None
+    per_turn: bool = False
+    drop_reasoning: bool = False
+    fields: dict[str, Any] = {}
+    """Put into every record, over what the format has there."""
+    filters: bool = False
+    """Do as the marks of `rollout filter` say."""
+
+    def files(self, out: Path) -> dict[str, Path]:
+        """The file of each split; of "" where there are none."""
+        suffix = self.exporter.suffix
+        if self.splits is None:
+            return {"": out if out.suffix else out.with_name(out.name + suffix)}
+        name = out.name.removesuffix(suffix)
+        return {split: out.with_name(f"{name}.{split}{suffix}") for split in self.splits.names}
+
+
+def label_sources(sources: Sequence[Source], prompts: Prompts, out: Path) -> Tally:
+    """Write the finished trajectories with their labels into one file, in order."""
+    tally = Tally()
+    with replaced_together([out]) as (temporary,), contextlib.closing(JsonLines(temporary)) as file:
+        for source in sources:
+            for where, line in _chosen(source, Selection(), tally):
+                try:
+                    file.write_line(_labelled(line, source, prompts, tally))
+                    tally.kept += 1
+                except (NoPrompt, BadLine) as error:
+                    tally.blame(source, where, error)
+        refuse_nothing(tally, tally.kept)
+    tally.files[out] = tally.kept
+    return tally
+
+
+def _labelled(line: SavedLine, source: Source, prompts: Prompts, tally: Tally) -> bytes:
+    if line.is_labelled:
+        tally.notes["had their label already"] += 1
+        return msgspec.json.encode(line.fields) + b"\n"
+    return add_label(line, prompts.of(line, source))
+
+
+def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out: Path) -> Tally:
+    """Write the chosen trajectories in the wished format."""
+    tally = Tally()
+    files = wish.files(out)
+    with replaced_together(list(files.values())) as temporary, contextlib.ExitStack() as stack:
+        writers: dict[str, Writer] = {}
+        for split, path in zip(files, temporary, strict=True):
+            writers[split] = stack.enter_context(contextlib.closing(wish.exporter.open(path)))
+        counts: Counter[str] = Counter()
+        for example in _examples(sources, prompts, wish, tally):
+            split = "" if wish.splits is None else wish.splits.of(example.task_id)
+            try:
+                records = [{**wish.exporter.convert(part), **wish.fields} for part in _parts(example, wish)]
+            except Unfit as error:
+                tally.drop(str(error))
+                continue
+            tally.kept += 1
+            counts[split] += len(records)
+            if example.has_reasoning and not wish.exporter.holds_reasoning and not wish.drop_reasoning:
+                tally.notes["reasoning left out: the format has no place for it"] += 1
+            for record in records:
+                writers[split].write(record)
+        refuse_nothing(tally, tally.kept)
+    tally.files = {path: counts[split] for split, path in files.items()}
+    return tally
+
+
+def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Tally) -> Iterator[Example]:
+    merged = Merged()
+    records = Records() if wish.filters else None
+    for source in sources:
+        for where, line in _chosen(source, wish.selection, tally):
+            try:
+                record = None if records is None else records.of(line, source)
+                if record is not None and record.verdict == "drop":
+                    tally.drop(f"filtered: {', '.join(record.why)}")
+                    continue
+                if line.is_labelled:
+                    example = make_example(line, None)
+                else:
+                    example = make_example(line, prompts.of(line, source), prompts.offers(line, source))
+            except (NoPrompt, BadLine) as error:
+                tally.blame(source, where, error)
+                continue
+            if record is not None and record.verdict != "keep":
+                example = filtered(example, record)
+                tally.notes[f"filtered: {record.verdict}"] += 1
+            admitted = merged.admit(example, source.run)
+            if admitted is None:
+                tally.drop("duplicate")
+                continue
+            if admitted.id != example.id:
+                tally.notes["id was there already: its run's name was put behind it"] += 1
+            yield admitted
+
+
+def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tuple[str, SavedLine]]:
+    for where, line in source.read():
+        tally.read += 1
+        if isinstance(line, BadLine):
+            tally.blame(source, where, line)
+            continue
+        reason = selection.reason_against(line)
+        if reason is None:
+            yield where, line
+        else:
+            tally.drop(reason)
+
+
+def _parts(example: Example, wish: Wish) -> list[Example]:
+    if example.masked and not can_mask(wish.exporter, per_turn=wish.per_turn):
+        raise Unfit(MASKED)
+    parts = list(split_turns(example)) if wish.per_turn else [whole(example)]
+    if not parts:
+        raise Unfit(NO_ANSWER)
+    if not wish.drop_reasoning:
+        return parts
+    return [
+        msgspec.structs.replace(part, messages=tuple(message.without_reasoning() for message in part.messages))
+        for part in parts
+    ]
+
+
+def refuse_nothing(tally: Tally, records: int) -> None:
+    """An empty file never takes the place of one that is there."""
+    if records:
+        return
+    why = ", ".join(f"{reason} {number}" for reason, number in tally.dropped.most_common())
+    text = f"nothing was written: of {tally.read} trajectories none is left ({why or 'none found'})"
+    raise ConfigError("\n".join([text, *tally.problems]))

@@ -1,0 +1,365 @@
+"""Filtering what a run has on record, and keeping the marks beside it.
+
+Trajectories come from the journal, with all that is known of each answer; or from JSONL files, where less is known:
+finish reasons and token counts are not in a line. Whether a call could be read is found out again in both cases by the
+rules that the run itself goes by. Nothing that was written before is changed: the marks are a file of their own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from rollout.config.filters import Filters
+from rollout.config.schema import Config
+from rollout.config.section import Section
+from rollout.core.calls import CallReader
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
+from rollout.core.spelling import suggest
+from rollout.pipelines.sources import Prompts, Source, find_sources
+from rollout.store.reader import JournalReader, RecordedPath, open_reader
+from rollout.store.schema import find_run
+from rollout.trajectories.exports.writing import replaced_together
+from rollout.trajectories.filters.duplicates import NearDuplicates
+from rollout.trajectories.filters.endings import Infrastructure, Overlong
+from rollout.trajectories.filters.faults import (
+    LengthTruncated,
+    MalformedCalls,
+    PrematureEnd,
+    Repetition,
+    TrajectoryFilter,
+    UnknownTools,
+    VoidTurns,
+)
+from rollout.trajectories.filters.filtering import Active, Filtering, Rules, digest_of
+from rollout.trajectories.filters.groups import AccuracyBand, ConstantGroups, GroupFilter
+from rollout.trajectories.filters.leaks import LeakedMarkers
+from rollout.trajectories.filters.marks import Filtered, Policy
+from rollout.trajectories.filters.subject import Subject, read_path
+from rollout.trajectories.filters.summary import Summary
+from rollout.trajectories.labels import NoPrompt, Prompt
+from rollout.trajectories.rewards import reward_rule
+from rollout.trajectories.saved import BadLine, SavedLine, read_saved
+from rollout.trajectories.stop import StopReason
+
+FILE = "filters.jsonl"
+OWN: dict[str, Callable[..., TrajectoryFilter]] = {
+    "void_turns": VoidTurns,
+    "premature_end": PrematureEnd,
+    "repetition": Repetition,
+    "malformed_calls": MalformedCalls,
+    "unknown_tools": UnknownTools,
+    "length_truncated": LengthTruncated,
+    "leaked_markers": LeakedMarkers,
+    "infrastructure_errors": Infrastructure,
+    "overlong": Overlong,
+}
+DUPLICATES = "near_duplicates"
+GROUPS: dict[str, Callable[..., GroupFilter]] = {"constant_groups": ConstantGroups, "accuracy_band": AccuracyBand}
+NAMES = (*OWN, DUPLICATES, *GROUPS)
+_encode = msgspec.json.Encoder().encode
+_decoder = msgspec.json.Decoder(Filtered)
+READ_AHEAD = 64
+"""Records that are read from their file at once."""
+T = TypeVar("T")
+
+
+# ---- the rules ------------------------------------------------------------------------------------------------------
+
+
+def make_rules(filters: Filters) -> Rules:
+    """The filters that a configuration switches on. Raises ConfigError for an unknown reward or stop reason."""
+    own = [(name, make, getattr(filters, name)) for name, make in OWN.items()]
+    groups = [(name, make, getattr(filters, name)) for name, make in GROUPS.items()]
+    for name, _, section in groups:
+        try:
+            reward_rule(section.reward)
+        except ConfigError as error:
+            raise ConfigError(f"filters.{name}: {error}") from error
+    for reason in filters.overlong.stop_reasons:
+        if reason not in list(StopReason):
+            hint = suggest(reason, list(StopReason))
+            raise ConfigError(f"filters.overlong.stop_reasons: there is no stop reason {reason!r}; {hint}")
+    near = filters.near_duplicates
+    return Rules(
+        tuple(Active(name, section.policy, make(**_params(section))) for name, make, section in own if section.enabled),
+        Active(DUPLICATES, near.policy, NearDuplicates(**_params(near))) if near.enabled else None,
+        tuple(
+            Active(name, section.policy, make(**_params(section))) for name, make, section in groups if section.enabled
+        ),
+        filters.counts_in_group,
+        filters.premature_end.min_tokens,
+        filters.repetition.n,
+    )
+
+
+def _params(section: Section) -> dict[str, Any]:
+    """What a filter's record is made of: lists become tuples, which can be compared and kept."""
+    given = {name: getattr(section, name) for name in type(section).model_fields if name not in ("enabled", "policy")}
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+
+
+class RuleBook:
+    """The rules of each dataset: its own, over those of the whole configuration."""
+
+    def __init__(self, config: Config, wished: Filters | None = None) -> None:
+        """`wished`: what goes over all of them, such as options of a command."""
+        wished = Filters() if wished is None else wished
+        self._whole = make_rules(wished.over(config.filters))
+        self._own = {
+            name: make_rules(wished.over(dataset.filters.over(config.filters)))
+            for name, dataset in config.datasets.items()
+            if dataset.filters is not None
+        }
+
+    def of(self, dataset: str) -> Rules:
+        return self._own.get(dataset, self._whole)
+
+    def filters(self) -> list[tuple[str, Policy]]:
+        """Every filter that is on somewhere, with its policy, in the order of the documentation."""
+        found: set[tuple[str, Policy]] = set()
+        for rules in (self._whole, *self._own.values()):
+            found |= {(active.name, active.policy) for active in rules.own}
+            found |= {(active.name, active.policy) for active in rules.groups}
+            if rules.duplicates is not None:
+                found.add((rules.duplicates.name, rules.duplicates.policy))
+        return sorted(found, key=lambda entry: (NAMES.index(entry[0]), entry[1]))
+
+
+# ---- the trajectories -----------------------------------------------------------------------------------------------
+
+
+class Subjects:
+    """The trajectories of a run or of files, as filters see them."""
+
+    def __init__(self, path: Path, runs: Sequence[Path] = ()) -> None:
+        """`path`: a run directory, a batch's output folder, a folder of JSONL files, or such a file. `runs`: where to
+        look for system prompts and tools besides."""
+        self.run_dir = find_run(path)
+        self._path = path
+        self._prompts = Prompts(runs)
+        self._readers: dict[bytes, CallReader] = {}
+        self._last_tools: tuple[list[JSON], frozenset[str]] | None = None
+        self.unreadable: list[str] = []
+        """Lines that hold no trajectory, each with its place and what is wrong."""
+        self.without_prompt = 0
+        """Trajectories of which nobody knows what their model was sent: no system prompt is looked for in them."""
+
+    def read(self) -> Iterator[Subject]:
+        """One at a time."""
+        if self.run_dir is None:
+            for source in find_sources([self._path]):
+                yield from self._of_file(source)
+            return
+        with open_reader(self.run_dir) as reader:
+            for dataset in reader.datasets():
+                yield from self._of_journal(reader, dataset, self.run_dir)
+
+    def _of_journal(self, reader: JournalReader, dataset: str, run_dir: Path) -> Iterator[Subject]:
+        source = Source(run_dir / FILE, run_dir.name, run_dir)
+        for path in reader.paths(dataset):
+            if path.nodes is None:
+                subject = self._of_kept_line(path, dataset, source)
+            else:
+                messages, generations, kinds = read_path(path.opening, path.nodes)
+                prompt = self._prompt(path.head.metadata, source)
+                system = None if prompt is None else prompt.system
+                # Where tools were handed out by turn, the first ones are not all of them.
+                has_all = prompt is not None and not path.head.metadata.get("prompts")
+                names = self._names(prompt.tools) if prompt is not None and has_all else frozenset[str]()
+                subject = Subject(path.head, messages, dataset, len(path.opening), generations, kinds, system, names)
+            if subject is not None:
+                yield subject
+
+    def _of_kept_line(self, path: RecordedPath, dataset: str, source: Source) -> Subject | None:
+        try:
+            return self._of_line(read_saved(path.line or b""), dataset, source)
+        except BadLine as error:
+            self.unreadable.append(f"{source.run_dir}: {path.head.id}: {error}")
+            return None
+
+    def _of_file(self, source: Source) -> Iterator[Subject]:
+        for where, line in source.read():
+            try:
+                if isinstance(line, BadLine):
+                    raise line
+                yield self._of_line(line, str(line.metadata.get("dataset") or source.path.stem), source)
+            except BadLine as error:
+                self.unreadable.append(f"{where}: {error}")
+
+    def _of_line(self, line: SavedLine, dataset: str, source: Source) -> Subject:
+        messages = line.read_messages()
+        tools: list[JSON] | None = None
+        if line.is_labelled:
+            with contextlib.suppress(msgspec.MsgspecError):
+                tools = msgspec.json.decode(line.fields["tools"], type=list[JSON])
+            system = next((message.content for message in messages if message.role == "system"), None)
+        else:
+            prompt = self._prompt(line.metadata, source)
+            system, tools = (None, None) if prompt is None else (prompt.system, prompt.tools)
+        opening = _opening(line.metadata) + bool(messages and messages[0].role == "system")
+        # Where tools were handed out by turn, the last ones say nothing about earlier calls.
+        kinds = {} if tools is None or line.metadata.get("prompts") else self._kinds(messages, tools)
+        names = frozenset[str]() if tools is None or line.metadata.get("prompts") else self._names(tools)
+        return Subject(line, messages, dataset, opening, {}, kinds, system, names)
+
+    def _kinds(self, messages: Sequence[Message], tools: list[JSON]) -> dict[int, str]:
+        """The errors in the calls of a conversation, by the places of their results: read as a run reads them."""
+        reader = self._reader(tools)
+        kinds: dict[int, str] = {}
+        waiting: dict[str, str] = {}
+        for place, message in enumerate(messages if reader is not None else ()):
+            for call in message.tool_calls:
+                read = reader.read(call) if reader is not None else None
+                if isinstance(read, ToolResult) and read.error_kind is not None:
+                    waiting[call.id] = read.error_kind
+            if message.role == "tool" and message.tool_call_id in waiting:
+                kinds[place] = waiting.pop(message.tool_call_id)
+        return kinds
+
+    def _reader(self, tools: list[JSON]) -> CallReader | None:
+        """The reader of a list of tools, made once; None for a list that is none of ours."""
+        key = _encode(tools)
+        if key not in self._readers:
+            try:
+                self._readers[key] = CallReader(Toolset(tuple(map(ToolSpec.from_json, tools))))
+            except (KeyError, TypeError, AttributeError, ValueError):
+                return None
+        return self._readers[key]
+
+    def _names(self, tools: list[JSON]) -> frozenset[str]:
+        """The names of tools; none of a list that is none of ours."""
+        # Lists are the same object for all trajectories of a run.
+        if self._last_tools is None or self._last_tools[0] is not tools:
+            try:
+                names = frozenset(ToolSpec.from_json(entry).name for entry in tools)
+            except (KeyError, TypeError, AttributeError, ValueError):
+                names = frozenset()
+            self._last_tools = (tools, names)
+        return self._last_tools[1]
+
+    def _prompt(self, metadata: JSON, source: Source) -> Prompt | None:
+        name = metadata.get("prompt")
+        try:
+            return self._prompts.named(None if name is None else str(name), source)
+        except NoPrompt:
+            self.without_prompt += 1
+            return None
+
+
+def _opening(metadata: JSON) -> int:
+    view = metadata.get("view")
+    opening = view.get("opening") if isinstance(view, dict) else None
+    return opening if isinstance(opening, int) and opening >= 0 else 0
+
+
+# ---- the records ----------------------------------------------------------------------------------------------------
+
+
+def filter_subjects(
+    subjects: Subjects, book: RuleBook, summary: Summary, folder: Path | None = None
+) -> Iterator[Filtered]:
+    """Filter everything that is there: read all of it, then give the records one at a time and count each.
+
+    `folder`: where to put aside what does not fit into memory; see `Filtering`.
+    """
+    filtering = Filtering(book.of, folder)
+    for subject in subjects.read():
+        filtering.add(subject)
+    for record in filtering.records():
+        summary.add(record)
+        yield record
+
+
+def write_records(path: Path, records: Iterable[Filtered]) -> None:
+    """Write `filters.jsonl`. The old file is there until the new one is whole."""
+    is_private = find_run(path.parent) == path.parent
+    with replaced_together([path], is_private=is_private) as [temporary], temporary.open("wb") as file:
+        for record in records:
+            file.write(_encode(record) + b"\n")
+
+
+class Records:
+    """What `rollout filter` found in runs, for those who use it."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, _RecordFile] = {}
+
+    def of(self, line: SavedLine, source: Source) -> Filtered:
+        """The record of a trajectory. Raises ConfigError where its run was not filtered, BadLine where it is newer."""
+        if source.run_dir is None:
+            raise ConfigError(f"{source.path}: --filters needs run directories, whose marks `rollout filter` keeps")
+        path = source.run_dir / FILE
+        if path not in self._files:
+            self._files[path] = _RecordFile(path)
+        record = self._files[path].get(str(line.metadata.get("dataset")), line.id)
+        if record is None or record.digest != digest_of(line.read_messages()):
+            raise BadLine(f"{path} does not know it as it is now; `rollout filter {source.run_dir}` makes it again")
+        return record
+
+
+class _Name(msgspec.Struct):
+    """What a record is looked up by."""
+
+    dataset: str
+    id: str
+
+
+_name_decoder = msgspec.json.Decoder(_Name)
+
+
+class _RecordFile:
+    """`filters.jsonl`: where each record lies is in memory, the records themselves are read when they are asked for."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._places: dict[tuple[str, str], tuple[int, int]] = {}
+        """The number of the line and the byte at which it begins."""
+        self._at_hand: dict[tuple[str, str], Filtered] = {}
+        for number, begin, line in _read_lines(path):
+            name = _decode(_name_decoder, line, path, number)
+            self._places[name.dataset, name.id] = (number, begin)
+
+    def get(self, dataset: str, name: str) -> Filtered | None:
+        """The record of a trajectory, None where it has none."""
+        key = (dataset, name)
+        if key not in self._at_hand and key in self._places:
+            # Whoever asks goes through the trajectories in the order of the file.
+            number, begin = self._places[key]
+            lines = itertools.islice(_read_lines(self._path, begin, number), READ_AHEAD)
+            ahead = [_decode(_decoder, line, self._path, at) for at, _, line in lines]
+            self._at_hand = {(record.dataset, record.id): record for record in ahead}
+        return self._at_hand.get(key)
+
+
+def read_records(path: Path) -> dict[tuple[str, str], Filtered]:
+    """The records of `filters.jsonl`, by dataset and id. Raises ConfigError where it is not there or not ours."""
+    records = (_decode(_decoder, line, path, number) for number, _, line in _read_lines(path))
+    return {(record.dataset, record.id): record for record in records}
+
+
+def _read_lines(path: Path, begin: int = 0, number: int = 1) -> Iterator[tuple[int, int, bytes]]:
+    """The lines from a byte on, each with its number and where it begins."""
+    try:
+        with path.open("rb") as file:
+            file.seek(begin)
+            for line in file:
+                yield number, begin, line
+                number, begin = number + 1, begin + len(line)
+    except OSError as error:
+        raise ConfigError(
+            f"{path}: cannot be read: {error.strerror or error}; `rollout filter {path.parent}` makes it"
+        ) from error
+
+
+def _decode(decoder: msgspec.json.Decoder[T], line: bytes, path: Path, number: int) -> T:
+    try:
+        return decoder.decode(line)
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{path}:{number}: is not what `rollout filter` writes: {error}") from error

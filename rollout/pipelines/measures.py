@@ -1,0 +1,66 @@
+"""Further figures of a dataset in metrics.json, beyond the sums that every dataset has.
+
+A measure is named by the kind of tools that it knows about (`DatasetTools.measures`), or follows from what the agent's
+model gives (`TokenMeasure`). It is made at the end of a run and fed every trajectory on record, one at a time. What it
+found stands in metrics.json under its name, by dataset; the journal keeps it, so that a later command that works on
+another dataset of the run does not lose it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from rollout.core.messages import JSON
+from rollout.store.journal import Journal
+from rollout.tasks.source import Tasks
+from rollout.trajectories.measure import MakeMeasure
+from rollout.trajectories.saved import read_saved
+
+
+class TaskInfo:
+    """The `task_info` of tasks by their ids, read when asked for."""
+
+    def __init__(self, tasks: Tasks) -> None:
+        self._tasks = tasks
+        self._places = {task_id: place for place, task_id in enumerate(tasks.ids)}
+
+    def of(self, task_id: str) -> JSON | None:
+        place = self._places.get(task_id)
+        return None if place is None else self._tasks.read(place).info
+
+
+def measure_dataset(
+    journal: Journal, dataset: str, tasks: Tasks, makers: Iterable[MakeMeasure], seconds: float = math.inf
+) -> bool:
+    """Feed new measures the dataset's trajectories, and keep in the journal what they found.
+
+    False where that would take longer than `seconds`: what was found before stays.
+    """
+    measures = [make() for make in makers]
+    if not measures:
+        return True
+    known = TaskInfo(tasks)
+    end = time.monotonic() + seconds
+    for record in journal.on_record(dataset):
+        if time.monotonic() > end:
+            return False
+        line = read_saved(record.line)
+        info = known.of(line.task_id)
+        for measure in measures:
+            measure.take(line, info, record.error_kinds)
+    found = {measure.name: measure.result() for measure in measures}
+    journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
+    return True
+
+
+def measured(journal: Journal, datasets: Iterable[str]) -> dict[str, dict[str, JSON]]:
+    """What was found so far, by measure and dataset."""
+    sections: dict[str, dict[str, JSON]] = {}
+    for dataset in datasets:
+        for name, found in (journal.document(f"measured:{dataset}") or {}).items():
+            sections.setdefault(name, {})[dataset] = found
+    return sections

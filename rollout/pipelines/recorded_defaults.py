@@ -1,0 +1,61 @@
+"""Defaults that a resumed run keeps from when it began.
+
+A default may change between two versions. A run that was begun under the old one must not change in its middle, nor be
+refused for a setting that nobody wrote. So a setting listed here that the configuration leaves out has, on resume, the
+value that the run recorded: `max_turns` in the journal's identity of each dataset, the monitor's in `run.json`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rollout.config.schema import Config
+from rollout.store.reader import open_reader
+from rollout.store.run_file import recorded_part
+from rollout.store.schema import is_begun
+
+log = logging.getLogger(__name__)
+RUN_SETTINGS = ("monitor_max_no_tool_turns",)
+"""Settings of a whole run whose default has changed."""
+DATASET_SETTINGS = ("max_turns",)
+"""Settings of a dataset whose default has changed."""
+
+
+def with_recorded_defaults(config: Config, names: Iterable[str], run_dir: Path) -> Config:
+    """The configuration as a run that is already there goes on with it."""
+    if not is_begun(run_dir):
+        return config
+    kept = _unset(config, RUN_SETTINGS, recorded_part(run_dir, "config", dict[str, Any]) or {})
+    for setting, value in kept.items():
+        _say(run_dir, setting, value, f"the default is {getattr(config, setting)} now; set it to change it")
+    datasets = dict(config.datasets)
+    with open_reader(run_dir) as reader:
+        for name in names:
+            dataset = datasets[name]
+            if dataset.suite is not None:
+                continue
+            found = _unset(dataset, DATASET_SETTINGS, reader.identity(name))
+            for setting, value in found.items():
+                advice = f"the default is {getattr(dataset, setting)} now; start anew (--no-resume) to use that"
+                _say(run_dir, f"datasets.{name}.{setting}", value, advice)
+            datasets[name] = dataset.model_copy(update=found)
+    return config.model_copy(update={**kept, "datasets": datasets})
+
+
+def _unset(section: Any, settings: Iterable[str], recorded: dict[str, Any]) -> dict[str, Any]:
+    """The recorded values of settings that a section leaves out and whose default is another one now. A value of
+    another type is damage, which is no reason to break off later."""
+    return {
+        setting: recorded[setting]
+        for setting in settings
+        if setting not in section.model_fields_set
+        and type(recorded.get(setting)) is type(getattr(section, setting))
+        and recorded[setting] != getattr(section, setting)
+    }
+
+
+def _say(run_dir: Path, setting: str, value: Any, advice: str) -> None:
+    log.warning("%s: was begun with %s: %s and goes on with that; %s", run_dir, setting, value, advice)

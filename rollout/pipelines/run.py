@@ -1,0 +1,339 @@
+"""A run on disk: opening a run directory, going on with what is there, and saying at the end what came out.
+
+`resume` goes on in the directory as it is, after checking that it is the same run. Without it, whatever is there (the
+directory and the output files) is moved aside first; nothing is ever overwritten.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import platform
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from rollout.config.exploring import Dynamic
+from rollout.config.schema import Config
+from rollout.core import plugins
+from rollout.core.errors import ConfigError, JournalError
+from rollout.core.secrets import redact
+from rollout.distributed.rank_counts import RankCounts
+from rollout.engine.control import Control
+from rollout.engine.engine import Engine
+from rollout.engine.episode import Episode
+from rollout.engine.observer import Observer
+from rollout.engine.plan import Plan
+from rollout.models.registry import Registry
+from rollout.pipelines.measures import measure_dataset, measured
+from rollout.pipelines.recorded_defaults import with_recorded_defaults
+from rollout.pipelines.summary import DynamicSummary, Summary, summarize
+from rollout.pipelines.wiring import open_plans
+from rollout.store.blobs import write_atomic, write_blob, writing
+from rollout.store.damage import damaged
+from rollout.store.journal import Journal, open_journal
+from rollout.store.output_files import locked_outputs, move_aside, open_output, output_problems
+from rollout.store.reader import open_reader
+from rollout.store.run_file import recorded_part
+from rollout.store.schema import find_run, lock_run
+
+if TYPE_CHECKING:
+    from rollout.distributed.link import Machines
+    from rollout.distributed.ranks import Ranks
+
+log = logging.getLogger(__name__)
+MEASURED_WITHIN = 2.0
+"""Seconds for the figures of a dataset where the run was paused: whoever pressed Ctrl-C waits for them."""
+PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright", "ray")
+
+
+class Opened(msgspec.Struct):
+    """What a caller gets: the engine to run, and where things lie."""
+
+    engine: Engine
+    plans: list[Plan]
+    run_dir: Path
+    moved: list[tuple[Path, Path]]
+    """What was moved aside: old name, new name."""
+    mended: int = 0
+    """Lines of output files that were completed from the journal."""
+    ranks: Ranks | None = None
+    """The workers, where the run is on a cluster."""
+    summary: Summary | None = None
+    """What came out; there once the run is left."""
+
+
+def run_dir_of(config: Config, config_path: Path) -> Path:
+    """The run directory of a configuration."""
+    if config.run_dir is not None:
+        return config.run_dir
+    return (config.checkpoint_dir or Path("runs")) / config_path.stem
+
+
+@contextlib.asynccontextmanager
+async def open_run(
+    config: Config,
+    run_dir: Path,
+    *,
+    datasets: Sequence[str] | None = None,
+    resume: bool,
+    observers: Sequence[Observer] = (),
+    machines: Machines | None = None,
+) -> AsyncIterator[Opened]:
+    """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after. Where
+    the configuration has a cluster, `machines` stand instead of Ray's."""
+    names = list(config.datasets) if datasets is None else list(datasets)
+    if resume:
+        config = with_recorded_defaults(config, names, run_dir)
+    moved: list[tuple[Path, Path]] = []
+    async with (
+        Registry(
+            config.models,
+            timeouts=config.timeouts,
+            retries=config.retries,
+            local=config.local,
+            log_dir=run_dir / "logs",
+        ) as registry,
+        open_plans(config, names, registry, opens_worlds=config.cluster is None) as plans,
+        contextlib.AsyncExitStack() as held,
+    ):
+        files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}
+        for name, problem in output_problems(files):
+            raise ConfigError(f"datasets.{name}.output_path: {problem}")
+        if not resume:
+            moved = _start_anew(run_dir, plans)
+        journal = open_journal(run_dir, sync=config.journal_sync, keep_nodes=config.use_checkpoints)
+        held.push_async_callback(journal.close)
+        ranks: Ranks | None = None
+        _check_identity(journal, plans, run_dir)
+        mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
+        with writing(run_dir):
+            for plan in plans:
+                write_blob(run_dir, plan.prompt(plan.toolset))
+            _write_run_file(run_dir, config, plans)
+        control = Control(config.max_cost)
+        if config.cluster is not None:
+            from rollout.distributed.opening import open_ranks
+
+            # Ended before the journal is: what they still send has to be written down.
+            ranks = await held.enter_async_context(
+                open_ranks(config, names, journal, control, registry, open_plans, machines)
+            )
+        engine = Engine(
+            plans,
+            journal,
+            max_workers=config.max_workers,
+            control=control,
+            grace=config.timeouts.grace,
+            tail=config.tail,
+            dynamic=config.dynamic,
+            observers=observers,
+            open_episode=Episode if ranks is None else ranks.open_episode,
+        )
+        if ranks is not None:
+            ranks.divide(engine.progress.total - engine.progress.finished_before)
+        engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
+        if config.max_cost is not None and engine.control.cost >= config.max_cost:
+            engine.control.pause("max_cost")
+        opened = Opened(engine, plans, run_dir, moved, mended, ranks)
+        yield opened
+        await journal.flush()
+        journal.look_at_files()
+        if not (run_dir / "run.json").exists():
+            # The whole directory was taken away: nothing is to be made in its place.
+            journal.refuse_if_gone()
+        with writing(run_dir):
+            opened.summary = finish_files(
+                journal,
+                plans,
+                run_dir,
+                engine.not_needed(),
+                () if ranks is None else ranks.counts(),
+                config.dynamic,
+                seconds=MEASURED_WITHIN if control.is_pausing else math.inf,
+            )
+        journal.refuse_if_gone()
+        if config.dynamic is not None and engine.control.reason is None:
+            _warn_of_few_groups(opened.summary, config.dynamic)
+
+
+def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]:
+    """Move an earlier run and its outputs aside, unless it is running, holds other datasets, or is no run of ours. The
+    locks of all that is moved are held over it: nothing is moved away under a run that writes it."""
+    moved = []
+    with contextlib.ExitStack() as held:
+        held.enter_context(locked_outputs(plan.output_path for plan in plans))
+        paths = [plan.output_path for plan in plans]
+        if run_dir.exists():
+            if not run_dir.is_dir() or (any(run_dir.iterdir()) and find_run(run_dir) != run_dir):
+                raise JournalError(f"run_dir: {run_dir} is there and is not a run directory; choose another run_dir")
+            held.callback(os.close, lock_run(run_dir))
+            others = sorted(set(_datasets_in(run_dir)) - {plan.name for plan in plans})
+            if others:
+                raise JournalError(
+                    f"{run_dir}: also holds {', '.join(others)}, which would be moved aside too; start all its "
+                    "datasets anew, or give these another run_dir"
+                )
+            paths = [run_dir, *paths]
+        for path in paths:
+            try:
+                aside = move_aside(path)
+            except OSError as error:
+                raise JournalError(f"{path}: cannot be moved aside: {error.strerror or error}") from error
+            if aside is not None:
+                moved.append((path, aside))
+    return moved
+
+
+def _datasets_in(run_dir: Path) -> list[str]:
+    with contextlib.suppress(JournalError), open_reader(run_dir) as reader:
+        return reader.datasets()
+    return []
+
+
+def finish_files(
+    journal: Journal,
+    plans: Sequence[Plan],
+    run_dir: Path,
+    not_needed: Mapping[str, int] | None = None,
+    ranks: Sequence[RankCounts] = (),
+    dynamic: Dynamic | None = None,
+    *,
+    seconds: float = math.inf,
+) -> Summary:
+    """Write what is a view of the whole journal: the failed trajectories and the summary.
+
+    `not_needed`: trajectories of each dataset that nobody asks for any more. `ranks`: what each rank of a cluster did
+    in this command. `dynamic`: how this command chose its tasks, where it did not open all of them. `seconds`: how long
+    measuring a dataset may take; what takes longer is left for the command that goes on.
+    """
+    for plan in plans:
+        journal.set_meta(f"not_needed:{plan.name}", str((not_needed or {}).get(plan.name, 0)))
+        # Trajectories of tasks that were removed since are finished or failed all the same.
+        journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
+        if not measure_dataset(journal, plan.name, plan.tasks, plan.measures, seconds):
+            log.warning(
+                "%s: paused before the figures of this dataset were computed; metrics.json keeps those of the last "
+                "command that finished, and resuming the run to its end computes them",
+                plan.name,
+            )
+    names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
+    planned = {name: journal.number(f"planned:{name}") for name in names}
+    write_atomic(
+        run_dir / "failed.jsonl",
+        b"".join(line for name in planned for line in journal.failed_lines(name)),
+        is_private=True,
+    )
+    spared = {name: journal.number(f"not_needed:{name}") for name in names}
+    groups = {name: journal.groups(name) for name in planned}
+    anew = {name: journal.begun_anew(name) for name in planned}
+    summary = summarize(journal.counts(), planned, groups, spared, anew, journal.passed_but_truncated())
+    summary.measured = measured(journal, names)
+    summary.ranks = list(ranks)
+    if dynamic is not None:
+        useful = sum(summary.datasets[plan.name].useful_groups for plan in plans)
+        opened = sum(len(journal.begun_tasks(plan.name)) for plan in plans)
+        summary.dynamic = DynamicSummary(dynamic.groups, useful, opened)
+    write_atomic(
+        run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2), is_private=True
+    )
+    return summary
+
+
+def _warn_of_few_groups(summary: Summary, rule: Dynamic) -> None:
+    """Say that dynamic sampling ended without the groups that it was to find."""
+    found = summary.dynamic
+    if found is None or not found.is_short:
+        return
+    is_capped = rule.max_tasks is not None and found.opened_tasks >= rule.max_tasks
+    why, advice = ("dynamic.max_tasks", "raise it") if is_capped else ("all there are", "add tasks")
+    log.warning(
+        "dynamic: only %d of the %d wanted groups are useful after %d tasks (%s); %s, or attempt each task more often",
+        found.useful_groups,
+        found.wanted_groups,
+        found.opened_tasks,
+        why,
+        advice,
+    )
+
+
+def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> None:
+    """A resumed run must be the same run: what shapes its data may not have changed."""
+    for plan in plans:
+        key = f"identity:{plan.name}"
+        before = journal.meta(key)
+        now = redact(msgspec.json.encode(plan.identity, order="sorted").decode())
+        if before is None:
+            journal.set_facts({key: now, f"output:{plan.name}": str(plan.output_path.resolve())})
+            continue
+        if before != now:
+            old, new = journal.document(key) or {}, msgspec.json.decode(now)
+            changed = [
+                f"{name} was {old.get(name)!r}, is {new.get(name)!r}"
+                for name in {**old, **new}
+                if old.get(name) != new.get(name)
+            ]
+            raise JournalError(
+                f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
+                "Use --no-resume to start anew (the old run is moved aside), or another folder (run_dir; --output of "
+                "rollout compare)"
+            )
+        output = journal.meta(f"output:{plan.name}")
+        if output is None:
+            raise damaged(journal.path, f"the output file of {plan.name} is missing")
+        if output != str(plan.output_path.resolve()):
+            raise JournalError(
+                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has "
+                f"{plan.output_path.resolve()}. "
+                "Put it back, use --no-resume, or choose another run_dir"
+            )
+
+
+def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> None:
+    """What ran, on what, with what. Every start of the same run is added; secrets are masked by their type."""
+    path = run_dir / "run.json"
+    starts = recorded_part(run_dir, "starts", list[Any]) or []
+    versions = {}
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    starts.append(
+        {
+            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+            "host": socket.gethostname(),
+            "python": platform.python_version(),
+            "command": sys.argv,
+            "versions": versions,
+            "git": _git_commit(),
+        }
+    )
+    document = {
+        "seed": config.seed,
+        "datasets": {
+            plan.name: {"tasks": [str(path) for path in plan.tasks.paths], "fingerprint": plan.tasks.fingerprint}
+            for plan in plans
+        },
+        "config": config.model_dump(mode="json"),
+        "modules": plugins.folders(),
+        "starts": starts,
+    }
+    # Masked by type already; what a person put into an address or a free field is masked here.
+    text = redact(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+    write_atomic(path, text.encode(), is_private=True)
+
+
+def _git_commit() -> str | None:
+    try:
+        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip() or None

@@ -1,0 +1,300 @@
+"""Scoring a finished run again, without rolling out: from the journal's record, on fresh worlds.
+
+The recorded calls are made again on a world of the same seed, each answer compared with the record, and the panel
+judges what comes out. A trajectory whose replay differs is unscored and says so. Nothing of the run is changed: the
+scores are marks beside it.
+
+Browsers are not opened again: a site is not what it was. What was scored in the live page is carried over from the
+record and marked so; answers, rubrics and blocking are looked at anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.config.schema import Config, Dataset
+from rollout.core.errors import ConfigError, ReplayMismatch, WorldError
+from rollout.core.messages import has_words
+from rollout.core.plugins import look_in
+from rollout.core.secrets import MASK
+from rollout.core.task import Task
+from rollout.core.world import World
+from rollout.engine.ending import UNSCORED
+from rollout.engine.plan import with_offered_names, world_seed
+from rollout.environments.empty import EmptyWorld
+from rollout.environments.suites.suite import NeedsBrowsers
+from rollout.models.registry import Registry
+from rollout.pipelines.pools import Pools, open_pools
+from rollout.pipelines.scorers import make_panel
+from rollout.pipelines.tools import load_recorded_tools, open_tasks
+from rollout.scoring.panel import Verdict
+from rollout.scoring.replay import replay_all
+from rollout.scoring.scorer import Score, Trajectory, UserCall
+from rollout.store.blobs import image_url
+from rollout.store.damage import DATA_ERRORS
+from rollout.store.reader import JournalReader, Recorded
+from rollout.store.run_file import read_run_file, recorded_part
+from rollout.trajectories.passk import PassK, pass_table
+from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason
+
+AT_ONCE = 32
+_HIDDEN = "**********"
+
+
+class Rescored(msgspec.Struct, frozen=True):
+    """One trajectory, scored again."""
+
+    dataset: str
+    recorded: Recorded
+    verdict: Verdict
+    success: bool
+    replayed: bool
+    """Whether the world was brought back by its calls; no need where it has no tables."""
+
+    def line(self) -> bytes:
+        """The mark, as one JSON line."""
+        head, verdict = self.recorded.head, self.verdict
+        return (
+            msgspec.json.encode(
+                {
+                    "id": head.id,
+                    "task_id": head.task_id,
+                    "dataset": self.dataset,
+                    "status": head.status,
+                    "success": self.success,
+                    "scored": verdict.scored,
+                    "unscored": verdict.unscored,
+                    "scores": [score.record() for score in verdict.scores],
+                    "replayed": self.replayed,
+                    "recorded": {"success": head.success, "scored": bool(head.metadata.get("scored"))},
+                    "cost": round(sum(generation.cost for generation in verdict.asked), 9),
+                }
+            )
+            + b"\n"
+        )
+
+
+class ScorerSums(msgspec.Struct):
+    """What one scorer said of a dataset."""
+
+    checked: int = 0
+    unchecked: int = 0
+    value: float = 0.0
+    partial: float = 0.0
+    partials: int = 0
+    decided: int = 0
+    carried: int = 0
+    """Those that were taken from the record."""
+
+
+class ScoreTable(msgspec.Struct):
+    """The sums of one dataset."""
+
+    trajectories: int = 0
+    scored: int = 0
+    solved: int = 0
+    changed: int = 0
+    """Those whose verdict is not the recorded one."""
+    unscored: Counter[str] = msgspec.field(default_factory=Counter)
+    """Why, and how often."""
+    scorers: dict[str, ScorerSums] = msgspec.field(default_factory=dict)
+    groups: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
+    cost: float = 0.0
+
+    def add(self, one: Rescored) -> None:
+        """Take a trajectory in."""
+        head, verdict = one.recorded.head, one.verdict
+        self.trajectories += 1
+        self.scored += verdict.scored
+        self.solved += verdict.scored and one.success
+        self.changed += (bool(head.metadata.get("scored")), head.success) != (verdict.scored, one.success)
+        self.cost += sum(generation.cost for generation in verdict.asked)
+        if verdict.unscored is not None:
+            self.unscored[verdict.unscored] += 1
+        attempts, solved = self.groups.get(head.task_id, (0, 0))
+        self.groups[head.task_id] = (attempts + verdict.scored, solved + (verdict.scored and one.success))
+        for score in verdict.scores:
+            sums = self.scorers.setdefault(score.name, ScorerSums())
+            sums.decided += score.decides
+            sums.carried += score.is_carried
+            if score.value is None:
+                sums.unchecked += 1
+            else:
+                sums.checked += 1
+                sums.value += score.value
+            if score.partial is not None:
+                sums.partials += 1
+                sums.partial += score.partial
+
+    def pass_k(self) -> list[PassK]:
+        """pass@k and pass^k over the attempts at each task."""
+        return pass_table(self.groups.values())
+
+
+def saved_config(run_dir: Path) -> Config:
+    """The configuration that a run was made with. Keys are not in it: they come from the environment."""
+    path = run_dir / "run.json"
+    saved = read_run_file(run_dir)
+    try:
+        document = saved["config"]
+        for folder in saved.get("modules") or ():
+            look_in(Path(folder))
+        return Config.model_validate(_without_hidden(document))
+    except DATA_ERRORS as error:
+        raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
+
+
+def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str]:
+    """The datasets whose tasks are not those that the run was made with."""
+    known = recorded_part(run_dir, "datasets", dict[str, dict[str, Any]])
+    if known is None:
+        return []
+    return [one.name for one in scorings if known.get(one.name, {}).get("fingerprint") != one.tasks.fingerprint]
+
+
+async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
+    """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
+    recorded = reader.recorded(scoring.name)
+    while some := list(itertools.islice(recorded, AT_ONCE)):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(scoring.score(one, reader.path.parent)) for one in some]
+        for task in tasks:
+            yield task.result()
+
+
+@contextlib.asynccontextmanager
+async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[list[DatasetScoring]]:
+    """Make everything ready to score these datasets; the servers' processes and the judges are let go on leaving."""
+    async with (
+        Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry,
+        open_pools(config) as pools,
+    ):
+        scorings: list[DatasetScoring] = []
+        try:
+            for name in names:
+                scorings.append(DatasetScoring(name, config.datasets[name], config, registry, pools))
+            await pools.refuse_broken()
+            yield scorings
+        finally:
+            for scoring in scorings:
+                await scoring.tools.close()
+
+
+class DatasetScoring:
+    """What scoring needs of a dataset: its tasks, its worlds and its panel; no agent and no user."""
+
+    def __init__(self, name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools) -> None:
+        self.name = name
+        self._dataset = dataset
+        self.tools = load_recorded_tools(name, dataset, pools)
+        self._timeout = config.timeouts.tool
+        self._seed = config.seed if dataset.seed is None else dataset.seed
+        self.tasks = open_tasks(name, dataset, self.tools.suite)
+        self._places = {task_id: place for place, task_id in enumerate(self.tasks.ids)}
+        self.panel = make_panel(name, dataset, config, registry, self.tools, self.seed_of)
+
+    def make_world(self) -> World:
+        """A world as the dataset's episodes have them."""
+        return self.tools.make_world(self._timeout)
+
+    def seed_of(self, task: Task) -> int:
+        """The seed of the worlds of a task."""
+        return world_seed(self._seed, self.name, task.id)
+
+    def read_task(self, place: int) -> Task:
+        """The task at this place, its reference actions under the names that the agent is offered."""
+        return with_offered_names(self.tasks.read(place), self.tools.offered)
+
+    async def score(self, recorded: Recorded, run_dir: Path) -> Rescored:
+        """Score a trajectory that is on record, with its images in the run's directory."""
+        head = recorded.head
+        reason = UNSCORED.get(StopReason(head.stop_reason))
+        if reason is not None:
+            return Rescored(self.name, recorded, Verdict(unscored=reason), False, False)
+        place = self._places.get(head.task_id)
+        if place is None:
+            verdict = Verdict(unscored=f"the task is no longer in {self.tasks}", is_checkable=True)
+            return Rescored(self.name, recorded, verdict, False, False)
+        verdict, replayed = await self._judge(self.read_task(place), recorded, as_trajectory(recorded, run_dir))
+        success = verdict.is_success(Status(head.status), ended_properly=_ended_properly(recorded))
+        return Rescored(self.name, recorded, verdict, success, replayed)
+
+    async def _judge(self, task: Task, recorded: Recorded, trajectory: Trajectory) -> tuple[Verdict, bool]:
+        if self._dataset.web is not None or isinstance(self.tools.suite, NeedsBrowsers):
+            scores = recorded_scores(recorded)
+            return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset), recorded=scores), False
+        if self._dataset.mode != "positive":
+            return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset)), False
+        world = self.make_world()
+        if not hasattr(world, "changes"):
+            return await self.panel.judge(task, trajectory, world), False
+        try:
+            suite = self.tools.suite
+            user_world = suite.user_world(task, world) if suite is not None else None
+            await replay_all(world, task, self.seed_of(task), trajectory, user_world)
+            return await self.panel.judge(task, trajectory, world), True
+        except (ReplayMismatch, WorldError) as error:
+            return Verdict(unscored=f"the replay failed: {error}", is_checkable=True), False
+        finally:
+            await world.close()
+
+
+def recorded_scores(recorded: Recorded) -> list[Score]:
+    """What the scorers said when the trajectory was live."""
+    return msgspec.convert(recorded.head.metadata.get("scores") or [], list[Score])
+
+
+def as_trajectory(recorded: Recorded, run_dir: Path) -> Trajectory:
+    """A trajectory on record, as scorers see it."""
+    head = recorded.head
+    return Trajectory(
+        head.id,
+        recorded.messages,
+        Status(head.status),
+        StopReason(head.stop_reason),
+        any(message.role == "tool" for message in recorded.messages),
+        recorded.failed,
+        int(head.metadata.get("seed") or 0),
+        functools.partial(image_url, run_dir),
+        recorded.undone,
+        msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
+    )
+
+
+def kept_lines(path: Path, datasets: Sequence[str]) -> Iterator[bytes]:
+    """The lines of an earlier scores file that are of other datasets than these."""
+    if not path.is_file():
+        return
+    with path.open("rb") as file:
+        for line in file:
+            try:
+                if msgspec.json.decode(line)["dataset"] not in datasets:
+                    yield line
+            except (msgspec.MsgspecError, KeyError, TypeError):
+                continue
+
+
+def _ended_properly(recorded: Recorded) -> bool:
+    spoken = [message for message in recorded.messages if message.role == "assistant"]
+    is_wordless = StopReason(recorded.head.stop_reason) in WORDLESS_ENDS
+    return bool(spoken and (is_wordless or has_words(spoken[-1].content)))
+
+
+def _without_hidden(value: Any) -> Any:
+    """A saved configuration without what was masked in it."""
+    if isinstance(value, dict):
+        return {
+            name: _without_hidden(inner)
+            for name, inner in value.items()
+            if not (isinstance(inner, str) and (inner == _HIDDEN or MASK in inner))
+        }
+    return [_without_hidden(inner) for inner in value] if isinstance(value, list) else value

@@ -1,0 +1,159 @@
+"""What came out of a run: every launched attempt under its status, and the counts add up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rollout.core.messages import JSON
+from rollout.distributed.rank_counts import RankCounts
+from rollout.trajectories.passk import PassK, pass_table
+
+
+class DatasetSummary(msgspec.Struct):
+    """The sums of one dataset, over all commands that worked on it."""
+
+    planned: int = 0
+    finished: int = 0
+    """completed + truncated + filtered + cut"""
+    failed: int = 0
+    not_needed: int = 0
+    """planned at most, and never asked for: the strategy ended earlier, or enough groups were useful"""
+    unfinished: int = 0
+    """planned, needed, and neither finished nor failed: paused or never begun"""
+    statuses: dict[str, int] = msgspec.field(default_factory=dict)
+    stop_reasons: dict[str, int] = msgspec.field(default_factory=dict)
+    succeeded: int = 0
+    success_rate: float | None = None
+    """succeeded / finished; failures of infrastructure do not count"""
+    scored: int = 0
+    """finished, and something was checked"""
+    solved: int = 0
+    """scored, and succeeded"""
+    solved_rate: float | None = None
+    """solved / scored"""
+    passed_but_truncated: int = 0
+    """scored, and every deciding scorer passed, but a limit ended the attempt, so it is not solved"""
+    unscored: int = 0
+    """finished, and nothing was checked, or it could not be: neither solved nor unsolved"""
+    pass_k: list[PassK] = msgspec.field(default_factory=list)
+    """pass@k and pass^k, where tasks were attempted more than once"""
+    groups: int = 0
+    """tasks with a scored attempt"""
+    useful_groups: int = 0
+    """tasks with a solved and an unsolved attempt: the others have nothing to teach by comparison"""
+    replay_mismatches: int = 0
+    """paths that began anew: a replay was answered otherwise, a call on the way is irreversible, the task changed"""
+    cost: float = 0.0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    generations: int = 0
+    tool_calls: int = 0
+    turns: int = 0
+
+    def add(self, other: DatasetSummary) -> None:
+        """Take another one's sums in."""
+        for name in self.__struct_fields__:
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if isinstance(mine, dict):
+                for key, number in theirs.items():
+                    mine[key] = mine.get(key, 0) + number
+            elif name not in ("success_rate", "solved_rate", "pass_k"):
+                setattr(self, name, mine + theirs)
+
+    def close(self, groups: Iterable[tuple[int, int]]) -> None:
+        """Work out what follows from the sums, and from each task's scored and solved attempts."""
+        groups = list(groups)
+        self.unfinished = self.planned - self.not_needed - self.finished - self.failed
+        self.success_rate = self.succeeded / self.finished if self.finished else None
+        self.unscored = self.finished - self.scored
+        self.solved_rate = self.solved / self.scored if self.scored else None
+        self.groups = sum(scored > 0 for scored, _ in groups)
+        self.useful_groups = sum(0 < solved < scored for scored, solved in groups)
+        table = pass_table(groups)
+        self.pass_k = table if len(table) > 1 else []
+
+
+class DynamicSummary(msgspec.Struct, frozen=True):
+    """What dynamic sampling came to, over the datasets of the last command."""
+
+    wanted_groups: int
+    useful_groups: int
+    opened_tasks: int
+
+    @property
+    def is_short(self) -> bool:
+        """Whether fewer groups are useful than were wanted."""
+        return self.useful_groups < self.wanted_groups
+
+
+class Summary(msgspec.Struct):
+    """The whole run and each dataset."""
+
+    total: DatasetSummary
+    datasets: dict[str, DatasetSummary]
+    dynamic: DynamicSummary | None = None
+    """Where the last command sampled dynamically."""
+    measured: dict[str, dict[str, JSON]] = {}
+    """What `rollout.pipelines.measures` found, by measure and dataset."""
+    ranks: list[RankCounts] = []
+    """Where the last command ran on a cluster: what each rank did."""
+
+    def to_json(self) -> JSON:
+        """What metrics.json holds: each measure is a section of its own."""
+        ranks = {"ranks": [rank.to_json() for rank in self.ranks]} if self.ranks else {}
+        dynamic = {"dynamic": self.dynamic} if self.dynamic is not None else {}
+        return {**self.measured, **ranks, **dynamic, "total": self.total, "datasets": self.datasets}
+
+
+def summarize(
+    rows: Sequence[tuple[Any, ...]],
+    planned: Mapping[str, int],
+    groups: Mapping[str, Sequence[tuple[int, int]]],
+    not_needed: Mapping[str, int] | None = None,
+    begun_anew: Mapping[str, int] | None = None,
+    truncated: Mapping[str, int] | None = None,
+) -> Summary:
+    """Sum up what the journal counts for the datasets that were planned. `not_needed`, `begun_anew` and `truncated`
+    (`Journal.passed_but_truncated`) are numbers of each dataset."""
+    spared, anew, truncated = not_needed or {}, begun_anew or {}, truncated or {}
+    datasets = {
+        name: DatasetSummary(
+            planned=number,
+            not_needed=spared.get(name, 0),
+            replay_mismatches=anew.get(name, 0),
+            passed_but_truncated=truncated.get(name, 0),
+        )
+        for name, number in planned.items()
+    }
+    for row in rows:
+        dataset, status, reason, number, succeeded, scored, cost, prompt, completion, generations, calls, turns = row[
+            :12
+        ]
+        if dataset not in datasets:
+            continue
+        found = datasets[dataset]
+        found.statuses[status] = found.statuses.get(status, 0) + number
+        found.stop_reasons[reason] = found.stop_reasons.get(reason, 0) + number
+        if status == "failed":
+            found.failed += number
+        else:
+            found.finished += number
+            found.succeeded += succeeded
+            found.scored += scored
+            found.solved += row[12]
+        found.cost += cost
+        found.prompt_tokens += prompt
+        found.completion_tokens += completion
+        found.generations += generations
+        found.tool_calls += calls
+        found.turns += turns
+    total = DatasetSummary()
+    for found in datasets.values():
+        total.add(found)
+    for name, found in datasets.items():
+        found.close(groups.get(name, ()))
+    total.close([group for name in datasets for group in groups.get(name, ())])
+    return Summary(total, datasets)

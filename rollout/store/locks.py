@@ -1,0 +1,17 @@
+"""File locks: gone with the process that held them, however it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from rollout.core.errors import JournalError
+
+
+def take_lock(file: int, complaint: str) -> None:
+    """Lock an open file for this process; where another has it, close the file and raise with this complaint."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(file)
+        raise JournalError(complaint) from error

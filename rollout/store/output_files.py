@@ -1,0 +1,177 @@
+"""The output file of a dataset: whole lines, appended; the journal is the judge of what counts."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from rollout.core.errors import JournalError
+from rollout.store.locks import take_lock
+
+log = logging.getLogger(__name__)
+READ_BYTES = 1 << 26
+
+
+class Output:
+    """An open JSONL file that only grows. `open_output` opens one."""
+
+    def __init__(self, path: Path, file: int) -> None:
+        self.path = path
+        self.is_altered = False
+        """Whether somebody else changed, moved or deleted the file while it was open."""
+        self.is_suspect = False
+        """Whether somebody may have."""
+        self._file = file
+        self._state = os.fstat(file)
+        self.size = self._state.st_size
+
+    def append(self, data: bytes) -> None:
+        """Add whole lines. A write that the system cuts short is continued."""
+        self.look_for_changes()
+        view = memoryview(data)
+        try:
+            while view:
+                written = os.write(self._file, view)
+                self.size += written
+                view = view[written:]
+        except OSError as error:
+            raise JournalError(
+                f"output_path: {self.path} cannot be written: {error.strerror or error}. What is missing in it is in "
+                "the journal: make room for it, then run again with --resume"
+            ) from error
+        finally:
+            self._state = os.fstat(self._file)
+
+    def look_for_changes(self) -> None:
+        """Say, once, where somebody else changed, moved or deleted the file. Where only its time differs, which network
+        file systems correct by themselves, it is a mere suspicion."""
+        if self.is_altered:
+            return
+        try:
+            now = os.stat(self.path)
+        except OSError:
+            self.warn("was deleted or moved")
+            return
+        if not os.path.samestat(now, self._state):
+            self.warn("was replaced by another file")
+        elif now.st_size != self._state.st_size:
+            self.warn("was changed by somebody else")
+        elif now.st_mtime_ns != self._state.st_mtime_ns:
+            self.is_suspect = True
+
+    def warn(self, what: str) -> None:
+        """Take note that the file is no longer ours alone, and say so."""
+        self.is_altered = True
+        log.warning(
+            "%s %s while this run was writing it. No trajectory is lost: the journal has them all, and the next run "
+            "with --resume writes the file again (what is not ours in it is put aside)",
+            self.path,
+            what,
+        )
+
+    def read(self, place: int, length: int) -> bytes:
+        """A part of the file, shorter where the file ends."""
+        pieces = []
+        while length > 0 and (piece := os.pread(self._file, min(length, READ_BYTES), place)):
+            pieces.append(piece)
+            place, length = place + len(piece), length - len(piece)
+        return b"".join(pieces)
+
+    def cut(self, size: int, *, is_ours: bool) -> None:
+        """Shorten the file to `size`. What is cut off and is not ours is put beside it first, never thrown away."""
+        if size < self.size:
+            if not is_ours:
+                aside = free_name(self.path, "extra")
+                aside.write_bytes(self.read(size, self.size - size))
+                log.warning("%s held lines that this run did not write; they are now in %s", self.path, aside)
+            os.ftruncate(self._file, size)
+            self.size = size
+            self._state = os.fstat(self._file)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._file)
+
+
+def open_output(path: Path) -> Output:
+    """Open or make an output file, and the folders above it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        while True:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            _lock_output(path, file)
+            # Whoever had the lock may have moved the file in the meantime.
+            if _is_at(path, file):
+                return Output(path, file)
+            os.close(file)
+    except OSError as error:
+        raise JournalError(f"output_path: {path} cannot be written: {error.strerror or error}") from error
+
+
+def _lock_output(path: Path, file: int) -> None:
+    take_lock(file, f"output_path: {path} is being written by another run")
+
+
+def _is_at(path: Path, file: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(file))
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def locked_outputs(paths: Iterable[Path]) -> Iterator[None]:
+    """Hold the locks of the output files that are there, so that none is moved away under a run that writes it."""
+    with contextlib.ExitStack() as held:
+        for path in paths:
+            try:
+                file = os.open(path, os.O_RDONLY)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise JournalError(f"output_path: {path} cannot be read: {error.strerror or error}") from error
+            _lock_output(path, file)
+            held.callback(os.close, file)
+        yield
+
+
+def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tuple[str, str]]:
+    """Outputs that would destroy something, as (dataset, what is wrong). `files`: each dataset's output and tasks."""
+    problems = []
+    owners: dict[Path, str] = {}
+    inputs = {path.resolve(): name for name, (_, tasks) in files.items() for path in tasks}
+    for name, (output, _) in files.items():
+        path = output.resolve()
+        if path in owners:
+            problems.append((name, f"{output} is also that of {owners[path]!r}"))
+        if path.exists() and not path.is_file():
+            problems.append((name, f"{output} is there and is not a file; choose another name"))
+        if path in inputs:
+            problems.append((name, f"{output} holds the tasks of {inputs[path]!r}; choose another file"))
+        owners[path] = name
+    return problems
+
+
+def free_name(path: Path, word: str = "") -> Path:
+    """A name beside `path`, with the time and a word in it, that nothing has yet."""
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    base = f"{path.name}.{word + '-' if word else ''}{stamp}"
+    candidate = path.with_name(base)
+    number = 1
+    while candidate.exists():
+        candidate = path.with_name(f"{base}-{number}")
+        number += 1
+    return candidate
+
+
+def move_aside(path: Path) -> Path | None:
+    """Rename what is at `path`, if anything, so that a new start destroys nothing. Returns its new name."""
+    if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+        return None
+    aside = free_name(path)
+    path.rename(aside)
+    return aside

@@ -1,0 +1,351 @@
+"""Which rows of a damaged journal are whole.
+
+A trajectory is kept only where all of it is there: its head, its episode, every node on its path, and a line of the
+length that was written. An attempt that was not finished is kept up to its last readable node. Where attempts branch
+from one another, a group is kept whole or not at all. So `--resume` of the new run makes again exactly what was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from rollout.core.errors import JournalError
+from rollout.core.messages import JSON, Message, encode_message
+from rollout.store.damage import DATA_ERRORS
+from rollout.store.reader import Branch, JournalReader
+from rollout.store.token_pieces import put_together
+from rollout.tasks.source import attempt_number
+from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.tree import NodeBody
+
+_decode_body = msgspec.msgpack.Decoder(NodeBody).decode
+_decode_head = msgspec.msgpack.Decoder(Head).decode
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """An attempt that could not be saved."""
+
+    dataset: str
+    trajectory: str
+    why: str
+
+
+class Recovered(msgspec.Struct):
+    """What was saved of a run, and what was not."""
+
+    target: Path
+    finished: Counter[str] = msgspec.field(default_factory=Counter)
+    """Trajectories that need nothing more, by dataset."""
+    failed: Counter[str] = msgspec.field(default_factory=Counter)
+    unfinished: Counter[str] = msgspec.field(default_factory=Counter)
+    """Attempts that go on where their last readable node is."""
+    lost: list[Lost] = []
+    """Finished and failed trajectories."""
+    dropped: list[Lost] = []
+    """Attempts that were not finished."""
+    outputs: dict[str, Path] = {}
+    blobs: int = 0
+    lost_blobs: list[str] = []
+    """Files that are not what their names say."""
+    missing_prompts: list[str] = []
+    """Blobs with the system prompts and tools of kept trajectories that are neither saved nor among the lost ones."""
+    has_run_file: bool = False
+
+
+class Pruning:
+    """Takes out of a new journal what is not whole. `perform` does it."""
+
+    def __init__(
+        self, work: Path, database: sqlite3.Connection, meta: dict[str, str], document: JSON, found: Recovered
+    ) -> None:
+        self._db = database
+        self._reader = JournalReader(work / "journal.db", database)
+        self._blobs = work / "blobs"
+        self._document = document
+        self._meta = meta
+        self._found = found
+        self._branching: set[int] = set()
+        """Trees whose attempts branch from one another, or may."""
+
+    def perform(self) -> None:
+        """Take everything out that is not whole, and count what stays."""
+        known = {key.removeprefix("identity:") for key in self._meta if key.startswith("identity:")}
+        if known:
+            marks = ", ".join("?" * len(known))
+            self._db.execute(f"DELETE FROM trees WHERE dataset NOT IN ({marks})", sorted(known))
+        self._db.execute("DELETE FROM episodes WHERE tree NOT IN (SELECT id FROM trees)")
+        self._db.execute("CREATE INDEX recovering_trees ON episodes(tree)")
+        self._db.execute("CREATE INDEX recovering_trajectories ON episodes(trajectory)")
+        self._branching = self._find_branching()
+        with contextlib.ExitStack() as held:
+            outputs = self._old_outputs(held)
+            self._check_trajectories(outputs)
+            self._check_groups()
+            self._check_unfinished(outputs, self._find_lost_lines(outputs))
+        self._tidy()
+        self._find_missing_prompts()
+        for dataset, status in self._db.execute("SELECT dataset, status FROM trajectories"):
+            (self._found.failed if status == "failed" else self._found.finished)[dataset] += 1
+
+    def _find_branching(self) -> set[int]:
+        rows = self._db.execute("SELECT e.tree FROM branches b JOIN episodes e ON e.id = b.episode")
+        trees = {row[0] for row in rows}
+        for (dataset,) in self._db.execute("SELECT DISTINCT dataset FROM trees").fetchall():
+            if self._may_branch(dataset):
+                trees.update(row[0] for row in self._db.execute("SELECT id FROM trees WHERE dataset = ?", (dataset,)))
+        return trees
+
+    def _may_branch(self, dataset: str) -> bool:
+        """Whether the strategy of a dataset is any but chains; also where nobody knows it any more."""
+        with contextlib.suppress(*DATA_ERRORS):
+            identity = msgspec.json.decode(self._meta[f"identity:{dataset}"])
+            return bool(identity.get("strategy", {}).get("name", "chain") != "chain")
+        with contextlib.suppress(*DATA_ERRORS):
+            return bool(self._document["config"]["datasets"][dataset]["strategy"]["name"] != "chain")
+        return True
+
+    def _old_outputs(self, held: contextlib.ExitStack) -> dict[str, BinaryIO]:
+        """The output files of the damaged run that are still there."""
+        paths: dict[str, str] = {}
+        with contextlib.suppress(*DATA_ERRORS):
+            datasets = self._document["config"]["datasets"]
+            paths = {name: str(dataset["output_path"]) for name, dataset in datasets.items()}
+        named = {key.removeprefix("output:"): path for key, path in self._meta.items() if key.startswith("output:")}
+        found: dict[str, BinaryIO] = {}
+        for dataset, path in {**paths, **named}.items():
+            with contextlib.suppress(OSError, ValueError):
+                found[dataset] = held.enter_context(open(path, "rb"))  # noqa: SIM115 - the stack closes it
+        return found
+
+    def _check_trajectories(self, outputs: dict[str, BinaryIO]) -> None:
+        keys = self._db.execute("SELECT dataset, id FROM trajectories ORDER BY dataset, id").fetchall()
+        for dataset, trajectory in keys:
+            try:
+                why = self._fault(dataset, trajectory, outputs.get(dataset))
+            except (JournalError, *DATA_ERRORS):
+                why = "a part of it cannot be read"
+            if why is not None:
+                self._lose(dataset, trajectory, why)
+
+    def _fault(self, dataset: str, trajectory: str, output: BinaryIO | None) -> str | None:
+        """What is wrong with a trajectory; None where it is whole."""
+        packed, line, place, length, generations, episode, name, tree, of, task = self._db.execute(
+            "SELECT d.head, d.line, d.place, d.length, d.generations, e.id, e.trajectory, e.tree, t.dataset, t.task "
+            "FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN trees t ON t.id = e.tree "
+            "WHERE d.dataset = ? AND d.id = ?",
+            (dataset, trajectory),
+        ).fetchone()
+        head = _decode_head(packed)
+        if tree is None or (of, name, head.task_id) != (dataset, trajectory, task):
+            return "the record of its attempt is lost"
+        attempt_number(task, trajectory)
+        if line is None:
+            nodes = self._reader.path_nodes(episode)
+            branch = self._reader.branch(episode)
+            if not _fits(head, branch):
+                return "where it branches off is lost"
+            if any(not self._has_images(body) for body in nodes):
+                return "an image of it is lost"
+            own = nodes if branch is None else self._reader.nodes(episode)
+            messages = [*self._reader.opening(tree), *(said for body in nodes if (said := body.said) is not None)]
+            line = encode_line(head, messages)
+            if sum(body.kind == "generation" for body in own) != generations:
+                return "some of its messages are lost"
+        if length is not None and len(line) != length:
+            return "some of its messages are lost"
+        if output is not None and place is not None and _contradicts(output, place, line, trajectory):
+            return "its output line says something else"
+        return None
+
+    def _has_images(self, body: NodeBody) -> bool:
+        said = body.message
+        return said is None or all((self._blobs / name).is_file() for name in said.images)
+
+    def _lose(self, dataset: str, trajectory: str, why: str) -> None:
+        self._found.lost.append(Lost(dataset, trajectory, why))
+        self._db.execute("DELETE FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory))
+        rows = self._db.execute(
+            "SELECT e.id, e.tree FROM episodes e JOIN trees t ON t.id = e.tree "
+            "WHERE t.dataset = ? AND e.trajectory = ?",
+            (dataset, trajectory),
+        ).fetchall()
+        for episode, tree in rows:
+            self._db.execute("DELETE FROM grown WHERE tree = ?", (tree,))
+            if tree not in self._branching:
+                self._delete_episode(episode)
+
+    def _delete_episode(self, episode: int) -> None:
+        self._db.execute("DELETE FROM episodes WHERE id = ?", (episode,))
+        self._db.execute("DELETE FROM nodes WHERE episode = ?", (episode,))
+
+    def _check_groups(self) -> None:
+        """Attempts that branch from one another: without one that is lost the others are no group."""
+        lost = {(entry.dataset, entry.trajectory) for entry in self._found.lost}
+        for tree in sorted(self._branching):
+            rows = self._db.execute(
+                "SELECT e.id, e.trajectory, t.dataset, d.id FROM episodes e JOIN trees t ON t.id = e.tree "
+                "LEFT JOIN trajectories d ON d.dataset = t.dataset AND d.id = e.trajectory WHERE e.tree = ?",
+                (tree,),
+            ).fetchall()
+            unfinished = [(episode, name, dataset) for episode, name, dataset, known in rows if known is None]
+            needed = self._needed_by_others(tree)
+            is_broken = any((dataset, name) in lost or episode in needed for episode, name, dataset in unfinished)
+            for episode, name, dataset, known in rows if is_broken else ():
+                if known is not None and (dataset, name) not in lost:
+                    lost.add((dataset, name))
+                    self._lose(dataset, name, "its group is damaged")
+                self._delete_episode(episode)
+            for episode, name, dataset in unfinished:
+                if (dataset, name) not in lost:
+                    self._found.dropped.append(Lost(dataset, name, "attempts of its group branch from one another"))
+                self._delete_episode(episode)
+            if unfinished:
+                self._db.execute("DELETE FROM grown WHERE tree = ?", (tree,))
+
+    def _needed_by_others(self, tree: int) -> set[int]:
+        rows = self._db.execute(
+            "SELECT b.parent, g.owner FROM episodes e JOIN branches b ON b.episode = e.id "
+            "LEFT JOIN beginnings g ON g.episode = e.id WHERE e.tree = ?",
+            (tree,),
+        )
+        return {episode for row in rows for episode in row if episode is not None}
+
+    def _find_lost_lines(self, outputs: dict[str, BinaryIO]) -> dict[tuple[str, str], tuple[int, int]]:
+        """Name the trajectories that the old output has and the journal has not. Returns where their lines are."""
+        known = {(entry.dataset, entry.trajectory) for entry in self._found.lost}
+        places: dict[tuple[str, str], tuple[int, int]] = {}
+        for dataset, file in outputs.items():
+            kept = self._reader.recorded_ids(dataset)
+            file.seek(0)
+            place = 0
+            for line in file:
+                identifier = _id_of(line)
+                if identifier is not None and identifier not in kept and (dataset, identifier) not in known:
+                    places[dataset, identifier] = place, len(line)
+                    self._found.lost.append(Lost(dataset, identifier, "its record is lost"))
+                place += len(line)
+        return places
+
+    def _check_unfinished(self, outputs: dict[str, BinaryIO], lines: dict[tuple[str, str], tuple[int, int]]) -> None:
+        """Keep what is readable of attempts without a record. Where the old output has the line of one, they must say
+        the same: a byte that changed inside a text shows nowhere else."""
+        rows = self._db.execute(
+            "SELECT e.id, e.trajectory, e.tree, t.dataset FROM episodes e JOIN trees t ON t.id = e.tree "
+            "LEFT JOIN trajectories d ON d.dataset = t.dataset AND d.id = e.trajectory WHERE d.id IS NULL ORDER BY e.id"
+        ).fetchall()
+        kept: set[tuple[str, str]] = set()
+        for episode, trajectory, tree, dataset in rows:
+            nodes = self._readable_nodes(episode)
+            why = None if nodes else "its first message cannot be read"
+            if (place := lines.get((dataset, trajectory))) is not None:
+                outputs[dataset].seek(place[0])
+                messages = [*self._reader.opening(tree), *(said for node in nodes if (said := node.said) is not None)]
+                if not _begins_with(outputs[dataset].read(place[1]), messages):
+                    why = "its output line says something else"
+            self._db.execute("DELETE FROM nodes WHERE episode = ? AND place >= ?", (episode, len(nodes)))
+            if why is None:
+                kept.add((dataset, trajectory))
+            else:
+                self._delete_episode(episode)
+                self._found.dropped.append(Lost(dataset, trajectory, why))
+        self._found.unfinished.update(dataset for dataset, _ in kept)
+
+    def _readable_nodes(self, episode: int) -> list[NodeBody]:
+        """The nodes of an episode from its beginning up to the first gap. A round of calls of which some
+        have no answer is left without any: it is answered again."""
+        bodies: list[NodeBody] = []
+        rows = self._db.execute("SELECT place, body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
+        with contextlib.suppress(JournalError):
+            for place, body in rows.fetchall():
+                if place != len(bodies):
+                    break
+                node = put_together(_decode_body(body), self._reader._piece)
+                if not self._has_images(node):
+                    break
+                bodies.append(node)
+        for place, node in enumerate(bodies):
+            calls = len(node.calls)
+            if place + 1 < len(bodies) < place + 1 + calls:
+                return bodies[: place + 1]
+        return bodies
+
+    def _find_missing_prompts(self) -> None:
+        """Name the prompts that exports will look for in vain. Trajectories are whole without them."""
+        named: set[str] = set()
+        for (packed,) in self._db.execute("SELECT head FROM trajectories"):
+            with contextlib.suppress(*DATA_ERRORS):
+                named.update(_prompts_of(_decode_head(packed)))
+        gone = sorted(f"{name}.json" for name in named if not (self._blobs / f"{name}.json").is_file())
+        self._found.missing_prompts = [name for name in gone if name not in self._found.lost_blobs]
+
+    def _tidy(self) -> None:
+        for statement in (
+            "DROP INDEX recovering_trees",
+            "DROP INDEX recovering_trajectories",
+            "DELETE FROM nodes WHERE episode NOT IN (SELECT id FROM episodes)",
+            "DELETE FROM branches WHERE episode NOT IN (SELECT id FROM episodes)",
+            "DELETE FROM beginnings WHERE episode NOT IN (SELECT id FROM episodes)",
+            "DELETE FROM placed WHERE episode NOT IN (SELECT id FROM episodes)",
+            "DELETE FROM trees WHERE id NOT IN (SELECT tree FROM episodes)",
+            "DELETE FROM grown WHERE tree NOT IN (SELECT id FROM trees)",
+        ):
+            self._db.execute(statement)
+
+
+def _fits(head: Head, branch: Branch | None) -> bool:
+    """Whether an attempt starts where its head says."""
+    told = head.metadata.get("branch") or {}
+    beginning = None if branch is None else branch.beginning
+    is_branch = branch is not None and (not branch.is_at_trunk or beginning is not None)
+    tokens = None if beginning is None else beginning.tokens
+    return ("parent" in told) == is_branch and told.get("token_offset") == tokens
+
+
+def _prompts_of(head: Head) -> set[str]:
+    """The names of the prompts that a trajectory was made with."""
+    by_turn = head.metadata.get("prompts") or ()
+    each = (head.metadata.get("prompt"), *(entry["prompt"] for entry in by_turn))
+    return {name for name in each if isinstance(name, str)}
+
+
+def _contradicts(output: BinaryIO, place: int, line: bytes, trajectory: str) -> bool:
+    """Whether the old output has a whole line of this trajectory in its place, and a different one."""
+    if not 0 <= place < output.seek(0, os.SEEK_END):
+        return False
+    output.seek(place)
+    there = output.read(len(line))
+    return there != line and there.endswith(b"\n") and _id_of(there) == trajectory
+
+
+def _begins_with(line: bytes, messages: Sequence[Message]) -> bool:
+    """Whether the messages of a line begin with these."""
+    begin = b'"messages":[' + b",".join(map(encode_message, messages))
+    return begin + b"," in line or begin + b"]" in line
+
+
+class _Named(msgspec.Struct):
+    id: str
+
+
+_decode_name = msgspec.json.Decoder(_Named).decode
+
+
+def _id_of(line: bytes) -> str | None:
+    try:
+        return _decode_name(line).id
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+
+
+def lost_ids(entries: Sequence[Lost], most: int) -> str:
+    """The first of these ids, and how many more there are."""
+    shown = ", ".join(entry.trajectory for entry in entries[:most])
+    return f"{shown}, … ({len(entries) - most} more)" if len(entries) > most else shown

@@ -1,1 +1,0 @@
-"""MiniWoB++: small pages with a goal each, played in the run's browsers; see `rollout.suites.miniwob.suite`."""

@@ -1,0 +1,28 @@
+"""The contract of a measure: further figures of a dataset in metrics.json, beyond the sums that every dataset has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from rollout.core.messages import JSON
+from rollout.trajectories.saved import SavedLine
+
+
+class Measure(Protocol):
+    """Figures in the making."""
+
+    name: str
+    """Of the section in metrics.json."""
+
+    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
+        """Count a trajectory. `info` is its task's `task_info`, None where the task is there no more; `error_kinds` are
+        those of error observations by their places in the messages, None where they were not kept."""
+        ...
+
+    def result(self) -> JSON:
+        """What was found."""
+        ...
+
+
+MakeMeasure = Callable[[], Measure]
