@@ -27,7 +27,7 @@ test: $(VENV)/.dev $(VENV)/.torch chromium lint
 
 # Only what runs in real browsers.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium
-	$(BIN)/python -m pytest tests/web -m "web and not slow" --override-ini addopts=-q
+	$(BIN)/python -m pytest tests/environments/web -m "web and not slow" --override-ini addopts=-q
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
 chromium:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from tests.filters.labelled import Case, labelled_sets, measure, mistakes, split
+from tests.trajectories.filters.labelled import Case, labelled_sets, measure, mistakes, split
 
 HEADER = """| filter | turns | faults | near misses | precision | recall | held out: turns | precision | recall |
 |---|--:|--:|--:|--:|--:|--:|--:|--:|"""

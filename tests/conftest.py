@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import msgspec
 import pytest
 import yaml
 
+from rollout.cli import main
 from rollout.config.schema import Config
 from rollout.core.messages import Message
 from rollout.distributed.link import Machines
@@ -27,7 +29,7 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
 # How long an example takes says more about the machine than about us.
 hypothesis.settings.register_profile("rollout", deadline=None)
 hypothesis.settings.load_profile("rollout")
-SLOW_FOLDERS = ("docs", "web", "cluster", "suites", "cli", "models", "worlds")
+SLOW_FOLDERS = ("docs", "web", "distributed", "suites", "cli", "models", "environments", "testing")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -123,3 +125,32 @@ def stub_config(url: str, path: Path, **dataset: Any) -> dict[str, Any]:
             }
         },
     }
+
+
+class Done(msgspec.Struct):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command = Callable[..., Done]
+
+
+@pytest.fixture
+def rollout(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """`rollout("score", "run")`: a command in this process, so that dozens of them take seconds."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def call(*arguments: str) -> Done:
+        capsys.readouterr()
+        code = 0
+        try:
+            main(arguments)
+        except SystemExit as error:
+            code = int(error.code or 0)
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return call

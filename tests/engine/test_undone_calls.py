@@ -15,7 +15,7 @@ from rollout.pipelines.score import open_scoring, rescore
 from rollout.store.reader import open_reader
 from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
-from tests.worlds.desks import lay_out
+from tests.environments.desks import lay_out
 
 RENAME = {"name": "rename", "arguments": {"name": "Cy"}}
 MEMBERS: dict[str, Any] = {"name": "members", "arguments": {}}

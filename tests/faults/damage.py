@@ -31,9 +31,9 @@ import yaml
 from rollout.cli import main
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines
-from tests.engine.damages import PAGE, copy_run, execute, make_run
 from tests.faults.accounting import Ledger, audit_lines, find_secrets
 from tests.faults.runs import SECRETS, make_conversations
+from tests.store.damages import PAGE, copy_run, execute, make_run
 
 PART = "journal damage"
 EACH = 24

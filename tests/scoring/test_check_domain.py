@@ -9,7 +9,7 @@ import pytest
 
 from rollout.environments.domains.domain import SHIPPED
 from rollout.tasks.discovery import list_combinations
-from tests.scoring.conftest import Command
+from tests.conftest import Command
 from tests.scoring.desk import query, write_library
 
 RENEW = ("renew_loan", {"loan_id": "L1", "confirm": True})

@@ -1,0 +1,71 @@
+"""The web agent in real browsers: what it was sent is what the saved line makes again."""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout.agents.viewing import requests_of
+from rollout.pipelines.sources import Prompts, find_sources
+from rollout.store.blobs import image_url
+from rollout.testing import StubServer
+from rollout.trajectories.saved import SavedLine
+from tests.conftest import read_lines, roll_out
+from tests.environments.web.test_web_run import OUT, web_config
+
+RECORD = Path("requests.jsonl")
+
+
+def written(name: str, **arguments: Any) -> dict[str, Any]:
+    call = json.dumps({"name": name, "arguments": arguments})
+    return {"content": f"Action: I call {name}.\n<tool_call>{call}</tool_call>"}
+
+
+@pytest.mark.parametrize(
+    ("mode", "click"),
+    [
+        ("set_of_marks", {"element": 1}),
+        ("text", {"element": 1}),
+        ("coordinates", {"x": 25, "y": 92}),
+    ],
+)
+async def test_text_calls_act_and_every_request_can_be_made_again(mode: str, click: dict[str, Any]) -> None:
+    rules = [
+        {"when": {"contains": "Title: at 4"}, "reply": written("answer", text="four")},
+        {"when": {"contains": "Title: at 2"}, "reply": {"content": "Action: I click.\n<tool_call>click</tool_call>"}},
+        {"reply": written("click", **click)},
+    ]
+    async with StubServer({"record": RECORD, "rules": rules}) as server:
+        settings = web_config(server.url, mode=mode)
+        settings["models"]["agent"]["images"] = True
+        settings["datasets"]["web"]["agent"] = {
+            "model": "agent",
+            "tool_format": "text",
+            "max_rounds": 2,
+            "max_images": 2,
+        }
+        await roll_out(settings)
+    (source,) = find_sources([Path("run")])
+    ((_, line),) = source.read()
+    assert isinstance(line, SavedLine)
+    assert line.stop_reason == "answered", line.metadata
+    assert line.metadata["tool_errors"] == {"malformed_call": 1}
+    received = [json.loads(entry)["messages"] for entry in RECORD.read_bytes().splitlines()]
+    made = requests_of(line, Prompts().of(line, source), functools.partial(image_url, Path("run")))
+    assert received == list(made)
+    assert len(received) == 6
+    assert "Step 1 on [Counter]: I call click. (the page changed)" in json.dumps(received[-1][1])
+    images = [json.dumps(messages).count("data:image/png") for messages in received]
+    assert images == ([0] * 6 if mode == "text" else [1, 2, 2, 2, 2, 2])
+
+
+async def test_going_back_from_the_first_page_three_times_ends_it() -> None:
+    async with StubServer({"rules": [{"reply": {"tool_calls": [{"name": "goback", "arguments": {}}]}}]}) as server:
+        await roll_out(web_config(server.url))
+    metadata = read_lines(OUT)[0]["metadata"]
+    assert metadata["stop_reason"] == "monitor_failed_gobacks"
+    assert metadata["tool_errors"] == {"nothing_before": 3}
