@@ -79,7 +79,7 @@ async def measure(base: Path) -> None:
         pool = WorkerPool()
         number = pool.add(domain)
         before, Template.program = Template.program, program or Template.program
-        await pool.problems()
+        await pool.problem(number)
         Template.program = before
         ways[label] = (pool, lambda pool=pool, number=number: WorkerWorld(pool, domain, number))  # type: ignore[misc]
     seen: dict[str, list[tuple[float, float, float]]] = {label: [] for label in ways}

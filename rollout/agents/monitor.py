@@ -55,6 +55,8 @@ class MonitorRules(msgspec.Struct, frozen=True):
     max_empty_replies: int = 0
     completion_phrases: bool = False
     fruitless: FruitlessCalls | None = None
+    has_judge: bool = False
+    """Whether a judge model may be asked if the conversation is over, where the run has one."""
 
 
 class Verdict(msgspec.Struct, frozen=True):

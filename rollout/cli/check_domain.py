@@ -91,7 +91,6 @@ def _find(path: Path, names: list[str], all_: bool) -> list[tuple[Path, Combinat
 async def _check(base: Path, combination: Combination) -> tuple[list[Problem], list[QueryReport]]:
     from rollout.config.schema import Config, Dataset
     from rollout.pipelines.score import open_scoring
-    from rollout.pipelines.scorers import make_rules
     from rollout.scoring.solvable import QueryChecker
 
     name = combination.name
@@ -99,9 +98,9 @@ async def _check(base: Path, combination: Combination) -> tuple[list[Problem], l
         raise ConfigError(f"{combination.queries[0]}: its name is made of no known servers in {base / 'mcp_servers'}")
     dataset = Dataset(mcp_domain=name, base_path=base, path=list(combination.queries), policy=combination.policy)
     async with open_scoring(Config(datasets={name: dataset}), [name]) as (scoring,):
-        rules = make_rules(scoring.tools.domain, scoring.tools.offered)
-        checker = QueryChecker(scoring.make_world, scoring.seed_of, rules, scoring.panel)
-        reports = [await checker.check(scoring.read_task(place)) for place in range(len(scoring.tasks))]
+        opened, wired = scoring.opened, scoring.wired
+        checker = QueryChecker(opened.make_world, wired.seed_of, opened.rules, scoring.panel)
+        reports = [await checker.check(wired.read_task(place)) for place in range(len(scoring.tasks))]
     return list(scoring.tasks.problems), reports
 
 

@@ -55,17 +55,21 @@ async def _serve(
         from rollout.environments.mcp.serve import ServedWorlds, make_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
         raise ConfigError("serve-domain needs the extra: pip install 'rollout[mcp]'") from error
-    from rollout.config.schema import Config, Dataset
+    from rollout.config.schema import Config, Timeouts
     from rollout.config.servers import MockServers
-    from rollout.pipelines.pools import open_pools
-    from rollout.pipelines.tools import load_tools
+    from rollout.core.task import Task
+    from rollout.environments.domains.environment import DomainEnvironment
+    from rollout.environments.resources import Resources
+    from rollout.pipelines.wiring import refuse_problems
 
-    config = Config(mock_servers=MockServers(isolation="none" if in_process else "process"))
-    async with open_pools(config) as pools:
-        tools = load_tools(name, Dataset(mcp_domain=name, base_path=_base_of(name, base_path)), pools)
-        await pools.refuse_broken()
-        worlds = ServedWorlds(lambda: tools.make_world(seconds), tools.toolset, seed)
-        server = make_server(name, worlds, tools.domain.policy if tools.domain is not None else None)
+    config = Config(
+        mock_servers=MockServers(isolation="none" if in_process else "process"), timeouts=Timeouts(tool=seconds)
+    )
+    environment = DomainEnvironment(name, base_path=_base_of(name, base_path))
+    async with Resources(config) as resources, environment.open(resources) as opened:
+        refuse_problems(await opened.check())
+        worlds = ServedWorlds(lambda: opened.make_world(Task("")), opened.toolset, seed)
+        server = make_server(name, worlds, opened.domain.policy)
         if http:
             await serve_http(server, worlds, host, port, lambda url: typer.echo(f"serving {url} (Ctrl-C stops it)"))
         else:

@@ -90,6 +90,11 @@ class Dataset(Section):
     path: Annotated[list[Path], BeforeValidator(_one_or_several)] = []
     """The tasks, one JSON object a line; a file or a list of files. By default `queries/<mcp_domain>.jsonl` below
     `base_path`."""
+    environment: str | None = None
+    """An environment of your own: `module:Name`, or the name of an entry point in the group `rollout.environments`.
+    Instead of `mcp_domain`, `tools`, `mcpServers`, `web`, `base_path` and `policy`; `path` replaces its tasks."""
+    environment_params: dict[str, Any] = {}
+    """What the environment asks for; each has keys of its own."""
     suite: str | None = None
     """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `miniwob`, `tau2`, or
     `module:Name`. Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""

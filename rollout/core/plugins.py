@@ -1,8 +1,7 @@
-"""Parts that others bring: found by Python entry points, or named as `module:Name` in a config.
+"""Plug-ins: objects of other packages, found by Python entry points or named as `module:Name` in a config.
 
-A package offers a part by an entry point in one of the groups `rollout.models`, `rollout.worlds`, `rollout.strategies`,
-`rollout.scorers`, `rollout.exporters`, `rollout.suites`, `rollout.sites`, `rollout.memories`. What is loaded must keep
-the contract of its room.
+A package offers an object by an entry point in one of the groups of `Group`. What is loaded must keep the contract of
+its room.
 
 Modules are found where Python finds them, then in the working directory, then beside the configuration file. The two
 folders come last in `sys.path`, so that a file in them never hides an installed package.
@@ -23,11 +22,10 @@ from rollout.core.spelling import suggest
 
 Group = Literal[
     "rollout.models",
-    "rollout.worlds",
+    "rollout.environments",
     "rollout.strategies",
     "rollout.scorers",
     "rollout.exporters",
-    "rollout.suites",
     "rollout.sites",
     "rollout.memories",
 ]
@@ -52,17 +50,22 @@ def folders() -> list[str]:
     return list(_folders)
 
 
+def import_object(reference: str) -> Any:
+    """The object at `module:Name`. Raises ConfigError where there is none."""
+    module_name, _, attribute = reference.partition(":")
+    module = _import(reference, module_name)
+    try:
+        return getattr(module, attribute)
+    except AttributeError:
+        known = [one for one in vars(module) if not one.startswith("_")]
+        text = f"{reference!r} cannot be imported: {module_name} has no {attribute!r}; {suggest(attribute, known)}"
+        raise ConfigError(text) from None
+
+
 def find_plugin(group: Group, name: str) -> Any | None:
-    """What a name stands for: the object at `module:Name`, or the entry point of that name. None: nothing."""
+    """The object at `module:Name`, or the entry point of that name in the group. None: nothing has this name."""
     if is_reference(name):
-        module_name, _, attribute = name.partition(":")
-        module = _import(name, module_name)
-        try:
-            return getattr(module, attribute)
-        except AttributeError:
-            known = [one for one in vars(module) if not one.startswith("_")]
-            text = f"{name!r} cannot be imported: {module_name} has no {attribute!r}; {suggest(attribute, known)}"
-            raise ConfigError(text) from None
+        return import_object(name)
     for point in entry_points(group=group, name=name):
         try:
             return point.load()

@@ -93,4 +93,8 @@ class HasChanges(Protocol):
         ...
 
 
-WorldFactory = Callable[[], World]
+WorldFactory = Callable[[Task], World]
+"""Makes the world of one attempt at a task. It is not opened yet."""
+
+SeedOf = Callable[[Task], int]
+"""The seed of a task's worlds."""

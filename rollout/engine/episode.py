@@ -118,10 +118,10 @@ class Episode:
         self._record = record
         self._control = control
         self._observers = observers
-        self._world: World = plan.make_world(task)
+        self._world: World = plan.environment.make_world(task)
         self._user: User | None = plan.make_user(task, self._seed, self._world) if plan.make_user is not None else None
         self._monitor = Monitor(plan.monitor, plan.judge) if plan.monitor is not None else None
-        self._tools = plan.tools_of(task, 0)
+        self._tools = plan.environment.tools_for(task, 0)
         self._offers = [(0, self._tools)]
         self._reader = plan.reader
         self._dialect = plan.viewing.dialect
@@ -481,7 +481,7 @@ class Episode:
 
     def _offer_tools(self, turn: int) -> None:
         """The tools of a turn, which a suite may hand out one after the other."""
-        tools = self._plan.tools_of(self._task, max(turn, 0))
+        tools = self._plan.environment.tools_for(self._task, max(turn, 0))
         if tools is not self._tools and tools.wire != self._tools.wire:
             self._tools = tools
             self._offers.append((turn, tools))

@@ -6,7 +6,7 @@ A plan is made by `rollout.pipelines.wiring` before an episode starts, and nothi
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from rollout.core.calls import CallReader
 from rollout.core.messages import Toolset
 from rollout.core.task import Task
 from rollout.core.world import World
+from rollout.environments.environment import OpenEnvironment
 from rollout.models.model import Capability, Model, Sampling
 from rollout.scoring.panel import Panel
 from rollout.strategies.strategy import Strategy
@@ -39,11 +40,8 @@ class Plan:
     task_count: int
     output_path: Path
     system: str | None
-    toolset: Toolset
-    """The tools of every task; in the mode wrong_tool and in suites `offer` says which ones a task has."""
-    offer: Callable[[Task, int], Toolset] | None
-    """The tools of a task in a turn, where they are not the same for all."""
-    make_world: Callable[[Task], World]
+    environment: OpenEnvironment
+    """Makes the worlds, and says which tools are offered."""
     agent: Model
     agent_name: str
     sampling: Sampling
@@ -65,16 +63,17 @@ class Plan:
     record_states: bool
     """Whether the key of the world's state is recorded at each step."""
     reader: CallReader
-    offered: Callable[[str], str | None] | None
-    """The offered name of a reference action's tool, where a domain knows it."""
     identity: dict[str, Any]
     """What must stay the same for a run to be resumed: see `rollout.pipelines.run`."""
-    close_tools: Callable[[], Awaitable[None]]
-    """Lets go of what the worlds share. Called once, when the run is left."""
     measures: tuple[MakeMeasure, ...] = ()
     """What is measured of its trajectories at the end, beyond the usual sums."""
     samplings: dict[float, Sampling] = dataclasses.field(default_factory=dict)
     """The sampling at other temperatures, made when first asked for."""
+
+    @property
+    def toolset(self) -> Toolset:
+        """All tools; `environment.tools_for` says which of them a task has in a turn."""
+        return self.environment.toolset
 
     @property
     def total(self) -> int:
@@ -107,7 +106,7 @@ class Plan:
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
-        return with_offered_names(self.tasks.read(index), self.offered)
+        return with_offered_names(self.tasks.read(index), self.environment)
 
     def world_seed(self, task: Task) -> int:
         """The seed of the worlds of a task."""
@@ -121,21 +120,18 @@ class Plan:
         """An attempt's own."""
         return seeds.derive(self.seed, self.name, task_id, "episode", number)
 
-    def tools_of(self, task: Task, turn: int) -> Toolset:
-        """The tools that this task's agent is offered in a turn: the same ones whenever it is asked."""
-        return self.toolset if self.offer is None else self.offer(task, turn)
-
 
 def world_seed(seed: int, dataset: str, task_id: str) -> int:
     """The same for all attempts at a task, so that equal states have equal keys."""
     return seeds.derive(seed, dataset, task_id, "world")
 
 
-def with_offered_names(task: Task, offered: Callable[[str], str | None] | None) -> Task:
+def with_offered_names(task: Task, environment: OpenEnvironment) -> Task:
     """A task with its reference actions under the names that the agent is offered."""
-    if task.actions is None or offered is None:
+    if task.actions is None:
         return task
     actions = tuple(
-        msgspec.structs.replace(action, name=offered(action.name) or action.name) for action in task.actions
+        msgspec.structs.replace(action, name=environment.offered_name(action.name) or action.name)
+        for action in task.actions
     )
     return msgspec.structs.replace(task, actions=actions)

@@ -1,4 +1,4 @@
-"""A world of plain Python functions: the simplest tools, for trusted code.
+"""Plain Python functions as tools: the simplest environment, for trusted code.
 
 The schema of a tool is its signature (read by pydantic), its description the docstring. The functions of one message
 run together: `async` ones as tasks (`rollout.core.async_tools`), synchronous ones in threads
@@ -9,21 +9,27 @@ world of functions answers `state_key` with a hash of the calls made so far.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import msgspec
 
+from rollout.config.schema import Dataset
 from rollout.core.async_tools import run_async
 from rollout.core.errors import ConfigError, ToolError, WorldError, describe_error
 from rollout.core.messages import ToolResult, Toolset, ToolSpec
-from rollout.core.plugins import find_plugin
+from rollout.core.plugins import import_object
 from rollout.core.results import MAX_RESULT_CHARS, failed_result, to_result
 from rollout.core.task import Task
 from rollout.core.threads import ToolFault, tool_threads
-from rollout.core.world import Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
+from rollout.environments.empty import EmptyWorld
+from rollout.environments.environment import FileEnvironment, OpenEnvironment
+from rollout.environments.resources import Resources
 
 
 def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
@@ -38,10 +44,55 @@ def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
 
 def import_function(reference: str) -> Callable[..., Any]:
     """The function that `module:name` names."""
-    found: Callable[..., Any] | None = find_plugin("rollout.worlds", reference)
+    found: Callable[..., Any] = import_object(reference)
     if not callable(found):
         raise ConfigError(f"tool {reference!r} is not a function")
     return found
+
+
+class FunctionEnvironment(FileEnvironment):
+    """Functions named in a dataset's `tools`, or no tools at all. They keep no state that could be compared."""
+
+    rescoring = "trajectory"
+
+    def __init__(self, name: str, references: Sequence[str], path: Sequence[Path]) -> None:
+        super().__init__(name, path)
+        self._references = references
+
+    @classmethod
+    def from_dataset(cls, name: str, dataset: Dataset) -> FunctionEnvironment:
+        """The environment of a dataset that names functions as tools, or nothing."""
+        for reference in dataset.tools:
+            if ":" not in reference:
+                raise ConfigError(
+                    f"datasets.{name}.tools: {reference!r} is neither module:function nor, without mcp_domain, a "
+                    "server; set mcp_domain to use the servers of a domain"
+                )
+        names = [reference.partition(":")[2] for reference in dataset.tools]
+        if len(set(names)) < len(names):
+            raise ConfigError(
+                f"datasets.{name}.tools: two functions have the same name; rename one: {', '.join(names)}"
+            )
+        return cls(name, dataset.tools, dataset.path)
+
+    @contextlib.asynccontextmanager
+    async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:
+        functions = {reference.partition(":")[2]: import_function(reference) for reference in self._references}
+        yield OpenFunctions(functions, resources.call_timeout)
+
+
+class OpenFunctions(OpenEnvironment):
+    """Functions in use."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]], call_timeout: float) -> None:
+        super().__init__(Toolset(tuple(spec_of(function, name) for name, function in functions.items())))
+        self._functions = functions
+        self._call_timeout = call_timeout
+
+    def make_world(self, task: Task) -> World:
+        if not self._functions:
+            return EmptyWorld(self.toolset)
+        return FunctionWorld(self._functions, self.toolset, self._call_timeout)
 
 
 class FunctionWorld:

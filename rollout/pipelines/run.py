@@ -103,7 +103,7 @@ async def open_run(
             local=config.local,
             log_dir=run_dir / "logs",
         ) as registry,
-        open_plans(config, names, registry, opens_worlds=config.cluster is None) as plans,
+        open_plans(config, names, registry, makes_worlds=config.cluster is None) as plans,
         contextlib.AsyncExitStack() as held,
     ):
         files = {plan.name: (plan.output_path, plan.tasks.paths) for plan in plans}

@@ -21,21 +21,16 @@ from typing import Any
 
 import msgspec
 
-from rollout.config.schema import Config, Dataset
+from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.core.messages import has_words
 from rollout.core.plugins import look_in
 from rollout.core.secrets import MASK
 from rollout.core.task import Task
-from rollout.core.world import World
 from rollout.engine.ending import UNSCORED
-from rollout.engine.plan import with_offered_names, world_seed
 from rollout.environments.empty import EmptyWorld
-from rollout.environments.suites.suite import NeedsBrowsers
 from rollout.models.registry import Registry
-from rollout.pipelines.pools import Pools, open_pools
-from rollout.pipelines.scorers import make_panel
-from rollout.pipelines.tools import load_recorded_tools, open_tasks
+from rollout.pipelines.wiring import Wired, open_wired, refuse_problems
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
 from rollout.scoring.scorer import Score, Trajectory, UserCall
@@ -173,46 +168,32 @@ async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterat
 
 @contextlib.asynccontextmanager
 async def open_scoring(config: Config, names: Sequence[str]) -> AsyncIterator[list[DatasetScoring]]:
-    """Make everything ready to score these datasets; the servers' processes and the judges are let go on leaving."""
+    """Make everything ready to score these datasets; servers' processes and judges are released on leaving. Raises
+    ConfigError where an environment cannot be opened, or the tasks not be read."""
     async with (
         Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local) as registry,
-        open_pools(config) as pools,
+        open_wired(config, names, registry, is_scoring=True) as wired,
     ):
-        scorings: list[DatasetScoring] = []
-        try:
-            for name in names:
-                scorings.append(DatasetScoring(name, config.datasets[name], config, registry, pools))
-            await pools.refuse_broken()
-            yield scorings
-        finally:
-            for scoring in scorings:
-                await scoring.tools.close()
+        refuse_problems([problem for one in wired for problem in one.environment_problems])
+        refuse_problems([problem for one in wired if one.tasks is None for problem in one.problems])
+        yield [DatasetScoring(one) for one in wired]
 
 
 class DatasetScoring:
-    """What scoring needs of a dataset: its tasks, its worlds and its panel; no agent and no user."""
+    """One dataset, ready to be scored: its tasks, its worlds and its panel; no agent and no user."""
 
-    def __init__(self, name: str, dataset: Dataset, config: Config, registry: Registry, pools: Pools) -> None:
-        self.name = name
-        self._dataset = dataset
-        self.tools = load_recorded_tools(name, dataset, pools)
-        self._timeout = config.timeouts.tool
-        self._seed = config.seed if dataset.seed is None else dataset.seed
-        self.tasks = open_tasks(name, dataset, self.tools.suite)
+    def __init__(self, wired: Wired) -> None:
+        assert wired.environment is not None
+        assert wired.opened is not None
+        assert wired.tasks is not None
+        assert wired.panel is not None
+        self.name = wired.name
+        self.wired = wired
+        self.environment = wired.environment
+        self.opened = wired.opened
+        self.tasks = wired.tasks
+        self.panel = wired.panel
         self._places = {task_id: place for place, task_id in enumerate(self.tasks.ids)}
-        self.panel = make_panel(name, dataset, config, registry, self.tools, self.seed_of)
-
-    def make_world(self) -> World:
-        """A world as the dataset's episodes have them."""
-        return self.tools.make_world(self._timeout)
-
-    def seed_of(self, task: Task) -> int:
-        """The seed of the worlds of a task."""
-        return world_seed(self._seed, self.name, task.id)
-
-    def read_task(self, place: int) -> Task:
-        """The task at this place, its reference actions under the names that the agent is offered."""
-        return with_offered_names(self.tasks.read(place), self.tools.offered)
 
     async def score(self, recorded: Recorded, run_dir: Path) -> Rescored:
         """Score a trajectory that is on record, with its images in the run's directory."""
@@ -224,23 +205,20 @@ class DatasetScoring:
         if place is None:
             verdict = Verdict(unscored=f"the task is no longer in {self.tasks}", is_checkable=True)
             return Rescored(self.name, recorded, verdict, False, False)
-        verdict, replayed = await self._judge(self.read_task(place), recorded, as_trajectory(recorded, run_dir))
+        verdict, replayed = await self._judge(self.wired.read_task(place), recorded, as_trajectory(recorded, run_dir))
         success = verdict.is_success(Status(head.status), ended_properly=_ended_properly(recorded))
         return Rescored(self.name, recorded, verdict, success, replayed)
 
     async def _judge(self, task: Task, recorded: Recorded, trajectory: Trajectory) -> tuple[Verdict, bool]:
-        if self._dataset.web is not None or isinstance(self.tools.suite, NeedsBrowsers):
-            scores = recorded_scores(recorded)
-            return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset), recorded=scores), False
-        if self._dataset.mode != "positive":
-            return await self.panel.judge(task, trajectory, EmptyWorld(self.tools.toolset)), False
-        world = self.make_world()
-        if not hasattr(world, "changes"):
-            return await self.panel.judge(task, trajectory, world), False
+        rescoring = self.environment.rescoring
+        if rescoring != "replay":
+            scores = recorded_scores(recorded) if rescoring == "recorded" else None
+            empty = EmptyWorld(self.opened.toolset)
+            return await self.panel.judge(task, trajectory, empty, recorded=scores), False
+        world = self.opened.make_world(task)
         try:
-            suite = self.tools.suite
-            user_world = suite.user_world(task, world) if suite is not None else None
-            await replay_all(world, task, self.seed_of(task), trajectory, user_world)
+            user_world = self.opened.user_world(task, world)
+            await replay_all(world, task, self.wired.seed_of(task), trajectory, user_world)
             return await self.panel.judge(task, trajectory, world), True
         except (ReplayMismatch, WorldError) as error:
             return Verdict(unscored=f"the replay failed: {error}", is_checkable=True), False

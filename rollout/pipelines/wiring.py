@@ -1,50 +1,83 @@
-"""Wiring: from one dataset of a configuration to the plan that the engine runs.
+"""Wiring: from the datasets of a configuration to what runs, dry runs and scoring work with.
 
-Everything that can be wrong with a dataset is found here, before an episode starts.
+All three build a dataset by the same function. It goes as far as it can and collects what is wrong instead of raising
+at the first problem: a run refuses to start with all of them, a dry run shows them, and scoring, which needs no agent,
+only minds those of the environment.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import hashlib
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rollout.agents.monitor import FruitlessCalls, MonitorRules
 from rollout.agents.prompts import with_tool_list
 from rollout.config.schema import Config, Dataset, Scoring
 from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
-from rollout.core.messages import NO_TOOLS, Toolset
 from rollout.core.spelling import suggest
 from rollout.core.task import Task
-from rollout.core.world import World
-from rollout.engine.plan import Plan, world_seed
-from rollout.environments.empty import EmptyWorld
-from rollout.environments.suites.find import settle_dataset
-from rollout.environments.suites.suite import Suite
-from rollout.environments.web.actions import GOBACK, NOTHING_BEFORE
-from rollout.environments.web.prompts import web_prompt
+from rollout.engine.plan import Plan, with_offered_names, world_seed
+from rollout.environments.environment import Environment, OpenEnvironment
+from rollout.environments.find import find_environment, with_defaults
+from rollout.environments.resources import Resources
 from rollout.models.model import Capability, Model
 from rollout.models.registry import Registry
+from rollout.pipelines.agent import (
+    describe_blindness,
+    make_sampling,
+    make_viewing,
+    secret_text,
+    system_prompt,
+    user_maker,
+)
 from rollout.pipelines.costs import describe_unpriced
-from rollout.pipelines.pools import Pools, open_pools
-from rollout.pipelines.scorers import make_panel
-from rollout.pipelines.speakers import make_sampling, secret_text, user_maker
+from rollout.pipelines.panel import make_panel
 from rollout.pipelines.token_measure import TokenMeasure
-from rollout.pipelines.tools import DatasetTools, load_tools, open_tasks
-from rollout.pipelines.viewing import describe_blindness, make_viewing
+from rollout.scoring.panel import Panel
 from rollout.strategies.find import make_strategy
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.source import Tasks, refuse_clashes
-from rollout.trajectories.stop import StopReason
 
 log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Wired:
+    """One dataset, wired as far as its configuration allows."""
+
+    name: str
+    dataset: Dataset
+    """With the defaults of its environment."""
+    seed: int
+    environment: Environment | None = None
+    opened: OpenEnvironment | None = None
+    tasks: Tasks | None = None
+    strategy: Strategy | None = None
+    panel: Panel | None = None
+    plan: Plan | None = None
+    environment_problems: list[str] = dataclasses.field(default_factory=list)
+    """Why no world can be opened, or nothing be scored."""
+    problems: list[str] = dataclasses.field(default_factory=list)
+    """Everything else that keeps the dataset from being run: its tasks, its models, its strategy."""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+
+    def seed_of(self, task: Task) -> int:
+        """The seed of a task's worlds."""
+        return world_seed(self.seed, self.name, task.id)
+
+    def read_task(self, place: int) -> Task:
+        """The task at this place, its reference actions under the names that the agent is offered."""
+        assert self.tasks is not None
+        assert self.opened is not None
+        return with_offered_names(self.tasks.read(place), self.opened)
 
 
 @contextlib.asynccontextmanager
@@ -54,121 +87,178 @@ async def open_plans(
     registry: Registry,
     *,
     tasks: Tasks | None = None,
-    opens_worlds: bool = True,
+    makes_worlds: bool = True,
 ) -> AsyncIterator[list[Plan]]:
-    """The plans of these datasets, with the processes and browsers that their worlds share; everything is let go on
-    leaving. `tasks` replace those that the datasets name. `opens_worlds`: False where episodes run on other machines,
-    so that nothing of what their worlds need has to be on this one."""
-    async with open_pools(config, are_used=opens_worlds) as pools, contextlib.AsyncExitStack() as held:
-        plans = []
-        for name in names:
-            plans.append(make_plan(name, config.datasets[name], config, registry, pools, tasks))
-            held.push_async_callback(plans[-1].close_tools)
-        await pools.refuse_broken()
-        yield plans
+    """The plans of these datasets, for a run. Raises ConfigError with everything that is wrong with them.
 
-
-def make_plan(
-    name: str,
-    dataset: Dataset,
-    config: Config,
-    registry: Registry,
-    pools: Pools | None = None,
-    tasks: Tasks | None = None,
-) -> Plan:
-    """Wire one dataset together. Raises ConfigError with file and key where something is wrong.
-
-    Worlds take what they need from `pools`; without them, mock servers run in this process. `tasks` stand instead of
-    those that the dataset names.
+    `tasks` replace those that the datasets name. `makes_worlds` is False where attempts run on other machines.
     """
-    tools = load_tools(name, dataset, pools)
-    suite = tools.suite
-    dataset = settle_dataset(name, dataset, suite)
-    tasks = open_tasks(name, dataset, suite) if tasks is None else tasks
-    strategy = make_dataset_strategy(name, dataset, config)
-    refuse_clashes(tasks, strategy.most)
-    seed = config.seed if dataset.seed is None else dataset.seed
-    agent_config = dataset.agent
+    async with open_wired(config, names, registry, tasks=tasks, makes_worlds=makes_worlds) as wired:
+        refuse_problems([problem for one in wired for problem in (*one.environment_problems, *one.problems)])
+        for one in wired:
+            for warning in one.warnings:
+                log.warning("%s: %s", one.name, warning)
+        yield [one.plan for one in wired if one.plan is not None]
+
+
+@contextlib.asynccontextmanager
+async def open_wired(
+    config: Config,
+    names: Sequence[str],
+    registry: Registry,
+    *,
+    tasks: Tasks | None = None,
+    makes_worlds: bool = True,
+    is_scoring: bool = False,
+) -> AsyncIterator[list[Wired]]:
+    """These datasets with their environments open; everything is released on leaving. Raises nothing for problems of
+    the configuration: see `Wired`.
+
+    With `is_scoring`, worlds are made only where trajectories are scored again by replaying them.
+    """
+    async with Resources(config) as resources, contextlib.AsyncExitStack() as held:
+        wired = []
+        for name in names:
+            dataset = config.datasets[name]
+            one = Wired(name, dataset, config.seed if dataset.seed is None else dataset.seed)
+            await _wire_environment(one, resources, held, makes_worlds, is_scoring)
+            _wire_tasks(one, config, tasks)
+            _wire_agent(one, config, registry)
+            wired.append(one)
+        async with asyncio.TaskGroup() as group:
+            for one in wired:
+                group.create_task(_check(one))
+        yield wired
+
+
+def refuse_problems(problems: Sequence[str]) -> None:
+    """Raise ConfigError where there are problems, each told once."""
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
+
+
+async def _wire_environment(
+    one: Wired, resources: Resources, held: contextlib.AsyncExitStack, makes_worlds: bool, is_scoring: bool
+) -> None:
+    with _collecting(one.environment_problems):
+        one.environment = environment = find_environment(one.name, one.dataset)
+        one.dataset = with_defaults(one.name, one.dataset, environment)
+        needs_worlds = makes_worlds and (not is_scoring or environment.rescoring == "replay")
+        one.opened = await held.enter_async_context(environment.open(resources, makes_worlds=needs_worlds))
+
+
+async def _check(one: Wired) -> None:
+    if one.opened is not None:
+        one.environment_problems += await one.opened.check()
+
+
+def _wire_tasks(one: Wired, config: Config, tasks: Tasks | None) -> None:
+    with _collecting(one.problems):
+        if tasks is None and one.environment is not None:
+            tasks = one.environment.tasks
+        one.tasks = tasks
+
+
+def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
+    """Everything between the environment and a plan. Each part is looked at, whatever is wrong with the others."""
+    name, dataset = one.name, one.dataset
+    strategy = panel = agent = viewing = None
+    with _collecting(one.problems):
+        strategy = one.strategy = make_dataset_strategy(name, dataset, config)
+        if one.tasks is not None:
+            refuse_clashes(one.tasks, strategy.most)
+    if one.opened is not None:
+        with _collecting(one.environment_problems):
+            panel = one.panel = make_panel(name, dataset, config, registry, one.opened, one.seed_of)
     if dataset.max_turns > 1 and dataset.user is None:
-        raise ConfigError(f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
-    agent = registry.model(
-        agent_config.model,
-        api_base=agent_config.api_base,
-        api_key=secret_text(agent_config.api_key),
-        params=agent_config.params,
-    )
-    found = registry.resolve(agent_config.model)
-    entry = found.entry
-    viewing = make_viewing(name, dataset, entry, suite)
-    if (blindness := describe_blindness(dataset, viewing, found)) is not None:
-        log.warning("%s: %s", name, blindness)
-    for unpriced in describe_unpriced(dataset, config, registry):
-        log.warning("%s: %s", name, unpriced)
-    system = _system_prompt(name, dataset, tools)
-    toolset = NO_TOOLS if dataset.mode != "positive" else tools.toolset
-    if entry.constrain_tools and len(toolset):
-        if suite is not None and suite.tools_of is not None:
-            raise ConfigError(
-                f"datasets.{name}.agent.model: {agent_config.model} is told its tools once (constrain_tools), but "
-                f"those of {dataset.suite} differ by task; use a model that calls tools by itself"
-            )
-        system = with_tool_list(system, toolset)
-    if unknown := sorted(set(dataset.irreversible) - set(tools.toolset.by_name)):
-        hint = suggest(unknown[0], tools.toolset.by_name)
-        raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; {hint}")
-    timeout = config.timeouts.tool
+        one.problems.append(
+            f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1"
+        )
+    with _collecting(one.problems):
+        found = registry.resolve(dataset.agent.model)
+        if one.environment is not None:
+            viewing = make_viewing(name, dataset, found.entry, one.environment)
+            if (blindness := describe_blindness(one.environment, viewing, found)) is not None:
+                one.warnings.append(blindness)
+    with _collecting(one.problems):
+        agent = _make_agent(dataset, registry)
+        if strategy is not None:
+            refuse_model(name, dataset, strategy, agent)
+    one.warnings += describe_unpriced(dataset, config, registry)
+    environment, opened, tasks = one.environment, one.opened, one.tasks
+    if environment is None or opened is None:
+        return
+    with _collecting(one.problems):
+        one.warnings += environment.warnings(dataset.agent)
+        system = system_prompt(name, dataset, environment)
+        if unknown := sorted(set(dataset.irreversible) - set(opened.toolset.by_name)):
+            hint = suggest(unknown[0], opened.toolset.by_name)
+            raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; {hint}")
+        make_user, user_name = None, None
+        if dataset.max_turns > 1 and dataset.user is not None:
+            make_user, user_name = user_maker(dataset.user, registry, environment, opened)
+        if tasks is None or strategy is None or panel is None or agent is None or viewing is None:
+            return
+        entry = registry.resolve(dataset.agent.model).entry
+        if entry.constrain_tools and len(opened.toolset):
+            if environment.traits.do_tools_vary:
+                raise ConfigError(
+                    f"datasets.{name}.agent.model: {dataset.agent.model} is told its tools once (constrain_tools), but "
+                    f"those of {environment.name} differ by task; use a model that calls tools by itself"
+                )
+            system = with_tool_list(system, opened.toolset)
+        monitor = None
+        if config.enable_monitor:
+            monitor = environment.monitor_rules(config, has_tools=len(opened.toolset) > 0)
+        asks_judge = monitor is not None and monitor.has_judge and config.monitor_use_llm_judge
+        sampling = make_sampling(dataset.agent, entry.max_tokens, entry.extra_body)
+        if Capability.LOGPROBS in strategy.needs and "logprobs" not in dataset.agent.model_fields_set:
+            sampling = msgspec.structs.replace(sampling, logprobs=True)
+        token_measures = (TokenMeasure,) if Capability.TOKEN_IDS in agent.capabilities else ()
+        plan = Plan(
+            name=name,
+            tasks=tasks,
+            task_count=len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks)),
+            output_path=dataset.output_path or Path("outputs") / f"{name}.jsonl",
+            system=system,
+            environment=opened,
+            agent=agent,
+            agent_name=dataset.agent.model,
+            sampling=sampling,
+            viewing=viewing,
+            make_user=make_user,
+            user_name=user_name,
+            monitor=monitor,
+            judge=registry.model(config.monitor_judge_model) if asks_judge and dataset.max_turns > 1 else None,
+            strategy=strategy,
+            panel=panel,
+            max_turns=dataset.max_turns,
+            max_steps=dataset.max_steps_per_turn,
+            mode=dataset.mode,
+            seed=one.seed,
+            episode_timeout=config.timeouts.episode,
+            irreversible=frozenset(dataset.irreversible),
+            record_states=dataset.record_states,
+            reader=CallReader(opened.toolset),
+            identity={},
+            measures=(*environment.measures(), *token_measures),
+        )
+        one.plan = dataclasses.replace(plan, identity=_identity(plan, dataset, environment))
 
-    def make_world(task: Task) -> World:
-        if dataset.mode == "wrong_tool":
-            return EmptyWorld(Toolset(task.tools or ()))
-        return tools.make_world(timeout) if dataset.mode == "positive" else EmptyWorld(NO_TOOLS)
 
-    panel = make_panel(name, dataset, config, registry, tools, lambda task: world_seed(seed, name, task.id))
-    judge = None
-    monitor = _monitor_rules(config, dataset, suite, has_tools=len(toolset) > 0)
-    if monitor is not None and config.monitor_use_llm_judge and dataset.max_turns > 1 and dataset.web is None:
-        judge = registry.model(config.monitor_judge_model)
-    make_user, user_name = (None, None)
-    if dataset.max_turns > 1 and dataset.user is not None:
-        make_user, user_name = user_maker(dataset.user, registry, suite)
-    count = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
-    sampling = make_sampling(agent_config, entry.max_tokens, entry.extra_body)
-    if Capability.LOGPROBS in strategy.needs and "logprobs" not in agent_config.model_fields_set:
-        sampling = msgspec.structs.replace(sampling, logprobs=True)
-    refuse_model(name, dataset, strategy, agent)
-    plan = Plan(
-        name=name,
-        tasks=tasks,
-        task_count=count,
-        output_path=dataset.output_path or Path("outputs") / f"{name}.jsonl",
-        system=system,
-        toolset=toolset,
-        offer=_offer(dataset, suite),
-        make_world=make_world,
-        agent=agent,
-        agent_name=agent_config.model,
-        sampling=sampling,
-        viewing=viewing,
-        make_user=make_user,
-        user_name=user_name,
-        monitor=monitor,
-        judge=judge,
-        strategy=strategy,
-        panel=panel,
-        max_turns=dataset.max_turns,
-        max_steps=dataset.max_steps_per_turn,
-        mode=dataset.mode,
-        seed=seed,
-        episode_timeout=config.timeouts.episode,
-        irreversible=frozenset(dataset.irreversible),
-        record_states=dataset.record_states,
-        reader=CallReader(toolset),
-        offered=tools.offered,
-        identity={},
-        close_tools=tools.close,
-        measures=(*tools.measures, *((TokenMeasure,) if Capability.TOKEN_IDS in agent.capabilities else ())),
-    )
-    return dataclasses.replace(plan, identity=_identity(plan, dataset, suite))
+def _make_agent(dataset: Dataset, registry: Registry) -> Model:
+    agent = dataset.agent
+    return registry.model(agent.model, api_base=agent.api_base, api_key=secret_text(agent.api_key), params=agent.params)
+
+
+@contextlib.contextmanager
+def _collecting(problems: list[str]) -> Iterator[None]:
+    """Keep the problem that ends a part of the wiring. The same one may end several parts; it is kept once."""
+    try:
+        yield
+    except ConfigError as error:
+        if str(error) not in problems:
+            problems.append(str(error))
 
 
 def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strategy:
@@ -200,13 +290,7 @@ def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: Model) 
         )
 
 
-def _offer(dataset: Dataset, suite: Suite | None) -> Callable[[Task, int], Toolset] | None:
-    if dataset.mode == "wrong_tool":
-        return lambda task, turn: Toolset(task.tools or ())
-    return suite.tools_of if suite is not None else None
-
-
-def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, Any]:
+def _identity(plan: Plan, dataset: Dataset, environment: Environment) -> dict[str, Any]:
     """What shapes the data of a dataset, by names that an error can show."""
     agent = dataset.agent
     # Left out where it is the default, so that runs begun before there was a choice can go on.
@@ -237,49 +321,4 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         identity["agent.token_in"] = True
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
-    if dataset.web is not None:
-        # Not what only says how long something may take.
-        shaping = dataset.web.model_dump(mode="json", exclude_defaults=True)
-        identity["web"] = {key: value for key, value in shaping.items() if not key.endswith("_timeout")}
-    if suite is not None:
-        identity["suite"] = {"name": dataset.suite, **suite.identity}
-    return identity
-
-
-def _monitor_rules(config: Config, dataset: Dataset, suite: Suite | None, *, has_tools: bool) -> MonitorRules | None:
-    # When a suite's conversation is over, the suite says.
-    if not config.enable_monitor or suite is not None:
-        return None
-    if dataset.web is not None:
-        # In a browser the same call again is often right: scrolling.
-        return MonitorRules(
-            fruitless=FruitlessCalls(
-                GOBACK, NOTHING_BEFORE, config.monitor_max_failed_gobacks, StopReason.MONITOR_GOBACKS
-            )
-        )
-    return MonitorRules(
-        # An agent that has no tools cannot be blamed for calling none.
-        config.monitor_max_no_tool_turns if has_tools else 0,
-        config.monitor_max_repeats,
-        config.monitor_max_empty_replies,
-        config.monitor_rule_detection,
-    )
-
-
-def _system_prompt(name: str, dataset: Dataset, tools: DatasetTools) -> str | None:
-    path = dataset.agent.system_prompt_file
-    source = tools.suite or tools.domain
-    text = source.policy if source is not None else None
-    if path is not None:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
-    if text is None and tools.domain is not None and dataset.mode == "positive":
-        where = tools.domain.base_path / "policies"
-        log.warning("%s: no policy for %s in %s; its agent is told nothing", name, tools.domain.name, where)
-    if text is None and dataset.web is not None:
-        text = web_prompt(dataset.agent.prompt or "plain", dataset.web, dataset.agent.tool_format)
-    if dataset.agent.preamble is None:
-        return text
-    return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"
+    return identity | environment.identity

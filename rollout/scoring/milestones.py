@@ -66,7 +66,7 @@ class WayScorer:
         raise NotImplementedError
 
     async def _moments(self, task: Task, trajectory: Trajectory) -> list[Moment]:
-        world = self._make_world()
+        world = self._make_world(task)
         moments = []
         try:
             async for called in replay(world, task, self._seed_of(task), trajectory):

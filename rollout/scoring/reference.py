@@ -57,7 +57,7 @@ class References:
         key = (task.id, variant)
         found = self._kept.get(key)
         if found is None:
-            found = await play_reference(self.make_world(), task, self._seed_of(task) ^ variant)
+            found = await play_reference(self.make_world(task), task, self._seed_of(task) ^ variant)
             self._kept[key] = found
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)

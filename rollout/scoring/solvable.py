@@ -64,7 +64,7 @@ class QueryChecker:
         if task.actions is None:
             report.remarks.append("no reference actions (task_info.actions): nothing can be played")
         else:
-            reference = await play_reference(self._make_world(), task, self._seed_of(task), watch=True)
+            reference = await play_reference(self._make_world(task), task, self._seed_of(task), watch=True)
             self._check_reference(task, reference, rules, report)
         report.idle = await self._try_idle(task)
         return report
@@ -111,7 +111,7 @@ class QueryChecker:
 
     async def _try_idle(self, task: Task) -> Idle:
         """What an agent gets that says and does nothing."""
-        world = self._make_world()
+        world = self._make_world(task)
         try:
             await world.open(task, self._seed_of(task))
             messages = [*task.messages, Message(role="assistant", content="")]

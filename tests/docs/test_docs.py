@@ -17,9 +17,8 @@ from rollout.config.docs import SECTIONS, describe, describe_web
 from rollout.config.load import load_config
 from rollout.config.models import Agent
 from rollout.config.schema import Config
+from rollout.environments.find import find_environment
 from rollout.models.builtin import ERRORS
-from rollout.pipelines.tools import task_paths
-from rollout.tasks.jsonl import TaskFile
 from rollout.testing import FAULT_KINDS, load_script
 from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.stop import StopReason, status_of
@@ -140,7 +139,7 @@ def test_nothing_of_a_workplace_is_in_the_repository() -> None:
 
 def test_readme_says_how_much_make_run_rolls_out() -> None:
     config = load_config(ROOT / "configs" / "default.yml")
-    tasks = sum(len(TaskFile(*task_paths(name, dataset))) for name, dataset in config.datasets.items())
+    tasks = sum(len(find_environment(name, dataset).tasks) for name, dataset in config.datasets.items())
     (samples,) = {dataset.samples for dataset in config.datasets.values()}
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     assert f"rolls out {tasks * samples} conversations" in text

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from rollout.config.browsing import WebSettings
 from rollout.core.messages import Image, Message, ToolResult
 from rollout.core.results import failed_result
@@ -14,8 +16,9 @@ from rollout.core.task import Task
 from rollout.core.world import Invocation, Opening
 from rollout.environments.empty import EmptyWorld
 from rollout.environments.web.actions import NOTHING_BEFORE, toolset_of
+from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.environment import OpenWeb
 from rollout.environments.web.observe import Element, Observation, Seen, describe
-from rollout.pipelines.tools import DatasetTools
 
 
 class Pages(EmptyWorld):
@@ -59,6 +62,7 @@ class Pages(EmptyWorld):
         return describe(observation, self._settings), observation.images
 
 
-def load_pages(name: str, dataset: object, web: WebSettings, browsers: object) -> DatasetTools:
-    """Stands in for the engine's own loading of browsers."""
-    return DatasetTools(toolset_of(web), None, lambda timeout: Pages(web))
+def use_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let web datasets act on these pages instead of in browsers."""
+    monkeypatch.setattr(OpenWeb, "make_world", lambda opened, task: Pages(opened.settings))
+    monkeypatch.setattr(BrowserPool, "check", lambda pool: None)

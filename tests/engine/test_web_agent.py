@@ -16,13 +16,12 @@ from rollout.agents.viewing import requests_of
 from rollout.cli.check import check_config
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, JournalError
-from rollout.pipelines import tools as engine_tools
 from rollout.pipelines.sources import Prompts, find_sources
 from rollout.store.blobs import file_url, image_url
 from rollout.testing import StubServer
 from rollout.trajectories.saved import SavedLine
 from tests.conftest import read_lines, roll_out, write_tasks
-from tests.engine.pages import load_pages
+from tests.engine.pages import use_pages
 
 RUN, OUT, RECORD = Path("run"), Path("out.jsonl"), Path("requests.jsonl")
 JSON = dict[str, Any]
@@ -30,7 +29,7 @@ JSON = dict[str, Any]
 
 @pytest.fixture(autouse=True)
 def _pages_instead_of_browsers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_tools, "_load_web", load_pages)
+    use_pages(monkeypatch)
 
 
 def text_call(name: str, **arguments: Any) -> str:

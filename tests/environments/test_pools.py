@@ -1,13 +1,12 @@
-"""What all datasets of a run share."""
+"""Resources that the environments of a run share."""
 
 from __future__ import annotations
 
 import pytest
 
-from rollout.config.schema import Config
 from rollout.environments.domains.workers import WorkerPool
+from rollout.environments.resources import Resources
 from rollout.environments.web.browsers import BrowserPool
-from rollout.pipelines.pools import open_pools
 
 
 async def test_browsers_that_do_not_close_keep_no_server_alive(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +22,15 @@ async def test_browsers_that_do_not_close_keep_no_server_alive(monkeypatch: pyte
 
     monkeypatch.setattr(WorkerPool, "close", close_workers)
     monkeypatch.setattr(BrowserPool, "close", fail)
+    resources = Resources()
+    workers = resources.share(WorkerPool, WorkerPool)
+    resources.share(BrowserPool, BrowserPool)
     with pytest.raises(OSError, match="disk is full"):
-        async with open_pools(Config.model_validate({"mock_servers": {"isolation": "process"}})) as pools:
+        async with resources:
             pass
-    assert closed == [pools.workers]
+    assert closed == [workers]
+
+
+async def test_environments_of_a_run_get_the_same_resource() -> None:
+    async with Resources() as resources:
+        assert resources.share(WorkerPool, WorkerPool) is resources.share(WorkerPool, WorkerPool)

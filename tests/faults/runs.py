@@ -205,8 +205,9 @@ class Run:
         for text in find_secrets(files, SECRETS):
             ledger.blame(kind, "secrets", text)
         for path in [*self.said_in.iterdir(), self.out / "run.log"]:
-            if path.exists() and b"Traceback (most recent call last)" in path.read_bytes():
-                ledger.blame(kind, "unfit", f"{path.name} has a traceback: {path.read_text(errors='replace')[-800:]}")
+            said = path.read_text(errors="replace") if path.exists() else ""
+            if (begin := said.find("Traceback (most recent call last)")) >= 0:
+                ledger.blame(kind, "unfit", f"{path.name} has a traceback: {said[begin : begin + 4000]}")
 
 
 def child_environment(**more: str) -> dict[str, str]:

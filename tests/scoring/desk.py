@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,14 @@ from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Task
 from rollout.core.world import Invocation, World
 from rollout.engine.plan import with_offered_names
+from rollout.environments.find import find_environment
 from rollout.models.registry import Registry
-from rollout.pipelines.scorers import make_panel
-from rollout.pipelines.tools import load_tools
+from rollout.pipelines.panel import make_panel
 from rollout.scoring.panel import Panel, Verdict
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
 from rollout.trajectories.stop import Status, StopReason
+from tests.environments.opening import opened
 
 LIBRARY = """
 import copy, json, os, random, uuid
@@ -208,14 +208,13 @@ class Desk:
         self._tasks = 0
         config = Config()
         dataset = Dataset(mcp_domain=domain, base_path=base, scoring=scoring)
-        self.tools = load_tools("library", dataset)
-        assert self.tools.offered is not None
-        self.offered: Callable[[str], str | None] = self.tools.offered
-        self.panel: Panel = make_panel("library", dataset, config, Registry({}), self.tools, lambda task: 7)
+        self.environment = opened(find_environment("library", dataset))
+        self.offered = self.environment.offered_name
+        self.panel: Panel = make_panel("library", dataset, config, Registry({}), self.environment, lambda task: 7)
 
     def task(self, actions: Calls, **info: Any) -> Task:
         self._tasks += 1
-        return with_offered_names(parse_task(query(f"t{self._tasks}", actions, **info)), self.offered)
+        return with_offered_names(parse_task(query(f"t{self._tasks}", actions, **info)), self.environment)
 
     async def converse(self, world: World, task: Task, calls: Calls, said: str = "Done.") -> Trajectory:
         """Make these calls, one a message; arguments may be functions of the results so far."""
@@ -237,7 +236,7 @@ class Desk:
         return Trajectory("t", messages, Status.COMPLETED, StopReason.USER_STOP, bool(calls), frozenset(failed), 3)
 
     async def verdict(self, task: Task, calls: Calls, said: str = "Done.") -> Verdict:
-        world = self.tools.make_world(10.0)
+        world = self.environment.make_world(task)
         try:
             trajectory = await self.converse(world, task, calls, said)
             return await self.panel.judge(task, trajectory, world)

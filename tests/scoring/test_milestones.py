@@ -123,7 +123,7 @@ async def test_minefield_fails_although_it_is_left_again(desk: Desk) -> None:
 
 async def test_way_that_cannot_be_replayed_is_unscored(desk: Desk) -> None:
     task = desk.task([("list_loans", {})], minefields=[BORROWED])
-    world = desk.tools.make_world(10.0)
+    world = desk.environment.make_world(task)
     trajectory = await desk.converse(world, task, BORROW)
     forged = [
         msgspec.structs.replace(message, content='{"success": true}') if message.role == "tool" else message

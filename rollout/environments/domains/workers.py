@@ -54,6 +54,7 @@ class WorkerPool:
         self._starting: dict[Files, asyncio.Lock] = {}
         self._idle: dict[WorkerProcess, asyncio.TimerHandle] = {}
         self._left_out: frozenset[str] = frozenset()
+        self._loading = asyncio.Semaphore(LOADED_AT_ONCE)
 
     def add(self, domain: Domain) -> int:
         """Make a domain known; its number. Datasets with the same servers share their processes."""
@@ -61,23 +62,15 @@ class WorkerPool:
         self._left_out = frozenset()
         return len(self._domains) - 1
 
-    async def problems(self) -> list[tuple[Domain, str]]:
-        """Load the servers of all domains once: what is wrong with them is found before an episode starts."""
-        room = asyncio.Semaphore(LOADED_AT_ONCE)
-
-        async def load(number: int) -> str | None:
-            world = next(_numbers)
-            try:
-                async with room:
-                    self.release(await self.take(number, world), world)
-            except ConfigError as error:
-                return str(error)
-            return None
-
-        async with asyncio.TaskGroup() as tasks:
-            loads = [tasks.create_task(load(number)) for number in range(len(self._domains))]
-        told = zip(self._domains, (task.result() for task in loads), strict=True)
-        return [(domain, problem) for domain, problem in told if problem is not None]
+    async def problem(self, domain: int) -> str | None:
+        """Load the servers of a domain once, so that errors in their code are found before an episode starts."""
+        world = next(_numbers)
+        try:
+            async with self._loading:
+                self.release(await self.take(domain, world), world)
+        except ConfigError as error:
+            return str(error)
+        return None
 
     async def take(self, domain: int, world: int) -> WorkerProcess:
         """A process that has this domain's servers, for a world that is to be opened there."""

@@ -27,13 +27,13 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Task
 from rollout.core.world import Invocation
+from rollout.environments.find import find_environment
 from rollout.environments.suites.bfcl import package
 from rollout.environments.suites.bfcl.calls import read_call
+from rollout.environments.suites.bfcl.environment import CATEGORIES, BfclMultiTurn, OpenBfcl
 from rollout.environments.suites.bfcl.package import BfclPackage
 from rollout.environments.suites.bfcl.schemas import to_json_schema
-from rollout.environments.suites.bfcl.suite import CATEGORIES, BfclMultiTurn
 from rollout.environments.suites.bfcl.world import BfclWorld
-from rollout.environments.suites.find import load_suite
 from rollout.pipelines.export import Wish, export_sources
 from rollout.pipelines.sources import Prompts, find_sources
 from rollout.scoring.scorer import Score, Trajectory
@@ -42,6 +42,7 @@ from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.line import comparable
 from rollout.trajectories.stop import Status, StopReason
 from tests.conftest import read_lines, roll_out, stub_config
+from tests.environments.opening import opened
 
 ERRORS = {"wrong_argument": 0.06, "unknown_tool": 0.02, "malformed_call": 0.02, "stop_early": 0.03, "repeat": 0.06}
 
@@ -153,7 +154,7 @@ def first_with(suite: BfclMultiTurn, class_name: str, category: str = "") -> str
 
 
 def names_of(suite: BfclMultiTurn, task: Task, turn: int) -> list[str]:
-    return [spec.name for spec in suite.tools_of(task, turn).specs]
+    return [spec.name for spec in opened(suite).tools_for(task, turn).specs]
 
 
 def test_held_back_functions_are_offered_from_their_turn_on(suite: BfclMultiTurn) -> None:
@@ -161,7 +162,8 @@ def test_held_back_functions_are_offered_from_their_turn_on(suite: BfclMultiTurn
     before, after = names_of(suite, task, 2), names_of(suite, task, 3)
     assert "sort" not in before
     assert after == [*before, "sort"]
-    assert suite.tools_of(task, 4) is suite.tools_of(task, 3)
+    offering = opened(suite)
+    assert offering.tools_for(task, 4) is offering.tools_for(task, 3)
     assert "sort" in names_of(suite, task_of(suite, "base_0"), 0)
     assert len(task.user_turns) == 4
     assert task.user_turns[2], "BFCL has no user message for the turn in which functions are handed out, only its own"
@@ -202,8 +204,8 @@ async def test_interrupted_conversation_goes_on_with_the_tools_of_its_turn() -> 
 # ---- worlds ----------------------------------------------------------------------------------------------------------
 
 
-async def opened(suite: BfclMultiTurn, name: str) -> BfclWorld:
-    world = suite.make_world(10)
+async def begun(suite: BfclMultiTurn, name: str) -> BfclWorld:
+    world = opened(suite, OpenBfcl).make_world(task_of(suite, name))
     await world.open(task_of(suite, name), 0)
     return world
 
@@ -217,7 +219,7 @@ async def play(world: BfclWorld, task: Task) -> None:
 
 
 async def test_changes_are_rows_of_the_instances(suite: BfclMultiTurn) -> None:
-    world = await opened(suite, "base_0")
+    world = await begun(suite, "base_0")
     results = await world.call([call("cd", folder="document"), call("mkdir", dir_name="temp")])
     assert [result.is_error for result in results] == [False, False]
     assert (await world.changes())["GorillaFileSystem.root"].added == ({"path": "/workspace/document/temp"},)
@@ -232,7 +234,7 @@ async def test_changes_are_rows_of_the_instances(suite: BfclMultiTurn) -> None:
 async def test_snapshots_and_keys_are_by_value(suite: BfclMultiTurn) -> None:
     for name in ("base_0", "long_context_150", "miss_param_60", "base_199", "long_context_20"):
         task = task_of(suite, name)
-        world, other = await opened(suite, name), await opened(suite, name)
+        world, other = await begun(suite, name), await begun(suite, name)
         fresh = await world.snapshot()
         assert fresh is not None
         assert await other.state_key() == fresh.state_key
@@ -251,17 +253,17 @@ async def test_snapshots_and_keys_are_by_value(suite: BfclMultiTurn) -> None:
 
 def test_keys_are_the_same_in_every_process(suite: BfclMultiTurn) -> None:
     async def key() -> str:
-        world = await opened(suite, "long_context_150")
+        world = await begun(suite, "long_context_150")
         await play(world, task_of(suite, "long_context_150"))
         return await world.state_key()
 
     source = (
         "import asyncio\n"
-        "from rollout.environments.suites.bfcl.suite import BfclMultiTurn\n"
-        "from tests.environments.suites.test_bfcl import opened, play, task_of\n"
+        "from rollout.environments.suites.bfcl.environment import BfclMultiTurn\n"
+        "from tests.environments.suites.test_bfcl import begun, play, task_of\n"
         "async def main():\n"
         "    suite = BfclMultiTurn({'categories': ['long_context']})\n"
-        "    world = await opened(suite, 'long_context_150')\n"
+        "    world = await begun(suite, 'long_context_150')\n"
         "    await play(world, task_of(suite, 'long_context_150'))\n"
         "    print(await world.state_key())\n"
         "asyncio.run(main())\n"
@@ -275,17 +277,17 @@ def test_keys_are_the_same_in_every_process(suite: BfclMultiTurn) -> None:
 
 async def test_long_context_data_are_not_shared_between_episodes(suite: BfclMultiTurn) -> None:
     name = first_with(suite, "TravelAPI", "long_context")
-    one, other = await opened(suite, name), await opened(suite, name)
+    one, other = await begun(suite, name), await begun(suite, name)
     given = task_of(suite, name).info["bfcl"]["initial_config"]["TravelAPI"]["credit_card_list"]
     card = next(card for card in one.instances["TravelAPI"].credit_card_list if card not in given)
     one.instances["TravelAPI"].credit_card_list[card]["balance"] = -1
     assert other.instances["TravelAPI"].credit_card_list[card]["balance"] != -1
-    assert (await opened(suite, name)).instances["TravelAPI"].credit_card_list[card]["balance"] != -1
+    assert (await begun(suite, name)).instances["TravelAPI"].credit_card_list[card]["balance"] != -1
 
 
 async def test_mathematics_that_takes_for_ever_costs_its_own_call_only(suite: BfclMultiTurn) -> None:
     name = first_with(suite, "MathAPI")
-    world = await opened(suite, name)
+    world = await begun(suite, name)
     *endless, good = await world.call(
         [
             call("logarithm", value=10.0, base=3.0, precision=10**9),
@@ -301,7 +303,7 @@ async def test_mathematics_that_takes_for_ever_costs_its_own_call_only(suite: Bf
 async def test_precision_of_one_call_is_not_that_of_the_next(suite: BfclMultiTurn) -> None:
     before = decimal.getcontext().prec
     name = first_with(suite, "MathAPI")
-    await (await opened(suite, name)).call([call("square_root", number=2.0, precision=3)])
+    await (await begun(suite, name)).call([call("square_root", number=2.0, precision=3)])
     assert decimal.getcontext().prec == before
 
 
@@ -329,8 +331,9 @@ def reference_turns(task: Task) -> list[list[tuple[str, dict[str, Any]]]]:
 
 
 async def verdict(suite: BfclMultiTurn, task: Task, trajectory: Trajectory) -> Score:
-    (scorer,) = suite.scorers(lambda task: 0, 10)
-    score = await scorer.score(task, trajectory, suite.make_world(10))
+    scoring = opened(suite)
+    scorer, _ = scoring.scorers(None, lambda task: 0)
+    score = await scorer.score(task, trajectory, scoring.make_world(task))
     assert score is not None
     return score
 
@@ -444,7 +447,9 @@ def test_parameter_named_type_stays_a_parameter() -> None:
 
 
 def test_categories_choose_tasks_and_are_checked() -> None:
-    chosen = load_suite("d", Dataset(suite="bfcl_multi_turn", suite_params={"categories": ["miss_param", "base"]}))
+    chosen = find_environment(
+        "d", Dataset(suite="bfcl_multi_turn", suite_params={"categories": ["miss_param", "base"]})
+    )
     assert len(chosen.tasks) == 400
     assert chosen.tasks.ids[0] == "multi_turn_base_0"
     for params, text in (
@@ -453,7 +458,7 @@ def test_categories_choose_tasks_and_are_checked() -> None:
         ({"category": "base"}, r"suite_params\.category: .*did you mean 'categories'"),
     ):
         with pytest.raises(ConfigError, match=rf"datasets\.d: bfcl_multi_turn: {text}"):
-            load_suite("d", Dataset(suite="bfcl_multi_turn", suite_params=params))
+            find_environment("d", Dataset(suite="bfcl_multi_turn", suite_params=params))
 
 
 def test_package_that_cannot_be_fetched_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

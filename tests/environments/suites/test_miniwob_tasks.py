@@ -10,16 +10,16 @@ import pytest
 
 from rollout.config.schema import Dataset
 from rollout.core.errors import ConfigError
-from rollout.environments.suites.find import load_suite
+from rollout.environments.find import find_environment
 from rollout.environments.suites.miniwob import package
+from rollout.environments.suites.miniwob.environment import Miniwob
 from rollout.environments.suites.miniwob.package import EXCLUDED, MiniwobPackage
-from rollout.environments.suites.miniwob.suite import Miniwob
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("miniwob") is None, reason="needs the extra rollout[miniwob]")
 
 
 def load(**params: Any) -> Miniwob:
-    suite = load_suite("pages", Dataset(suite="miniwob", suite_params=params, agent="builtin/oracle"))
+    suite = find_environment("pages", Dataset(suite="miniwob", suite_params=params, agent="builtin/oracle"))
     assert isinstance(suite, Miniwob)
     return suite
 

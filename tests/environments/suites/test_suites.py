@@ -1,28 +1,31 @@
-"""What a suite is to the engine: anything that keeps the contract, named in a dataset."""
+"""Suites and environments of somebody else: anything that keeps the contract, named in a dataset."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rollout.agents.monitor import MonitorRules
 from rollout.agents.users.user import UserReply
-from rollout.config.models import User
-from rollout.config.schema import Config, Dataset
+from rollout.config.models import Agent, User
+from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
-from rollout.core.messages import JSON, Message, ToolCall, ToolResult, Toolset, ToolSpec
+from rollout.core.messages import Message, ToolCall, ToolResult, Toolset, ToolSpec
 from rollout.core.task import Action, Task
-from rollout.core.world import Invocation, Opening, Snapshot, World
-from rollout.environments.suites.find import load_suite
-from rollout.environments.suites.suite import MakeSuite
+from rollout.core.world import Invocation, Opening, SeedOf, Snapshot, World
+from rollout.environments.environment import Defaults, Environment, OpenEnvironment, Traits
+from rollout.environments.resources import Resources
 from rollout.models.registry import Registry
-from rollout.pipelines.wiring import make_plan
+from rollout.pipelines.wiring import open_plans
+from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Score, Scorer, Trajectory
 from rollout.tasks.source import TaskList
 from rollout.testing import StubServer
-from tests.conftest import read_lines, roll_out
+from tests.conftest import read_lines, roll_out, write_tasks
 
 TOOLS = Toolset((ToolSpec("count"), ToolSpec("forget")))
 PEEK = Toolset((ToolSpec("peek"),))
@@ -75,20 +78,17 @@ class CountScorer:
         return Score(self.name, float(world.count == len(task.actions or ())))
 
 
-class Counting:
-    """A suite of one task: count twice, the second time after `forget` was handed out."""
+class Counting(Environment):
+    """One task: count twice, the second time after `forget` was handed out."""
 
-    policy: str | None = "Count."
-    user: User | None = None
-    user_guidelines: str | None = "Peek."
-    toolset = TOOLS
-    max_turns = 3
-    max_steps_per_turn = 4
+    name = "counting"
+    defaults = Defaults(user_guidelines="Peek.", max_turns=3, max_steps_per_turn=4)
+    traits = Traits(do_tools_vary=True)
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         if params.get("bad"):
             raise ConfigError("suite_params.bad: is bad")
-        self.identity: JSON = dict(params)
+        self.identity = {"suite": dict(params)}
         task = Task(
             id="twice",
             messages=(Message(role="user", content="Count."),),
@@ -97,31 +97,46 @@ class Counting:
             user_turns=("And again.",),
         )
         self.tasks = TaskList("one task", [task])
+
+    def system_for(self, agent: Agent) -> str | None:
+        return "Count."
+
+    def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
+        return None
+
+    @contextlib.asynccontextmanager
+    async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:
+        yield OpenCounting()
+
+
+class OpenCounting(OpenEnvironment):
+    def __init__(self) -> None:
+        super().__init__(TOOLS)
         self._first = Toolset(TOOLS.specs[:1])
 
-    def tools_of(self, task: Task, turn: int) -> Toolset:
+    def tools_for(self, task: Task, turn: int) -> Toolset:
         return self._first if turn == 0 else TOOLS
 
-    def make_world(self, timeout: float) -> Counter:
+    def make_world(self, task: Task) -> Counter:
         return Counter()
 
     def user_world(self, task: Task, world: World) -> World | None:
         return Peephole(world)
 
-    def scorers(self, seed_of: Any, timeout: float) -> Sequence[Scorer]:
+    def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
         return [CountScorer()]
 
 
-COUNTING: MakeSuite = Counting
-
-
 class Scripted(Counting):
-    user = User(kind="scripted")
+    defaults = Defaults(user=User(kind="scripted"), is_user_fixed=True, max_turns=3, max_steps_per_turn=4)
 
 
 class Toolless(Counting):
-    def user_world(self, task: Task, world: World) -> World | None:
-        return None
+    @contextlib.asynccontextmanager
+    async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:
+        opened = OpenCounting()
+        opened.user_world = lambda task, world: None  # type: ignore[method-assign]
+        yield opened
 
 
 def config(**dataset: Any) -> dict[str, Any]:
@@ -179,7 +194,7 @@ async def test_monitor_keeps_out_of_a_suites_conversations() -> None:
         ({"suite": "tests.environments.suites:Nothing"}, "cannot be imported"),
         (
             {"suite_params": {"bad": True}},
-            r"datasets\.data: tests\.suites\.test_suites:Counting: suite_params\.bad: is bad",
+            r"datasets\.data: tests\.environments\.suites\.test_suites:Counting: suite_params\.bad: is bad",
         ),
         ({"path": "a.jsonl", "mode": "no_tool"}, r"datasets\.data: path, mode: leave out"),
         ({"suite": "tests.environments.suites.test_suites:Scripted"}, r"datasets\.data\.user: leave out"),
@@ -240,7 +255,7 @@ class Meddler:
 
 
 async def test_call_by_a_user_without_tools_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollout.pipelines.speakers.BuiltinUser", lambda task, seed: Meddler())
+    monkeypatch.setattr("rollout.pipelines.agent.BuiltinUser", lambda task, seed: Meddler())
     await roll_out(config(suite="tests.environments.suites.test_suites:Toolless"))
     (line,) = read_lines(Path("run/failed.jsonl"))
     assert line["metadata"]["error"]["kind"] == "user"
@@ -248,14 +263,57 @@ async def test_call_by_a_user_without_tools_is_the_users_fault(monkeypatch: pyte
 
 async def test_plan_offers_the_same_tools_whenever_it_is_asked() -> None:
     checked = Config.model_validate(config())
-    async with Registry({}) as registry:
-        plan = make_plan("data", checked.datasets["data"], checked, registry)
-    task = plan.read_task(0)
-    assert [plan.tools_of(task, turn).wire for turn in (0, 1, 0, 2)] == [
-        plan.tools_of(task, turn).wire for turn in (0, 2, 0, 1)
-    ]
-    assert (
-        load_suite("data", Dataset(suite="tests.environments.suites.test_suites:Counting")).policy
-        == plan.system
-        == "Count."
-    )
+    async with Registry({}) as registry, open_plans(checked, ["data"], registry) as (plan,):
+        task, offered = plan.read_task(0), plan.environment.tools_for
+        assert [offered(task, turn).wire for turn in (0, 1, 0, 2)] == [
+            offered(task, turn).wire for turn in (0, 2, 0, 1)
+        ]
+        assert plan.system == "Count."
+
+
+# ---- the key `environment` -------------------------------------------------------------------------------------------
+
+READY = Counting({})
+HERE = "tests.environments.suites.test_suites"
+
+
+@pytest.mark.parametrize("name", ["Counting", "READY"])
+async def test_environment_key_takes_a_class_or_an_object(name: str) -> None:
+    await roll_out(config(suite=None, environment=f"{HERE}:{name}"))
+    (line,) = read_lines(Path("out.jsonl"))
+    assert (line["task_id"], line["success"]) == ("twice", True)
+
+
+async def test_path_of_a_dataset_replaces_the_tasks_of_its_environment() -> None:
+    actions = [{"name": "count", "arguments": {}}]
+    task = {"id": "once", "messages": [{"role": "user", "content": "Count."}], "task_info": {"actions": actions}}
+    path = write_tasks(Path("tasks.jsonl"), task)
+    await roll_out(config(suite=None, environment=f"{HERE}:Counting", path=path, max_turns=1, user=None))
+    (line,) = read_lines(Path("out.jsonl"))
+    assert (line["task_id"], line["success"]) == ("once", True)
+    assert READY.tasks.ids == ["twice"], "the environment itself is not changed"
+
+
+@pytest.mark.parametrize(
+    ("dataset", "text"),
+    [
+        ({"environment": "nothing"}, r"datasets\.data\.environment: there is no environment 'nothing'"),
+        ({"environment": f"{HERE}:TOOLS"}, "is no environment"),
+        ({"environment": f"{HERE}:READY", "environment_params": {"a": 1}}, "takes no parameters"),
+        ({"environment": f"{HERE}:READY", "tools": ["a:b"]}, r"datasets\.data: tools: leave out"),
+        ({"environment": f"{HERE}:Counting", "environment_params": {"bad": True}}, r"suite_params\.bad: is bad"),
+    ],
+)
+async def test_wrong_environment_keys_are_named(dataset: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        await roll_out(config(suite=None, **dataset))
+
+
+async def test_all_problems_of_all_datasets_are_told_at_once() -> None:
+    settings = config(suite="nothing")
+    settings["datasets"]["other"] = {"path": "missing.jsonl", "agent": "builtin/nobody", "max_turns": 3}
+    with pytest.raises(ConfigError) as refused:
+        await roll_out(settings)
+    told = str(refused.value)
+    for text in ("datasets.data.suite", "missing.jsonl", "builtin/nobody", "datasets.other.user: needed"):
+        assert text in told

@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
+from rollout.config.models import Agent
 from rollout.config.schema import Dataset
 from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Action, Task
 from rollout.core.world import Invocation
-from rollout.environments.suites.find import load_suite
-from rollout.environments.suites.tau2.suite import Tau2
+from rollout.environments.find import find_environment
+from rollout.environments.suites.tau2.environment import OpenTau2, Tau2
 from rollout.environments.suites.tau2.world import Tau2World
 from rollout.pipelines.score import open_scoring, rescore, saved_config
 from rollout.scoring.scorer import Score, Trajectory
@@ -28,6 +29,7 @@ from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from rollout.trajectories.stop import Status, StopReason
 from tests.conftest import read_lines, roll_out, write_yaml
+from tests.environments.opening import opened
 from tests.environments.suites.lamps import write_clone
 
 
@@ -63,8 +65,8 @@ def config(clone: Path, **dataset: Any) -> dict[str, Any]:
     }
 
 
-async def opened(suite: Tau2, name: str, seed: int = 1) -> Tau2World:
-    world = suite.make_world(10)
+async def begun(suite: Tau2, name: str, seed: int = 1) -> Tau2World:
+    world = opened(suite, OpenTau2).make_world(task_of(suite, name))
     await world.open(task_of(suite, name), seed)
     return world
 
@@ -77,11 +79,11 @@ def call(name: str, **arguments: Any) -> Invocation:
 
 
 def test_domain_brings_its_tools_policy_and_tasks(suite: Tau2) -> None:
-    writes = {spec.name: spec.is_write for spec in suite.toolset.specs}
+    writes = {spec.name: spec.is_write for spec in opened(suite).toolset.specs}
     assert writes == {"calculate": False, "find_lamp": False, "reset_lamp": True, "scrap_lamp": True}
-    assert suite.toolset.by_name["reset_lamp"].parameters["required"] == ["lamp_id"]
-    assert suite.policy == "Reset what stays dark."
-    assert suite.user_guidelines == "You are a customer with a remote control."
+    assert opened(suite).toolset.by_name["reset_lamp"].parameters["required"] == ["lamp_id"]
+    assert suite.system_for(Agent()) == "Reset what stays dark."
+    assert suite.defaults.user_guidelines == "You are a customer with a remote control."
     assert suite.tasks.ids == ["light", "hours", "went_before", "own_data"]
 
 
@@ -124,7 +126,7 @@ def test_environment_is_as_it_was(suite: Tau2) -> None:
 def test_what_is_wrong_is_named(clone: Path, params: dict[str, str], text: str) -> None:
     filled = {key: value.replace("{clone}", str(clone)) for key, value in params.items()}
     with pytest.raises(ConfigError, match=rf"datasets\.mine: tau2: .*{text}"):
-        load_suite("mine", Dataset(suite="tau2", suite_params=filled))
+        find_environment("mine", Dataset(suite="tau2", suite_params=filled))
 
 
 def test_second_clone_in_one_process_is_refused(suite: Tau2, tmp_path: Path) -> None:
@@ -137,9 +139,9 @@ def test_second_clone_in_one_process_is_refused(suite: Tau2, tmp_path: Path) -> 
 
 
 async def test_what_the_agent_does_shows_on_the_users_side(suite: Tau2) -> None:
-    world = await opened(suite, "light")
+    world = await begun(suite, "light")
     light = task_of(suite, "light")
-    user_world = suite.user_world(light, world)
+    user_world = opened(suite).user_world(light, world)
     assert user_world is not None
     assert set((await user_world.open(light, 1)).tools.by_name) == {"look", "press"}
     (refused,) = await user_world.call([call("press")])
@@ -155,15 +157,16 @@ async def test_what_the_agent_does_shows_on_the_users_side(suite: Tau2) -> None:
 
 
 def test_task_may_give_its_user_no_tools(suite: Tau2, clone: Path) -> None:
-    world = suite.make_world(1)
-    assert suite.user_world(task_of(suite, "hours"), world) is None
+    lamps, hours = opened(suite), task_of(suite, "hours")
+    assert lamps.user_world(hours, lamps.make_world(hours)) is None
     by_post = Tau2({"path": clone, "domain": "orders"})
-    assert by_post.user_world(task_of(by_post, "light"), by_post.make_world(1)) is None
-    assert by_post.user_guidelines == "You are a customer."
+    post, light = opened(by_post), task_of(by_post, "light")
+    assert post.user_world(light, post.make_world(light)) is None
+    assert by_post.defaults.user_guidelines == "You are a customer."
 
 
 async def test_worlds_share_nothing_and_the_seed_gives_the_ids(suite: Tau2) -> None:
-    one, other, third = [await opened(suite, "light", seed) for seed in (1, 1, 2)]
+    one, other, third = [await begun(suite, "light", seed) for seed in (1, 1, 2)]
     key = await one.state_key()
     await one.call([call("reset_lamp", lamp_id="L1"), call("scrap_lamp", lamp_id="L2")])
     assert await other.changes() == {}, "neither rows nor what stands on the tools' class are shared"
@@ -178,7 +181,7 @@ async def test_worlds_share_nothing_and_the_seed_gives_the_ids(suite: Tau2) -> N
 
 async def test_reading_changes_nothing_and_copies_nothing(clone: Path) -> None:
     by_post = Tau2({"path": clone, "domain": "orders"})
-    world = await opened(by_post, "hours")
+    world = await begun(by_post, "hours")
     (found,) = await world.call([call("find_lamp", hours=1200)])
     assert json.loads(found.content)["lamp_id"] == "L2"
     assert world.environment.tools.db.lamps.touched() == set()
@@ -187,7 +190,7 @@ async def test_reading_changes_nothing_and_copies_nothing(clone: Path) -> None:
 
 
 async def test_snapshot_brings_both_sides_back_in_another_world(suite: Tau2) -> None:
-    world, other = await opened(suite, "light"), await opened(suite, "light")
+    world, other = await begun(suite, "light"), await begun(suite, "light")
     await world.call([call("reset_lamp", lamp_id="L1"), call("scrap_lamp", lamp_id="L2")])
     await world.act(call("press"), "user")
     snapshot = await world.snapshot()
@@ -205,22 +208,22 @@ async def test_snapshot_brings_both_sides_back_in_another_world(suite: Tau2) -> 
 
 
 async def test_changes_count_from_the_tasks_own_beginning(suite: Tau2) -> None:
-    world = await opened(suite, "own_data")
+    world = await begun(suite, "own_data")
     assert await world.changes() == {}
     assert set(world.environment.tools.db.lamps) == {"L9"}
     assert len(world.environment.tools.db.lamps["L9"].resets) == 1
-    assert (await opened(suite, "light")).environment.tools.db.lamps.keys() >= {"L1", "L39"}
+    assert (await begun(suite, "light")).environment.tools.db.lamps.keys() >= {"L1", "L39"}
 
 
 async def test_tower_of_powers_does_not_hold_up_the_run(suite: Tau2) -> None:
-    world = await opened(suite, "light")
+    world = await begun(suite, "light")
     tower, sum_ = await world.call([call("calculate", expression="9**9**9**9"), call("calculate", expression="2+3")])
     assert tower.is_error
     assert sum_.content == "5"
 
 
 async def test_unknown_tools_and_wrong_arguments_never_reach_the_environment(suite: Tau2) -> None:
-    world = suite.make_world(10)
+    world = opened(suite).make_world(task_of(suite, "light"))
     reader = CallReader((await world.open(task_of(suite, "light"), 1)).tools)
     for name, arguments in (("press", "{}"), ("reset_lamp", '{"lamp_id": 3}'), ("assert_known", '{"lamp_id": "L1"}')):
         assert not isinstance(reader.read(ToolCall("c", name, arguments)), Invocation)
@@ -233,12 +236,12 @@ async def scores_of(suite: Tau2, name: str, world: Tau2World, *said: str) -> dic
     messages = [Message(role="assistant", content=text) for text in said]
     trajectory = Trajectory(name, messages, Status.COMPLETED, StopReason.USER_STOP, True)
     task = task_of(suite, name)
-    found = [await scorer.score(task, trajectory, world) for scorer in suite.scorers(lambda task: 1, 10)]
+    found = [await scorer.score(task, trajectory, world) for scorer in opened(suite).scorers(None, lambda task: 1)]
     return {score.name: score for score in found if score is not None}
 
 
 async def test_each_part_of_the_reward_basis_is_a_score(suite: Tau2) -> None:
-    world = await opened(suite, "light")
+    world = await begun(suite, "light")
     await world.act(call("look"), "user")
     await world.call([call("reset_lamp", lamp_id="L1")])
     await world.act(call("press"), "user")
@@ -251,7 +254,7 @@ async def test_each_part_of_the_reward_basis_is_a_score(suite: Tau2) -> None:
 
 
 async def test_idle_agent_is_told_what_is_missing(suite: Tau2) -> None:
-    world = await opened(suite, "light")
+    world = await begun(suite, "light")
     await world.act(call("press"), "user")
     scores = await scores_of(suite, "light", world)
     assert {score.value for score in scores.values()} == {0.0}
@@ -264,7 +267,7 @@ async def test_idle_agent_is_told_what_is_missing(suite: Tau2) -> None:
 
 
 async def test_damage_beside_the_reference_fails(suite: Tau2) -> None:
-    world = await opened(suite, "hours")
+    world = await begun(suite, "hours")
     await world.call([call("scrap_lamp", lamp_id="L2"), call("scrap_lamp", lamp_id="L3")])
     scores = await scores_of(suite, "hours", world, "It has burnt 1200 hours.")
     assert scores["tau2_db"].value == 0.0
@@ -278,7 +281,7 @@ async def test_one_call_stands_for_one_action_of_its_own_side(suite: Tau2) -> No
     once = list(criteria.actions)
     criteria.actions = [*once, once[1], once[1].model_copy(update={"compare_args": []})]
     try:
-        world = await opened(suite, "light")
+        world = await begun(suite, "light")
         await world.act(call("look"), "user")
         await world.act(call("press"), "user")
         await world.call([call("reset_lamp", lamp_id="L1"), call("reset_lamp", lamp_id="L5")])
@@ -291,7 +294,7 @@ async def test_one_call_stands_for_one_action_of_its_own_side(suite: Tau2) -> No
 
 
 async def test_assertion_about_what_is_gone_does_not_hold(suite: Tau2) -> None:
-    world = await opened(suite, "own_data")
+    world = await begun(suite, "own_data")
     await world.call([call("scrap_lamp", lamp_id="L9")])
     (failed,) = (await scores_of(suite, "own_data", world))["tau2_env"].evidence["failed"]
     assert "KeyError" in failed["error"]

@@ -16,11 +16,13 @@ import pytest_asyncio
 
 from rollout.core.calls import CallReader, answer_calls
 from rollout.core.messages import Message, ToolCall, ToolResult
+from rollout.environments.suites.miniwob.environment import SITE, Miniwob
+from rollout.environments.suites.miniwob.package import MiniwobPackage
 from rollout.environments.suites.miniwob.scorer import MiniwobScorer
 from rollout.environments.suites.miniwob.scripted import PLANS, Scripted, goal_of
-from rollout.environments.suites.miniwob.suite import Miniwob
 from rollout.environments.suites.miniwob.world import MiniwobWorld
 from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.sites import Sites
 from rollout.models.model import Generation, Request
 from rollout.pipelines.score import open_scoring, rescore, saved_config
 from rollout.store.reader import open_reader
@@ -79,8 +81,7 @@ class Play:
         return x, y
 
     async def score(self) -> tuple[float | None, float | None]:
-        (scorer,) = self.suite.scorers(lambda task: 0, 30)
-        assert isinstance(scorer, MiniwobScorer)
+        scorer = MiniwobScorer(self.suite.threshold)
         score = await scorer.score(self.task, None, self.world)  # type: ignore[arg-type]
         assert score is not None
         return score.value, score.partial
@@ -102,8 +103,9 @@ async def begin(pool: BrowserPool) -> AsyncIterator[Begin]:
 
     async def start(kind: str, number: int = 0, browsers: BrowserPool = pool, **params: Any) -> Play:
         suite = Miniwob({"tasks": [kind], **params})
-        closing.append(suite.use_browsers(browsers))
-        plays.append(Play(suite, suite.make_world(30), number))
+        sites = Sites({SITE: MiniwobPackage().folder})
+        closing.append(sites.close)
+        plays.append(Play(suite, suite.make_world(browsers, sites), number))
         return await plays[-1].open()
 
     yield start

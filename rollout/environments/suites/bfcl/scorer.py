@@ -34,13 +34,13 @@ class BfclScorer:
 
     name = "bfcl"
 
-    def __init__(self, make_world: Callable[[], BfclWorld]) -> None:
+    def __init__(self, make_world: Callable[[Task], BfclWorld]) -> None:
         self._make_world = make_world
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         if task.actions is None:
             return None
-        agent, reference = self._make_world(), self._make_world()
+        agent, reference = self._make_world(task), self._make_world(task)
         try:
             reader = CallReader((await agent.open(task, 0)).tools)
             await reference.open(task, 0)

@@ -17,8 +17,7 @@ from typing import Any
 
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.task import Task
-from rollout.core.world import Changes, Invocation, World
-from rollout.environments.suites.suite import SeedOf
+from rollout.core.world import Changes, Invocation, SeedOf, World
 from rollout.environments.suites.tau2.world import Called, Tau2Domain, Tau2World
 from rollout.scoring.differences import compare_strictly, describe_differences, net_changes
 from rollout.scoring.rules import NO_RULES
@@ -40,7 +39,7 @@ class DatabaseScorer:
 
     name = "tau2_db"
 
-    def __init__(self, domain: Tau2Domain, make_world: Callable[[], Tau2World], seed_of: SeedOf) -> None:
+    def __init__(self, domain: Tau2Domain, make_world: Callable[[Task], Tau2World], seed_of: SeedOf) -> None:
         self._domain = domain
         self._make_world = make_world
         self._seed_of = seed_of
@@ -68,7 +67,7 @@ class DatabaseScorer:
 
     async def _play(self, task: Task, actions: Any) -> tuple[Changes, list[str]]:
         """What the reference changes, and which of its calls fail: tau2 has some, and goes on."""
-        world = self._make_world()
+        world = self._make_world(task)
         faults = []
         try:
             await world.open(task, self._seed_of(task))
@@ -83,7 +82,7 @@ class DatabaseScorer:
             await world.close()
 
 
-class AssertionScorer:
+class Tau2AssertionScorer:
     """Asks the environment."""
 
     name = "tau2_env"
@@ -113,7 +112,7 @@ def _failure(world: Tau2World, assertion: Any) -> dict[str, Any] | None:
     return None if holds else failure
 
 
-class CommunicateScorer:
+class Tau2CommunicateScorer:
     """Looks for what had to be told in what the agent said; case and thousands' commas do not matter."""
 
     name = "tau2_communicate"
@@ -133,7 +132,7 @@ class CommunicateScorer:
         return Score(self.name, 1.0, f"told all {count}", 1.0)
 
 
-class ActionScorer:
+class Tau2ActionScorer:
     """Looks for a call of its own for each reference action, by the same side, with the same arguments."""
 
     name = "tau2_actions"

@@ -6,29 +6,38 @@ served at `http://miniwob.test/` and played in the run's browsers by the ordinar
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
 
+from rollout.agents.monitor import MonitorRules
 from rollout.config.browsing import WebMode, WebSettings
 from rollout.config.load import describe_problem
-from rollout.config.models import User
+from rollout.config.models import Agent
 from rollout.config.params import read_params
+from rollout.config.schema import Config
 from rollout.config.section import Section
-from rollout.core.errors import ConfigError, WorldError
-from rollout.core.messages import JSON, Message, Toolset
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message, Toolset
 from rollout.core.task import Task
-from rollout.core.world import World
+from rollout.core.world import SeedOf
+from rollout.environments.environment import Defaults, Environment, OpenEnvironment, Traits
+from rollout.environments.resources import Resources
 from rollout.environments.suites.miniwob.package import EXCLUDED, MiniwobPackage
 from rollout.environments.suites.miniwob.scorer import MiniwobScorer
 from rollout.environments.suites.miniwob.world import MiniwobWorld
-from rollout.environments.suites.suite import SeedOf
 from rollout.environments.web.actions import drag_tool, toolset_of
 from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.environment import run_browsers
+from rollout.environments.web.rates import WebRates
 from rollout.environments.web.sites import Sites, host_of
+from rollout.scoring.assertions import AssertionScorer
+from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import TaskList
+from rollout.trajectories.measure import MakeMeasure
 
 SITE = "miniwob"
 WINDOW = {"width": 332, "height": 214}
@@ -62,15 +71,13 @@ class Params(Section):
     about 0.92 to the page. In all others it must be 1."""
 
 
-class Miniwob:
+class Miniwob(Environment):
     """The suite `miniwob`."""
 
-    policy: str | None = POLICY
-    user: User | None = None
-    user_guidelines: str | None = None
-    max_turns = 1
-    max_steps_per_turn = 10
-    tools_of: Callable[[Task, int], Toolset] | None = None
+    name = "miniwob"
+    defaults = Defaults(max_turns=1, max_steps_per_turn=10)
+    traits = Traits(must_call=True, do_actions_name_tools=False, do_scripts_go_on=True)
+    rescoring = "recorded"
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         self._params = given = read_params(Params, params, "suite_params")
@@ -78,39 +85,67 @@ class Miniwob:
         chosen = _choose(given.tasks, package)
         self._settings = _settings(given)
         self._folder = package.folder
-        self._browsers: BrowserPool | None = None
-        self._sites = Sites()
         numbers = range(given.first_seed, given.first_seed + given.seeds)
         tasks = [_make_task(name, number) for name in chosen for number in numbers]
         self.tasks = TaskList(f"miniwob {package.version} ({len(chosen)} kinds, {given.seeds} of each)", tasks)
-        self.identity: JSON = {
-            "version": package.version,
-            "tasks": list(chosen),
-            "seeds": [numbers.start, numbers.stop],
-            "data_mode": given.data_mode,
-            "threshold": given.threshold,
-            "web": self._settings.model_dump(mode="json"),
+        self.identity = {
+            "suite": {
+                "name": self.name,
+                "version": package.version,
+                "tasks": list(chosen),
+                "seeds": [numbers.start, numbers.stop],
+                "data_mode": given.data_mode,
+                "threshold": given.threshold,
+                "web": self._settings.model_dump(mode="json"),
+            }
         }
         offered = [spec for spec in toolset_of(self._settings).specs if spec.name not in NOT_OFFERED]
         self.toolset = Toolset((*offered, drag_tool(self._settings)))
 
-    def use_browsers(self, browsers: BrowserPool) -> Callable[[], Awaitable[None]]:
-        """Take the run's browsers."""
-        browsers.check()
-        self._browsers = browsers
-        self._sites = Sites({SITE: self._folder})
-        return self._sites.close
+    def system_for(self, agent: Agent) -> str | None:
+        return POLICY
 
-    def make_world(self, timeout: float) -> MiniwobWorld:
-        if self._browsers is None:
-            raise WorldError("the suite miniwob has no browsers; use_browsers gives it those of the run")
-        return MiniwobWorld(self._browsers, self._settings, self._sites, self.toolset, self._params.data_mode)
-
-    def user_world(self, task: Task, world: World) -> World | None:
+    def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
         return None
 
-    def scorers(self, seed_of: SeedOf, timeout: float) -> Sequence[Scorer]:
-        return [MiniwobScorer(self._params.threshold)]
+    def measures(self) -> Sequence[MakeMeasure]:
+        return (WebRates,)
+
+    @contextlib.asynccontextmanager
+    async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:
+        browsers = run_browsers(resources)
+        if makes_worlds:
+            browsers.check()
+        sites = Sites({SITE: self._folder})
+        try:
+            yield OpenMiniwob(self, browsers, sites)
+        finally:
+            await sites.close()
+
+    def make_world(self, browsers: BrowserPool, sites: Sites) -> MiniwobWorld:
+        """A world for one attempt, in these browsers."""
+        return MiniwobWorld(browsers, self._settings, sites, self.toolset, self._params.data_mode)
+
+    @property
+    def threshold(self) -> float:
+        """The raw reward that is enough in the kinds where it measures a distance."""
+        return self._params.threshold
+
+
+class OpenMiniwob(OpenEnvironment):
+    """The pages in use."""
+
+    def __init__(self, environment: Miniwob, browsers: BrowserPool, sites: Sites) -> None:
+        super().__init__(environment.toolset)
+        self._environment = environment
+        self._browsers = browsers
+        self._sites = sites
+
+    def make_world(self, task: Task) -> MiniwobWorld:
+        return self._environment.make_world(self._browsers, self._sites)
+
+    def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
+        return [MiniwobScorer(self._environment.threshold), AssertionScorer(judge)]
 
 
 def _choose(wanted: list[str] | Literal["all"], package: MiniwobPackage) -> Sequence[str]:

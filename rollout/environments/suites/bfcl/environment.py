@@ -7,27 +7,33 @@ first forgets to say something; `long_context`, where the back ends answer at le
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 from pydantic import Field
 
+from rollout.agents.monitor import MonitorRules
 from rollout.config.models import User
 from rollout.config.params import read_params
+from rollout.config.schema import Config
 from rollout.config.section import Section
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, Toolset, ToolSpec
 from rollout.core.task import Action, Task
-from rollout.core.world import World
+from rollout.core.world import SeedOf
+from rollout.environments.environment import Defaults, Environment, OpenEnvironment, Traits
+from rollout.environments.resources import Resources
 from rollout.environments.suites.bfcl.calls import read_call
 from rollout.environments.suites.bfcl.package import BfclPackage
 from rollout.environments.suites.bfcl.schemas import to_spec
 from rollout.environments.suites.bfcl.scorer import BfclScorer
 from rollout.environments.suites.bfcl.world import BackEnds, BfclWorld
-from rollout.environments.suites.suite import SeedOf
+from rollout.scoring.assertions import AssertionScorer
+from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import TaskList
 
@@ -44,13 +50,11 @@ class Params(Section):
     """Which of base, miss_func, miss_param and long_context; all by default."""
 
 
-class BfclMultiTurn:
+class BfclMultiTurn(Environment):
     """The suite `bfcl_multi_turn`."""
 
-    policy: str | None = None
-    user: User | None = User(kind="scripted")
-    user_guidelines: str | None = None
-    max_steps_per_turn = STEPS_PER_TURN
+    name = "bfcl_multi_turn"
+    traits = Traits(do_tools_vary=True, do_actions_name_tools=False, do_scripts_go_on=True)
 
     def __init__(self, params: Mapping[str, Any]) -> None:
         wanted = read_params(Params, params, "suite_params").categories
@@ -76,35 +80,21 @@ class BfclMultiTurn:
         ]
         paths = [path for pair in files for path in pair]
         self.tasks = TaskList(f"bfcl-eval {package.version} ({', '.join(categories)})", tasks, paths)
-        self.identity: JSON = {"version": package.version, "categories": categories}
+        self.identity = {"suite": {"name": self.name, "version": package.version, "categories": categories}}
         self.toolset = Toolset(tuple(spec for specs in self._specs.values() for spec in specs))
-        self.max_turns = max(1 + len(task.user_turns) for task in tasks)
-        self._offered: dict[tuple[Any, ...], Toolset] = {}
+        self.defaults = Defaults(
+            user=User(kind="scripted"),
+            is_user_fixed=True,
+            max_turns=max(1 + len(task.user_turns) for task in tasks),
+            max_steps_per_turn=STEPS_PER_TURN,
+        )
 
-    def tools_of(self, task: Task, turn: int) -> Toolset:
-        """The functions of the task's classes, without those that are handed out after this turn."""
-        scenario: JSON = task.info["bfcl"]
-        missed: dict[str, list[str]] = scenario.get("missed_function", {})
-        withheld = {name for names in missed.values() for name in names}
-        given = [name for first, names in missed.items() if int(first) <= turn for name in names]
-        key = (*scenario["involved_classes"], None, *sorted(withheld), None, *given)
-        found = self._offered.get(key)
-        if found is None:
-            specs = [spec for name in scenario["involved_classes"] for spec in self._specs[name]]
-            by_name: dict[str, ToolSpec] = {spec.name: spec for spec in specs}
-            # Handed out later, so at the end of the list.
-            offered = [spec for spec in specs if spec.name not in withheld] + [by_name[name] for name in given]
-            found = self._offered[key] = Toolset(tuple(offered))
-        return found
-
-    def make_world(self, timeout: float) -> BfclWorld:
-        return BfclWorld(self._back_ends)
-
-    def user_world(self, task: Task, world: World) -> World | None:
+    def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
         return None
 
-    def scorers(self, seed_of: SeedOf, timeout: float) -> Sequence[Scorer]:
-        return [BfclScorer(lambda: self.make_world(timeout))]
+    @contextlib.asynccontextmanager
+    async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:
+        yield OpenBfcl(self.toolset, self._specs, self._back_ends)
 
     def _make_task(self, entry: JSON, answer: list[list[str]], category: str, handed_out: str) -> Task:
         signatures = {
@@ -132,6 +122,38 @@ class BfclMultiTurn:
             user_turns=tuple(said[1:]),
             info={"bfcl": scenario},
         )
+
+
+class OpenBfcl(OpenEnvironment):
+    """The back ends in use."""
+
+    def __init__(self, toolset: Toolset, specs: Mapping[str, Sequence[ToolSpec]], back_ends: BackEnds) -> None:
+        super().__init__(toolset)
+        self._specs = specs
+        self._back_ends = back_ends
+        self._offered: dict[tuple[Any, ...], Toolset] = {}
+
+    def tools_for(self, task: Task, turn: int) -> Toolset:
+        """The functions of the task's classes, without those that are handed out after this turn."""
+        scenario: JSON = task.info["bfcl"]
+        missed: dict[str, list[str]] = scenario.get("missed_function", {})
+        withheld = {name for names in missed.values() for name in names}
+        given = [name for first, names in missed.items() if int(first) <= turn for name in names]
+        key = (*scenario["involved_classes"], None, *sorted(withheld), None, *given)
+        found = self._offered.get(key)
+        if found is None:
+            specs = [spec for name in scenario["involved_classes"] for spec in self._specs[name]]
+            by_name: dict[str, ToolSpec] = {spec.name: spec for spec in specs}
+            # Handed out later, so at the end of the list.
+            offered = [spec for spec in specs if spec.name not in withheld] + [by_name[name] for name in given]
+            found = self._offered[key] = Toolset(tuple(offered))
+        return found
+
+    def make_world(self, task: Task) -> BfclWorld:
+        return BfclWorld(self._back_ends)
+
+    def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
+        return [BfclScorer(self.make_world), AssertionScorer(judge)]
 
 
 def _said(messages: list[JSON], handed_out: str) -> str:

@@ -1,0 +1,184 @@
+"""The Environment contract: where a set of tasks is attempted.
+
+An `Environment` describes: tasks, system prompt, defaults, how its runs are scored again. It holds nothing alive, so
+the same description can be opened on several machines. `Environment.open` yields an `OpenEnvironment`, which owns
+whatever its worlds share (worker processes, browsers, servers) and makes one world for each attempt.
+
+The engine, the wiring, the monitor and the rescorer work with these two classes and know no environment by name. What
+they have to know about an environment is in `Defaults` and `Traits`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from rollout.agents.monitor import MonitorRules
+from rollout.config.models import Agent, User
+from rollout.config.schema import Config
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Toolset
+from rollout.core.task import Task
+from rollout.core.world import SeedOf, World
+from rollout.environments.resources import Resources
+from rollout.scoring.assertions import AssertionScorer
+from rollout.scoring.judge import Judge
+from rollout.scoring.rules import RuleBook
+from rollout.scoring.scorer import Scorer
+from rollout.scoring.standard import standard_scorers
+from rollout.tasks.jsonl import TaskFile
+from rollout.tasks.source import Tasks
+from rollout.trajectories.measure import MakeMeasure
+
+Rescoring = Literal["replay", "recorded", "trajectory"]
+"""How finished trajectories are scored again: on a world to which their calls are made again; from the record, where
+scorers that look at the live world keep what they said then; or from the trajectory alone."""
+
+
+class Defaults(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings that a dataset gets from its environment where it sets none itself."""
+
+    user: User | None = None
+    """Who the agent talks to."""
+    is_user_fixed: bool = False
+    """Whether a dataset may not name another user, because the tasks fix what the user says."""
+    user_guidelines: str | None = None
+    """What a model user is told besides the task's brief."""
+    max_turns: int | None = None
+    """User messages in a conversation, at most."""
+    max_steps_per_turn: int | None = None
+    """Answers of the agent in one turn, at most."""
+
+
+class Traits(msgspec.Struct, frozen=True, kw_only=True):
+    """Properties of an environment that the rest of the engine acts on."""
+
+    must_call: bool = False
+    """Every answer of the agent has to call a tool: there is nobody to talk to."""
+    do_tools_vary: bool = False
+    """`OpenEnvironment.tools_for` depends on the task or the turn."""
+    are_tools_found: bool = False
+    """The tools are found by asking servers, so that a dry run lists them."""
+    do_actions_name_tools: bool = True
+    """Reference actions name tools of the toolset, so that a dry run can compare them."""
+    do_scripts_go_on: bool = False
+    """A scripted user says its next line whatever the agent did."""
+    has_prompts: bool = False
+    """`system_for` knows the prompts that `agent.prompt` chooses from."""
+    images_only: str | None = None
+    """Set where the agent is shown images only: the setting that makes it so, for warnings."""
+
+
+class OpenEnvironment:
+    """An environment in use. It makes worlds, and owns what they share."""
+
+    rules: RuleBook = RuleBook()
+    """What may differ between a reference and an attempt."""
+
+    def __init__(self, toolset: Toolset) -> None:
+        self.toolset = toolset
+        """All tools that an agent may be offered."""
+
+    def tools_for(self, task: Task, turn: int) -> Toolset:
+        """The tools that the agent is offered in a turn of a task: a function of nothing else."""
+        return self.toolset
+
+    def make_world(self, task: Task) -> World:
+        """A new world for one attempt at a task. It is not opened yet."""
+        raise NotImplementedError
+
+    def user_world(self, task: Task, world: World) -> World | None:
+        """A world with tools for the user, beside the agent's, where the task gives the user any."""
+        return None
+
+    def offered_name(self, name: str) -> str | None:
+        """The name under which the agent is offered the tool that a reference action calls `name`; None: unknown."""
+        return None
+
+    def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
+        """The scorers of its trajectories. `judge` is the dataset's judge model, `seed_of` the seed of a task's worlds.
+
+        By default the checks that a task can declare: the final state, the actions, what was told, milestones,
+        minefields and assertions.
+        """
+        return [*standard_scorers(self.toolset, self.make_world, seed_of, self.rules), AssertionScorer(judge)]
+
+    async def check(self) -> list[str]:
+        """Problems that would keep every world from being opened: code that does not load, servers that do not start.
+
+        Called once, before the first attempt."""
+        return []
+
+
+class Environment:
+    """Where a set of tasks is attempted: a description, without live state.
+
+    An implementation keeps this: the same parameters give the same environment, on every machine, and nothing of it
+    changes after it was made. Reading `tasks` and `open` may raise ConfigError.
+    """
+
+    name: str = ""
+    """For messages and displays."""
+    tasks: Tasks
+    """What there is to attempt."""
+    identity: dict[str, JSON] = {}  # noqa: RUF012 - replaced, never changed
+    """What must not change for a run to be resumed, beyond what every dataset records."""
+    defaults: Defaults = Defaults()
+    traits: Traits = Traits()
+    rescoring: Rescoring = "replay"
+
+    def system_for(self, agent: Agent) -> str | None:
+        """The system prompt, which may depend on the agent's tool format; None where there is none."""
+        return None
+
+    def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
+        """When the monitor ends a conversation; None where it never does."""
+        return MonitorRules(
+            # An agent that has no tools cannot be blamed for calling none.
+            config.monitor_max_no_tool_turns if has_tools else 0,
+            config.monitor_max_repeats,
+            config.monitor_max_empty_replies,
+            config.monitor_rule_detection,
+            has_judge=True,
+        )
+
+    def measures(self) -> Sequence[MakeMeasure]:
+        """Further figures for the summary of a run."""
+        return ()
+
+    def warnings(self, agent: Agent) -> list[str]:
+        """Remarks for the person who starts a run: things that are allowed but probably not meant."""
+        return []
+
+    def open(
+        self, resources: Resources, *, makes_worlds: bool = True
+    ) -> contextlib.AbstractAsyncContextManager[OpenEnvironment]:
+        """Make everything ready that worlds share, and release it on leaving.
+
+        Raises ConfigError where something is missing. `makes_worlds` is False where no world will be made on this
+        machine; then nothing that only worlds need has to be there.
+        """
+        raise NotImplementedError
+
+
+class FileEnvironment(Environment):
+    """An environment whose tasks are read from JSONL files when they are first asked for."""
+
+    def __init__(self, name: str, path: Sequence[Path]) -> None:
+        self.name = name
+        self._path = path
+
+    def task_paths(self) -> Sequence[Path]:
+        """The files. Raises ConfigError where there is none."""
+        if not self._path:
+            raise ConfigError(f"datasets.{self.name}.path: missing; expected a JSONL file of tasks")
+        return self._path
+
+    @functools.cached_property
+    def tasks(self) -> TaskFile:  # type: ignore[override]
+        return TaskFile(*self.task_paths())

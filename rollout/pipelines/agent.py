@@ -1,0 +1,151 @@
+"""The agent and the user of a dataset, made from the configuration: sampling, prompts, views, simulated users."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from rollout.agents.dialects import TemplateDialect, make_dialect
+from rollout.agents.users.model import ModelUser
+from rollout.agents.users.person import PersonUser
+from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
+from rollout.agents.users.user import User
+from rollout.agents.view import ReasoningRule
+from rollout.agents.viewing import Viewing
+from rollout.config.models import ModelEntry, SamplingKeys
+from rollout.config.models import User as UserConfig
+from rollout.config.schema import Dataset
+from rollout.core.errors import ConfigError
+from rollout.core.task import Task
+from rollout.core.world import World
+from rollout.engine.plan import MakeUser
+from rollout.environments.environment import Environment, OpenEnvironment
+from rollout.models.model import Sampling
+from rollout.models.registry import Registry, Resolved
+
+
+def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:
+    """The sampling parameters of a request, from a config section and the registry's defaults."""
+    extra = {**extra_body, **keys.extra_body}
+    if keys.enable_thinking:
+        extra["enable_thinking"] = True
+    if keys.thinking is not None:
+        extra["thinking"] = keys.thinking
+    return Sampling(
+        temperature=keys.temperature,
+        top_p=keys.top_p,
+        top_k=keys.top_k,
+        min_p=keys.min_p,
+        max_tokens=keys.max_tokens or max_tokens,
+        presence_penalty=keys.presence_penalty,
+        frequency_penalty=keys.frequency_penalty,
+        repetition_penalty=keys.repetition_penalty,
+        stop=tuple(keys.stop),
+        # Servers refuse alternatives without the tokens that they are alternatives to.
+        logprobs=getattr(keys, "logprobs", False) or bool(getattr(keys, "top_logprobs", None)),
+        top_logprobs=getattr(keys, "top_logprobs", None),
+        tool_choice=getattr(keys, "tool_choice", None),
+        parallel_tool_calls=getattr(keys, "parallel_tool_calls", None),
+        extra=extra,
+    )
+
+
+def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, environment: Environment) -> Viewing:
+    """What a dataset's agent is sent, and in which form. Raises ConfigError where its keys do not go together."""
+    agent, traits = dataset.agent, environment.traits
+    if agent.prompt is not None and (not traits.has_prompts or agent.system_prompt_file is not None):
+        raise ConfigError(
+            f"datasets.{name}.agent.prompt: is for datasets with web that have no other system prompt; leave one out"
+        )
+    if agent.max_rounds is not None and dataset.max_turns > 1:
+        raise ConfigError(
+            f"datasets.{name}.agent.max_rounds: needs max_turns: 1, because what a user says is never left out"
+        )
+    if agent.tool_format == "text":
+        if entry.constrain_tools:
+            raise ConfigError(
+                f"datasets.{name}.agent.tool_format: {agent.model} has constrain_tools, which forces calls in a form "
+                "of its own; use one or the other"
+            )
+        if traits.do_tools_vary:
+            raise ConfigError(
+                f"datasets.{name}.agent.tool_format: text tells the model its tools once, but those of "
+                f"{environment.name} differ by task and turn; use native"
+            )
+    return Viewing(
+        ReasoningRule(agent.reasoning or entry.reasoning),
+        TemplateDialect()
+        if entry.token_in and agent.tool_format == "native"
+        else make_dialect(agent.tool_format, must_call=traits.must_call),
+        entry.image_urls if entry.images else None,
+        agent.max_images,
+        agent.max_rounds,
+    )
+
+
+def describe_blindness(environment: Environment, viewing: Viewing, found: Resolved) -> str | None:
+    """A warning where an agent is shown images only and its model is sent none; else None."""
+    cause = environment.traits.images_only
+    if cause is None or viewing.images is not None or found.kind == "builtin":
+        return None
+    return (
+        f"{cause} shows pages by screenshots alone, and {found.name} is sent none; set images: true for it in the "
+        "models registry"
+    )
+
+
+def system_prompt(name: str, dataset: Dataset, environment: Environment) -> str | None:
+    """The agent's system prompt: the dataset's file or the environment's, behind the preamble."""
+    path = dataset.agent.system_prompt_file
+    if path is None:
+        text = environment.system_for(dataset.agent)
+    else:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
+    if dataset.agent.preamble is None:
+        return text
+    return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"
+
+
+def user_maker(
+    config: UserConfig, registry: Registry, environment: Environment, opened: OpenEnvironment
+) -> tuple[MakeUser, str]:
+    """A maker of a dataset's users, and what to call them."""
+    make, name = _bare_user_maker(config, registry, environment)
+
+    def make_user(task: Task, seed: int, world: World) -> User:
+        user = make(task, seed)
+        user.world = opened.user_world(task, world)
+        return user
+
+    return make_user, name
+
+
+def _bare_user_maker(
+    config: UserConfig, registry: Registry, environment: Environment
+) -> tuple[Callable[[Task, int], User], str]:
+    """A maker of users that have no tools of their own yet, and what to call them."""
+    if config.kind == "builtin":
+        return BuiltinUser, "builtin/user"
+    if config.kind == "person":
+        return lambda task, seed: PersonUser(brief=task.user_system_prompt), "person"
+    if config.kind == "scripted":
+        lines = config.messages
+        goes_on = environment.traits.do_scripts_go_on
+
+        def make_scripted(task: Task, seed: int) -> User:
+            return ScriptedUser(lines or task.user_turns, task.opening_users, goes_on=goes_on)
+
+        return make_scripted, "scripted"
+    model = registry.model(config.model, api_base=config.api_base, api_key=secret_text(config.api_key))
+    entry = registry.resolve(config.model).entry
+    sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
+    guidelines = config.custom_guidelines or environment.defaults.user_guidelines
+    return lambda task, seed: ModelUser(model, sampling, task, seed, guidelines), config.model
+
+
+def secret_text(value: Any) -> str | None:
+    """What a key of the configuration hides."""
+    return None if value is None else str(value.get_secret_value())

@@ -1,0 +1,58 @@
+"""The panel of a dataset: its environment's scorers and the custom ones, made from the configuration."""
+
+from __future__ import annotations
+
+from rollout.config.schema import Config, Dataset
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import find_plugin
+from rollout.core.spelling import suggest
+from rollout.core.world import SeedOf
+from rollout.environments.environment import OpenEnvironment
+from rollout.models.registry import Registry
+from rollout.scoring.judge import Judge
+from rollout.scoring.panel import Panel
+from rollout.scoring.scorer import Scorer
+
+
+def make_panel(
+    name: str, dataset: Dataset, config: Config, registry: Registry, opened: OpenEnvironment, seed_of: SeedOf
+) -> Panel:
+    """The scorers of a dataset. Raises ConfigError with the key where something is wrong."""
+    settings = dataset.scoring
+    scorers = [*opened.scorers(make_judge(dataset, registry), seed_of), *map(load_scorer, settings.custom)]
+    panel = Panel(scorers, decide=settings.decide, timeout=config.timeouts.scoring)
+    for wanted in settings.decide or ():
+        if wanted not in panel.names:
+            raise ConfigError(
+                f"datasets.{name}.scoring.decide: there is no scorer {wanted!r}; {suggest(wanted, panel.names)}"
+            )
+    judged = {"nl_assertions", "rubric"} & set(settings.decide or ())
+    if settings.judge is None and judged:
+        raise ConfigError(f"datasets.{name}.scoring.judge: needed because {' and '.join(sorted(judged))} are to decide")
+    return panel
+
+
+def make_judge(dataset: Dataset, registry: Registry) -> Judge | None:
+    """The judge model of a dataset, if it has one."""
+    settings = dataset.scoring
+    if settings.judge is None:
+        return None
+    entry = registry.resolve(settings.judge).entry
+    return Judge(
+        registry.model(settings.judge),
+        settings.judge_attempts,
+        settings.judge_max_tokens or entry.max_tokens,
+        sees_images=entry.images,
+        max_images=settings.judge_images,
+    )
+
+
+def load_scorer(reference: str) -> Scorer:
+    """A custom scorer: a class whose instances keep the `Scorer` contract, or such an object."""
+    found = find_plugin("rollout.scorers", reference)
+    if found is None:
+        raise ConfigError(f"scoring.custom: there is no scorer {reference!r}; give module:Name or an installed plugin")
+    made: Scorer = found() if isinstance(found, type) else found
+    if not callable(getattr(made, "score", None)):
+        raise ConfigError(f"scoring.custom: {reference!r} has no method score(task, trajectory, world)")
+    return made
