@@ -20,9 +20,9 @@ WorldEnd = Literal["answered", "world_done"]
 MALFORMED_CALL = "malformed_call"
 """The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
 CALL_BEGIN, CALL_END = "<tool_call>", "</tool_call>"
+"""The marks around a call that a model writes into its text."""
 WRITTEN_CALL = f'{CALL_BEGIN}{{"name": "<tool>", "arguments": {{…}}}}{CALL_END}'
 """How a model is asked to write a call into its text (`tool_format: text`)."""
-"""The marks around a call that a model writes into its text."""
 _THOUGHT, _THOUGHT_END = "<think>", "</think>"
 _BLANKS = "\u115f\u1160\u2800\u3164\uffa0"
 """Characters that count as letters or symbols and show nothing."""
