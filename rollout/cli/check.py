@@ -268,7 +268,7 @@ def _check_view(report: DatasetCheck, dataset: Dataset, registry: Registry, suit
 
 def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:
     agent, user = dataset.agent, dataset.user
-    report.problems += registry.check(agent.model, agent.api_base, _reveal(agent.api_key))
+    report.problems += registry.check(agent.model, agent.api_base, _reveal(agent.api_key), is_agent=True)
     if dataset.max_turns > 1:
         if user is None:
             report.problems.append(f"user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
@@ -289,7 +289,12 @@ def _check_strategy(report: DatasetCheck, dataset: Dataset, config: Config, regi
     agent = dataset.agent
     try:
         strategy = make_dataset_strategy(report.name, dataset, config)
-        model = registry.model(agent.model, api_base=agent.api_base, api_key=_reveal(agent.api_key))
+        model = registry.agent(
+            agent.model,
+            api_base=agent.api_base,
+            api_key=_reveal(agent.api_key),
+            reveal_reference=agent.reveal_reference,
+        )
     except ConfigError:
         return
     try:

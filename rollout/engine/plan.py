@@ -21,6 +21,7 @@ from rollout.core.messages import Toolset
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.models.model import Capability, Model, Sampling
+from rollout.models.reference import AgentModel
 from rollout.scoring.panel import Panel
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.source import Tasks, trajectory_id
@@ -44,7 +45,7 @@ class Plan:
     offer: Callable[[Task, int], Toolset] | None
     """The tools of a task in a turn, where they are not the same for all."""
     make_world: Callable[[Task], World]
-    agent: Model
+    agent: AgentModel
     agent_name: str
     sampling: Sampling
     viewing: Viewing

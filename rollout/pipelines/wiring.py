@@ -30,7 +30,8 @@ from rollout.environments.suites.find import settle_dataset
 from rollout.environments.suites.suite import Suite
 from rollout.environments.web.actions import GOBACK, NOTHING_BEFORE
 from rollout.environments.web.prompts import web_prompt
-from rollout.models.model import Capability, Model
+from rollout.models.model import Capability
+from rollout.models.reference import AgentModel
 from rollout.models.registry import Registry
 from rollout.pipelines.costs import describe_unpriced
 from rollout.pipelines.pools import Pools, open_pools
@@ -91,11 +92,12 @@ def make_plan(
     agent_config = dataset.agent
     if dataset.max_turns > 1 and dataset.user is None:
         raise ConfigError(f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")
-    agent = registry.model(
+    agent = registry.agent(
         agent_config.model,
         api_base=agent_config.api_base,
         api_key=secret_text(agent_config.api_key),
         params=agent_config.params,
+        reveal_reference=agent_config.reveal_reference,
     )
     found = registry.resolve(agent_config.model)
     entry = found.entry
@@ -190,7 +192,7 @@ def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strate
     return strategy
 
 
-def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: Model) -> None:
+def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: AgentModel) -> None:
     """Raise ConfigError where the agent's model cannot do what the strategy is made of."""
     if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
         raise ConfigError(
@@ -235,6 +237,8 @@ def _identity(plan: Plan, dataset: Dataset, suite: Suite | None) -> dict[str, An
         identity["record_states"] = True
     if plan.takes_ids:
         identity["agent.token_in"] = True
+    if agent.reveal_reference:
+        identity["agent.reveal_reference"] = True
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
     if dataset.web is not None:
