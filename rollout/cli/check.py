@@ -268,7 +268,9 @@ def _check_view(report: DatasetCheck, dataset: Dataset, registry: Registry, suit
 
 def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:
     agent, user = dataset.agent, dataset.user
-    report.problems += registry.check(agent.model, agent.api_base, _reveal(agent.api_key), is_agent=True)
+    report.problems += registry.check(
+        agent.model, agent.api_base, _reveal(agent.api_key), is_agent=True, reveal_reference=agent.reveal_reference
+    )
     if dataset.max_turns > 1:
         if user is None:
             report.problems.append(f"user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1")

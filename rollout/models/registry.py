@@ -57,9 +57,8 @@ _PREFIXES: dict[str, tuple[str, ...]] = {
 }
 """Prefixes of the environment variables in which LiteLLM looks for keys and addresses, for providers whose variables do
 not begin with the provider's name."""
-
-
 _AGENT_ONLY = "model {!r} answers from the task's reference actions, so it can only be an agent"
+_NOT_ONES_OWN = "agent.reveal_reference: it is for a class of your own (module:Class), and {!r} is none"
 SHIPPED_LOCAL = "local/smollm2"
 """The model whose weights are part of the extra `rollout[local]`."""
 
@@ -169,7 +168,13 @@ class Registry:
         raise ConfigError(f"model {name!r} is not in the registry and local.model_path names no weights for it; {hint}")
 
     def check(
-        self, name: str, api_base: str | None = None, api_key: str | None = None, *, is_agent: bool = False
+        self,
+        name: str,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        *,
+        is_agent: bool = False,
+        reveal_reference: bool = False,
     ) -> list[str]:
         """Problems that would keep this model from answering, as far as they show without sending a request."""
         try:
@@ -177,8 +182,16 @@ class Registry:
         except ConfigError as error:
             return [str(error)]
         problems = []
-        if found.kind == "builtin" and not is_agent:
-            problems.append(_AGENT_ONLY.format(name))
+        if found.kind in ("builtin", "plugin"):
+            try:
+                if is_agent:
+                    self.agent(name, reveal_reference=reveal_reference)
+                else:
+                    self.model(name)
+            except ConfigError as error:
+                problems.append(str(error))
+        elif reveal_reference:
+            problems.append(_NOT_ONES_OWN.format(name))
         if found.kind == "direct":
             if found.api_base is None:
                 problems.append(f"model {name!r}: no api_base; put it into the models registry")
@@ -226,7 +239,7 @@ class Registry:
         if found.kind == "plugin":
             return self._build_plugin(found, reveal_reference)
         if reveal_reference:
-            raise ConfigError(f"agent.reveal_reference is for a class of your own, and {found.name!r} is none")
+            raise ConfigError(_NOT_ONES_OWN.format(found.name))
         entry = found.entry
         if found.name not in self._gates:
             self._gates[found.name] = self._make_gate(found.name, entry)
