@@ -86,8 +86,8 @@ class OneInEightFails(_Calls):
     turns = 1
 
     async def generate(self, request: Request) -> Generation:
-        assert request.task is not None
-        if int(request.task.id.removeprefix("t")) % 8 == 0:
+        question = next(message.content or "" for message in request.messages if message.role == "user")
+        if int(question.removeprefix("Question number ").partition(":")[0]) % 8 == 0:
             raise ModelError("this one fails")
         return await super().generate(request)
 

@@ -155,6 +155,9 @@ class Agent(SamplingKeys):
     params: dict[str, float] = {}
     """For `builtin/oracle`: how often it errs (wrong_argument, unknown_tool, malformed_call, void_turn, stop_early,
     repeat), each a probability for one answer."""
+    reveal_reference: bool = False
+    """For a class of your own that derives from `ReferenceModel`: let it see the whole task, with its reference
+    actions. Without it, a model sees nothing but what it is sent."""
 
 
 class User(SamplingKeys):

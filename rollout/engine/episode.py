@@ -49,6 +49,7 @@ from rollout.engine.states import StateKeys
 from rollout.engine.user_side import UserSide
 from rollout.models.masking import mask_message
 from rollout.models.model import Request
+from rollout.models.reference import Reference, ReferenceModel
 from rollout.scoring.panel import Verdict
 from rollout.scoring.scorer import Trajectory
 from rollout.store.blobs import file_url, image_url
@@ -304,24 +305,18 @@ class Episode:
         await self._be_durable()
         view = self._view
         seed = seeds.derive(self._seed, self._place)
-        turn = self._task.turn_after(self._users_heard)
         sent = self._dialect.sent(self._tools)
-        request = Request(
-            view.messages,
-            view.wire,
-            sent,
-            self._sampling,
-            seed,
-            self._task,
-            turn,
-            view.path,
-            self._tools,
-            prefix=self._prefix,
-        )
+        request = Request(view.messages, view.wire, sent, self._sampling, seed, prefix=self._prefix)
         if self._plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = self._count.tokens.known, self._covered
         version = self._control.weight_version
-        generation = self._dialect.read(await self._plan.agent.generate(request), seed)
+        agent = self._plan.agent
+        if isinstance(agent, ReferenceModel):
+            turn = self._task.turn_after(self._users_heard)
+            answer = await agent.play(request, Reference(self._task, turn, view.path, self._tools))
+        else:
+            answer = await agent.generate(request)
+        generation = self._dialect.read(answer, seed)
         if version is not None and generation.weight_version is None:
             generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)

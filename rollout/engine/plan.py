@@ -22,6 +22,7 @@ from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.environment import OpenEnvironment
 from rollout.models.model import Capability, Model, Sampling
+from rollout.models.reference import AgentModel
 from rollout.scoring.panel import Panel
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.source import Tasks, trajectory_id
@@ -42,7 +43,7 @@ class Plan:
     system: str | None
     environment: OpenEnvironment
     """Makes the worlds, and says which tools are offered."""
-    agent: Model
+    agent: AgentModel
     agent_name: str
     sampling: Sampling
     viewing: Viewing

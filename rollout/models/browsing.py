@@ -1,9 +1,9 @@
-"""How the built-in oracle plays reference actions in a browser.
+"""Reference actions in a browser, as the built-in oracle plays them.
 
-Elements have other numbers in each observation, so a call counts as a reference action where it equals that action with
-its elements looked up in the observation *before* the call, and the page took it. Actions are played in their order.
-An element that is not in sight is looked for: down to the end of the page, then from its top; where an error has led
-elsewhere, also on the page before. Who finds nothing says so in its answer.
+Elements are numbered afresh in each observation. So a call counts as a reference action if it equals that action with
+its elements looked up in the observation *before* the call, and if the page accepted it. Actions are played in order.
+The oracle searches for an element that is not visible: down to the end of the page, then from the top, and after an
+error that led to another page also on the page before. If it finds nothing, its answer says so.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_TRIES = 3
 
 
 class Step(msgspec.Struct):
-    """A call that was made, and the observation it was made on."""
+    """A call, and the observation it was made on."""
 
     call: ToolCall
     observation: str
@@ -39,7 +39,7 @@ def is_browsed(task: Task) -> bool:
 
 
 def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, JSON] | None:
-    """What to call next in a conversation, which has no opening any more; None where everything is done."""
+    """The next call in a conversation without its opening; None where everything is done."""
     steps, observation = _steps(messages)
     actions = [action for action in task.actions or () if action.turn == turn]
     done = 0
@@ -63,7 +63,7 @@ def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, 
 
 
 def _steps(messages: Sequence[Message]) -> tuple[list[Step], str]:
-    """The calls with what was seen before each, and what is seen now."""
+    """The calls, each with the observation before it, and the current observation."""
     steps: list[Step] = []
     by_id: dict[str, Step] = {}
     observation = ""
@@ -89,7 +89,7 @@ def _is_same(step: Step, action: Action) -> bool:
 
 
 def _look(detour: Sequence[Step], observation: str) -> tuple[str, JSON] | None:
-    """Where to look for what is not in sight; None where everything was looked at."""
+    """The next call of the search for an element that is not visible; None where the search is over."""
     above, below = scroll_position(observation)
     scrolls = 0
     for step in reversed(detour):

@@ -1,20 +1,21 @@
 """`builtin/oracle`: an agent that plays a task's reference actions. No model, no key, no network.
 
-It reads the conversation, finds the first reference action of this turn that was not called yet, and calls it with a
-short sentence; when the turn's actions are done it says the task's reply. Everything follows from the conversation
-and the request's seed, so the same run comes out twice. It understands nothing: it is the embedded default that makes
-the whole engine run, and a source of *known* errors for everything that has to notice errors.
+It finds the first reference action of the current turn that the conversation does not contain yet, and calls it with a
+short sentence. When all actions of the turn are done, it says the task's reply. Every answer follows from the recorded
+path and the request's seed, so the same seed gives the same run, also after a resume and in a branch. The oracle
+understands nothing. It lets the whole engine run without a model, and it is a source of *known* errors for everything
+that has to detect errors.
 
-In a browser it finds elements by what the observation lists (`rollout.models.browsing`).
+In a browser it looks elements up in the observation (`rollout.models.browsing`).
 
-Errors come in chosen proportions (`params`), each the probability that one answer goes wrong that way:
-`wrong_argument`, `unknown_tool`, `malformed_call`, `void_turn`, `stop_early`, `repeat`.
+`params` sets how often it errs. Each is the probability that one answer goes wrong in that way: `wrong_argument`,
+`unknown_tool`, `malformed_call`, `void_turn`, `stop_early`, `repeat`.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +26,8 @@ from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.spelling import suggest
 from rollout.core.task import Action, Task, resolve_arguments
 from rollout.models.browsing import is_browsed, next_call
-from rollout.models.model import Capability, Request
+from rollout.models.model import Request
+from rollout.models.reference import Reference, ReferenceModel
 from rollout.trajectories.generation import Generation
 
 ERRORS = ("wrong_argument", "unknown_tool", "malformed_call", "void_turn", "stop_early", "repeat")
@@ -40,10 +42,8 @@ _CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else ca
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-class OracleModel:
-    """Plays reference actions, and errs as often as it is told to."""
-
-    capabilities: frozenset[Capability] = frozenset()
+class OracleModel(ReferenceModel):
+    """Plays reference actions, and errs at the given rates."""
 
     def __init__(self, errors: Mapping[str, float] | None = None, name: str = "builtin/oracle") -> None:
         self.name = name
@@ -54,45 +54,39 @@ class OracleModel:
         if any(not 0 <= rate <= 1 for rate in self._errors.values()) or sum(self._errors.values()) > 1:
             raise ConfigError(f"{name}: params: each is a probability between 0 and 1 and together they are at most 1")
 
-    async def generate(self, request: Request) -> Generation:
-        task = request.task
-        if task is None or task.actions is None:
-            known = "no reference actions (task_info.actions)" if task is not None else "no task"
-            raise ConfigError(f"{self.name} plays a task's reference actions, but there are {known}")
-        if request.path:
-            request = msgspec.structs.replace(
-                request, messages=request.path, tools=request.tools if request.offered is None else request.offered
+    async def play(self, request: Request, reference: Reference) -> Generation:
+        if reference.task.actions is None:
+            raise ConfigError(
+                f"{self.name} plays a task's reference actions, but there are no reference actions (task_info.actions)"
             )
-        chance = seeds.stream(request.seed or 0, "oracle", len(request.messages))
-        played = _played(task, request)
-        message = self._answer(task, played, request, chance)
+        chance = seeds.stream(request.seed or 0, "oracle", len(reference.path))
+        message = self._answer(reference, chance)
         if request.sampling.extra.get("enable_thinking"):
             message = msgspec.structs.replace(message, reasoning=_think(message))
         finish = "tool_calls" if message.tool_calls else "stop"
         return Generation(message=message, finish_reason=finish, model=self.name, seed=request.seed)  # type: ignore[arg-type]
 
-    async def close(self) -> None:
-        """Nothing is held."""
-
-    def _answer(self, task: Task, played: _Played, request: Request, chance: random.Random) -> Message:
+    def _answer(self, reference: Reference, chance: random.Random) -> Message:
+        task, turn = reference.task, reference.turn
+        progress = _progress(task, turn, reference.path)
         error = self._draw(chance)
-        if played.next is None or len(request.tools) == 0:
-            return Message(role="assistant", content=_closing(task, played.turn, chance))
+        if progress.next is None or len(reference.tools) == 0:
+            return Message(role="assistant", content=_closing(task, turn, chance))
         if error == "void_turn":
             return Message(role="assistant", content="")
         if error == "stop_early":
-            return Message(role="assistant", content=_closing(task, played.turn, chance))
-        name, arguments = played.next
+            return Message(role="assistant", content=_closing(task, turn, chance))
+        name, arguments = progress.next
         text = _encode(arguments).decode()
-        if error == "repeat" and played.last_call is not None:
-            name, text = played.last_call.name, played.last_call.arguments
+        if error == "repeat" and progress.last_call is not None:
+            name, text = progress.last_call.name, progress.last_call.arguments
         elif error == "unknown_tool":
             name = f"{name}_v2"
         elif error == "malformed_call":
             text = text[: max(1, len(text) * 2 // 3)]
         elif error == "wrong_argument":
             text = _encode(_spoil(arguments, chance)).decode()
-        call = ToolCall(id=f"call_{len(request.messages)}_{chance.randrange(16**6):06x}", name=name, arguments=text)
+        call = ToolCall(id=f"call_{len(reference.path)}_{chance.randrange(16**6):06x}", name=name, arguments=text)
         return Message(role="assistant", content=chance.choice(_LEAD_INS), tool_calls=(call,))
 
     def _draw(self, chance: random.Random) -> str | None:
@@ -104,26 +98,22 @@ class OracleModel:
         return None
 
 
-class _Played(msgspec.Struct):
-    """How far the conversation has come along the reference."""
+class _Progress(msgspec.Struct):
+    """The position of a conversation in the reference."""
 
-    turn: int
     next: tuple[str, JSON] | None
+    """Name and arguments of the next call; None where the turn has none left."""
     last_call: ToolCall | None
 
 
-def _played(task: Task, request: Request) -> _Played:
-    messages = request.messages
+def _progress(task: Task, turn: int, path: Sequence[Message]) -> _Progress:
     actions = task.actions or ()
-    turn = request.turn
-    if turn is None:
-        turn = task.turn_after(sum(1 for message in messages if message.role == "user"))
-    has_system = bool(messages) and messages[0].role == "system" and list(messages[:1]) != list(task.messages[:1])
-    # What was called in the opening was done before, and is not done again by it.
-    messages = messages[len(task.messages) + has_system :]
+    has_system = bool(path) and path[0].role == "system" and list(path[:1]) != list(task.messages[:1])
+    # Calls of the opening happened before the episode and do not count as played.
+    messages = path[len(task.messages) + has_system :]
     if is_browsed(task):
         calls = [call for message in messages for call in message.tool_calls]
-        return _Played(turn, next_call(task, turn, messages), calls[-1] if calls else None)
+        return _Progress(next_call(task, turn, messages), calls[-1] if calls else None)
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
@@ -137,9 +127,9 @@ def _played(task: Task, request: Request) -> _Played:
     for index, action in enumerate(actions):
         if action.turn == turn and index not in results:
             arguments = _resolved(action, results)
-            # What it depends on never happened: nothing sensible is left to call.
-            return _Played(turn, None if arguments is None else (action.name, arguments), last)
-    return _Played(turn, None, last)
+            # Without arguments, an action that this one depends on never succeeded, and nothing sensible is left.
+            return _Progress(None if arguments is None else (action.name, arguments), last)
+    return _Progress(None, last)
 
 
 def _is_same(call: ToolCall, action: Action, results: dict[int, Any]) -> bool:
@@ -159,7 +149,7 @@ def _resolved(action: Action, results: dict[int, Any]) -> JSON | None:
 
 
 def _spoil(arguments: JSON, chance: random.Random) -> JSON:
-    """The arguments with one value wrong but plausible."""
+    """The arguments with one value changed to a wrong but plausible one."""
     if not arguments:
         return {"unexpected": True}
     key = chance.choice(sorted(arguments))

@@ -1,5 +1,4 @@
-"""What stands between an episode and any model that lives elsewhere: limits, retries, the price of an answer, and the
-mask over secrets in it."""
+"""Limits, retries, prices and masking of secrets, in front of any model that runs outside this process."""
 
 from __future__ import annotations
 
@@ -20,21 +19,21 @@ _GUESSED_ANSWER = 512
 
 
 class Price(msgspec.Struct, frozen=True):
-    """Money for one token, in the currency of the table it came from (US dollars in LiteLLM's)."""
+    """The price of one token, in the currency of its table (US dollars in LiteLLM's)."""
 
     input: float = 0.0
     output: float = 0.0
     cached_input: float | None = None
 
     def of(self, usage: Usage) -> float:
-        """What one answer cost."""
+        """The cost of one answer."""
         cached = self.input if self.cached_input is None else self.cached_input
         fresh = max(0, usage.prompt_tokens - usage.cached_tokens)
         return fresh * self.input + usage.cached_tokens * cached + usage.completion_tokens * self.output
 
 
 class GuardedModel:
-    """A model with a gate in front of it. Itself a `Model`."""
+    """A model behind a gate. Itself a `Model`."""
 
     def __init__(self, backend: Model, limiter: Gate, policy: RetryPolicy, price: Price | None) -> None:
         self.name = backend.name
@@ -77,7 +76,7 @@ class GuardedModel:
         except BaseException as error:
             is_overload = isinstance(error, ModelError) and error.is_overload
             hold = error.retry_after if isinstance(error, RolloutError) else None
-            # One answer's wish holds everybody up, so it is capped; the one who got it waits as long as asked.
+            # A Retry-After holds up every request of the model, so it is capped here. The failed request waits in full.
             limiter.leave_failed(
                 is_overload=is_overload, retry_after=None if hold is None else min(hold, self._policy.max_wait)
             )
@@ -88,6 +87,6 @@ class GuardedModel:
 
 
 def _estimate(request: Request) -> float:
-    """Tokens that a request will cost, guessed before it is sent; the real number corrects it."""
+    """An estimate of the tokens that a request will use. The real number corrects it later."""
     sent = sum(map(len, request.wire)) + len(request.tools.wire)
     return sent / _BYTES_PER_TOKEN + (request.sampling.max_tokens or _GUESSED_ANSWER)

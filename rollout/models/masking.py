@@ -1,8 +1,9 @@
-"""Completions without secrets.
+"""Masking of secrets in completions.
 
 A model may repeat a key that it was shown, or that its server leaked into the answer. The key is masked before the
-answer enters the tree, so later prompts hold the masked text and the record stays what the model saw. The answer itself
-is no longer what the model sampled: it loses its token ids and logprobs and says so (`Generation.is_masked`).
+answer enters the tree, so later prompts contain the masked text and the record remains what the model saw. The answer
+is then no longer what the model sampled, so it loses its token ids and logprobs and is flagged
+(`Generation.is_masked`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 from rollout.core.messages import Message, ToolCall
 from rollout.core.secrets import mask
 from rollout.models.model import Capability, Model, Request
+from rollout.models.reference import Reference, ReferenceModel
 from rollout.trajectories.generation import Generation
 
 
@@ -48,7 +50,7 @@ def _mask_call(call: ToolCall) -> ToolCall:
 
 
 class MaskedModel:
-    """A model of a plugin, whose answers are masked like any other's."""
+    """A plug-in model with masked answers. Of the plug-in only the `Model` contract is reachable."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -57,6 +59,21 @@ class MaskedModel:
 
     async def generate(self, request: Request) -> Generation:
         return mask_generation(await self._model.generate(request))
+
+    async def close(self) -> None:
+        await self._model.close()
+
+
+class MaskedReferenceModel(ReferenceModel):
+    """A plug-in reference model with masked answers."""
+
+    def __init__(self, model: ReferenceModel) -> None:
+        self._model = model
+        self.name: str = getattr(model, "name", type(model).__name__)
+        self.capabilities = model.capabilities
+
+    async def play(self, request: Request, reference: Reference) -> Generation:
+        return mask_generation(await self._model.play(request, reference))
 
     async def close(self) -> None:
         await self._model.close()

@@ -1,4 +1,8 @@
-"""The contract of a model, and what it is asked."""
+"""The contract of a model: what it is asked, and what it must keep.
+
+A request holds what is sent to the model and nothing else: no task, no reference actions, nothing of the user's brief.
+Policies that need a task's answer key keep another contract: `rollout.models.reference`.
+"""
 
 from __future__ import annotations
 
@@ -9,26 +13,25 @@ from typing import Protocol
 import msgspec
 
 from rollout.core.messages import JSON, Message, Toolset
-from rollout.core.task import Task
 from rollout.trajectories.generation import Generation
 
 __all__ = ["Capability", "Generation", "Model", "Prefix", "Request", "Sampling"]
 
 
 class Capability(enum.Enum):
-    """What a model can do beyond answering a chat."""
+    """An ability beyond answering a chat."""
 
     TOKEN_IDS = "token_ids"
     LOGPROBS = "logprobs"
     TOKEN_IN = "token_in"
     PREFIX = "prefix"
-    """Goes on from the first tokens of an answer (`Request.prefix`)."""
+    """Continues an answer from its first tokens (`Request.prefix`)."""
     IMAGES = "images"
     WEIGHT_VERSION = "weight_version"
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How the answer is sampled. None leaves it to the server. `extra` goes into the request body as it is."""
+    """Sampling parameters. None leaves one to the server. `extra` goes into the request body unchanged."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -47,17 +50,17 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Prefix(msgspec.Struct, frozen=True):
-    """The first tokens of an answer, as they were sampled before."""
+    """The first tokens of an answer, as sampled earlier."""
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
-    """One for each."""
+    """One for each id."""
 
 
 class Request(msgspec.Struct):
-    """One question to a model.
+    """One request to a model: what is sent, and nothing else.
 
-    `messages` and `wire` are the same conversation: as records, and as pieces of JSON that make the array of messages
+    `messages` and `wire` are the same conversation: as records, and as pieces of JSON that form the array of messages
     when joined by commas. Both belong to the episode's view and grow with it: a model reads them during the call and
     keeps no reference.
     """
@@ -67,39 +70,30 @@ class Request(msgspec.Struct):
     tools: Toolset
     sampling: Sampling
     seed: int | None = None
-    task: Task | None = None
-    """For the built-in models, which play what the task says. Never sent to a server."""
-    turn: int | None = None
-    """The conversation turn, as reference actions count them. For the built-in models."""
-    path: Sequence[Message] = ()
-    """The whole conversation as it is on record, of which `messages` may be a part, or another form. For the built-in
-    models."""
-    offered: Toolset | None = None
-    """The tools that the agent has, where `tools` does not say so. For the built-in models."""
     ids: bytes | bytearray = b""
-    """For a model that takes tokens in: the token ids of the conversation so far, packed, as they were given and
-    sampled. Empty at its beginning, and where earlier messages are sent otherwise than before."""
+    """For models with `Capability.TOKEN_IN`: the packed token ids of the conversation so far, as given and sampled.
+    Empty at the start, and where earlier messages are sent in a form that differs from before."""
     covered: int = 0
-    """So many of `messages` are in `ids`, the last of them an answer."""
+    """The number of `messages` that `ids` covers. The last of them is an answer."""
     prefix: Prefix | None = None
-    """What the answer begins with: the model goes on from there, and its answer holds it too. Only asked of models with
-    `Capability.PREFIX`."""
+    """The beginning of the answer. The model continues from there and returns the prefix as part of its answer. Only
+    set for models with `Capability.PREFIX`."""
 
 
 class Model(Protocol):
-    """Who answers. An implementation is safe to call from many episodes at once and keeps no state of any of them.
+    """Answers requests. An implementation is safe to call from many episodes at once and keeps no state of any of them.
 
     It raises `ModelError` or `DeadlineError` and nothing else, marks an error transient only where the same request
-    may succeed later, and lets a cancellation through at once, giving back whatever it held.
+    may succeed later, and lets a cancellation through at once, releasing whatever it held.
     """
 
     name: str
     capabilities: frozenset[Capability]
 
     async def generate(self, request: Request) -> Generation:
-        """Answer the conversation. The tool calls of the answer have ids that are unique within it."""
+        """Answer the conversation. The ids of the answer's tool calls are unique within it."""
         ...
 
     async def close(self) -> None:
-        """Give back connections and processes. Called once, by who opened the model."""
+        """Release connections and processes. Called once, by the owner of the model."""
         ...

@@ -1,9 +1,11 @@
-"""From a model's name in a config to the object that answers.
+"""The registry of a run's models: it resolves a name in the configuration to the object that answers.
 
-A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. Kinds: `builtin/…`
-plays here, `local/…` starts a server of ours, OpenAI-compatible providers take the direct path, all others LiteLLM; a
-plugin (`module:Name` or an entry point of the group `rollout.models`) is a class whose instances keep the `Model`
-contract. One name is one object for the whole run, so that its limits hold over all datasets.
+A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. `builtin/…` runs in this
+process, `local/…` starts a server, OpenAI-compatible providers take the direct path and all others go through LiteLLM.
+A plug-in (`module:Name` or an entry point of the group `rollout.models`) is a class whose instances keep the `Model`
+contract. One name is one object for the whole run, so its limits hold over all datasets.
+
+The registry also decides which models see a task's reference: see `rollout.models.reference`.
 """
 
 from __future__ import annotations
@@ -27,10 +29,11 @@ from rollout.core.spelling import suggest
 from rollout.models.builtin import OracleModel
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
-from rollout.models.masking import MaskedModel
+from rollout.models.masking import MaskedModel, MaskedReferenceModel
 from rollout.models.model import Model
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.prices import find_price
+from rollout.models.reference import AgentModel, ReferenceModel
 
 if TYPE_CHECKING:
     from rollout.models.local import LocalServer
@@ -43,7 +46,7 @@ DIRECT: dict[str, tuple[str | None, str]] = {
     "sglang": (None, "SGLANG_API_KEY"),
     "llamacpp": (None, "LLAMACPP_API_KEY"),
 }
-"""Providers that speak chat completions: their address, and where their key is looked for."""
+"""Providers of chat completions: their address, and the environment variable of their key."""
 _PREFIXES: dict[str, tuple[str, ...]] = {
     "bedrock": ("AWS_",),
     "sagemaker": ("AWS_",),
@@ -52,16 +55,16 @@ _PREFIXES: dict[str, tuple[str, ...]] = {
     "huggingface": ("HF_TOKEN", "HUGGINGFACE_"),
     "watsonx": ("WATSONX_", "WX_"),
 }
-"""How the names of variables begin in which LiteLLM looks for keys and addresses, where the provider's own name is not
-the beginning of them."""
-
-
+"""Prefixes of the environment variables in which LiteLLM looks for keys and addresses, for providers whose variables do
+not begin with the provider's name."""
+_AGENT_ONLY = "model {!r} answers from the task's reference actions, so it can only be an agent"
+_NOT_ONES_OWN = "agent.reveal_reference: it is for a class of your own (module:Class), and {!r} is none"
 SHIPPED_LOCAL = "local/smollm2"
-"""The model whose weights come with the extra `rollout[local]`."""
+"""The model whose weights are part of the extra `rollout[local]`."""
 
 
 class Resolved(msgspec.Struct, frozen=True):
-    """What a name means."""
+    """The meaning of a model's name."""
 
     name: str
     kind: Literal["builtin", "local", "direct", "litellm", "plugin"]
@@ -94,7 +97,7 @@ class Registry:
         self._local_config = local or LocalModel()
         self._log_dir = log_dir
         self._pool = HttpPool(self._timeouts.connect)
-        self._models: dict[tuple[str, ...], Model] = {}
+        self._models: dict[tuple[str, ...], AgentModel] = {}
         self._resolved: list[Resolved] = []
         self._gates: dict[str, Gate] = {}
         self._make_gate = make_gate or _limiter
@@ -108,12 +111,12 @@ class Registry:
         await self._pool.close()
 
     def gate(self, name: str) -> Gate:
-        """What stands in front of a model that was asked for."""
+        """The gate of a model that was asked for."""
         return self._gates[name]
 
     def key_variables(self) -> list[str]:
-        """The variables of the environment in which the models that were asked for look for their keys; one that ends
-        in `_` stands for all that begin so. What was resolved from a configuration needs none."""
+        """The environment variables in which the models that were asked for look for their keys. A name that ends in
+        `_` is a prefix. Keys from the configuration need no variable."""
         found: list[str] = []
         for resolved in self._resolved:
             provider = resolved.entry.provider
@@ -124,7 +127,7 @@ class Registry:
         return sorted(set(found))
 
     def resolve(self, name: str, api_base: str | None = None, api_key: str | None = None) -> Resolved:
-        """What a name means; raises ConfigError where it means nothing. Asks nobody."""
+        """The meaning of a name. Sends nothing. Raises ConfigError for a name that has none."""
         provider, slash, rest = name.partition("/")
         if provider == "builtin":
             if rest != "oracle":
@@ -157,20 +160,38 @@ class Registry:
         return Resolved(name, "litellm", entry, f"{entry.provider}/{api_model}", api_base, api_key)
 
     def _refuse_unknown_local(self, name: str) -> None:
-        """Raise ConfigError where `local/…` names neither the shipped weights nor an entry of the registry."""
+        """Raise ConfigError if `local/…` names neither the shipped weights nor an entry of the registry."""
         entries = [entry for entry in self._entries if entry.startswith("local/")]
         if name in entries or name == SHIPPED_LOCAL or (self._local_config.model_path is not None and not entries):
             return
         hint = suggest(name, list(dict.fromkeys([SHIPPED_LOCAL, *entries])))
         raise ConfigError(f"model {name!r} is not in the registry and local.model_path names no weights for it; {hint}")
 
-    def check(self, name: str, api_base: str | None = None, api_key: str | None = None) -> list[str]:
-        """What would keep this model from answering, as far as it can be known without asking it."""
+    def check(
+        self,
+        name: str,
+        api_base: str | None = None,
+        api_key: str | None = None,
+        *,
+        is_agent: bool = False,
+        reveal_reference: bool = False,
+    ) -> list[str]:
+        """Problems that would keep this model from answering, as far as they show without sending a request."""
         try:
             found = self.resolve(name, api_base, api_key)
         except ConfigError as error:
             return [str(error)]
         problems = []
+        if found.kind in ("builtin", "plugin"):
+            try:
+                if is_agent:
+                    self.agent(name, reveal_reference=reveal_reference)
+                else:
+                    self.model(name)
+            except ConfigError as error:
+                problems.append(str(error))
+        elif reveal_reference:
+            problems.append(_NOT_ONES_OWN.format(name))
         if found.kind == "direct":
             if found.api_base is None:
                 problems.append(f"model {name!r}: no api_base; put it into the models registry")
@@ -187,39 +208,65 @@ class Registry:
             problems += _check_local(self._local_config)
         return problems + _check_tokenizer(found)
 
-    def model(
+    def model(self, name: str, *, api_base: str | None = None, api_key: str | None = None) -> Model:
+        """The model of this name, for a user, a judge or anyone else who only sends requests."""
+        model = self.agent(name, api_base=api_base, api_key=api_key)
+        if isinstance(model, ReferenceModel):
+            raise ConfigError(_AGENT_ONLY.format(name))
+        return model
+
+    def agent(
         self,
         name: str,
         *,
         api_base: str | None = None,
         api_key: str | None = None,
         params: Mapping[str, float] | None = None,
-    ) -> Model:
-        """The object that answers for this name."""
-        key = (name, api_base or "", api_key or "", repr(sorted((params or {}).items())))
+        reveal_reference: bool = False,
+    ) -> AgentModel:
+        """The model of this name, for an agent. Only with `reveal_reference` can a plug-in be a reference model."""
+        errors = repr(sorted((params or {}).items()))
+        key = (name, api_base or "", api_key or "", errors, "reference" if reveal_reference else "")
         if key not in self._models:
             resolved = self.resolve(name, api_base, api_key)
             self._resolved.append(resolved)
-            self._models[key] = self._build(resolved, params)
+            self._models[key] = self._build(resolved, params, reveal_reference)
         return self._models[key]
 
-    def _build(self, found: Resolved, params: Mapping[str, float] | None) -> Model:
+    def _build(self, found: Resolved, params: Mapping[str, float] | None, reveal_reference: bool) -> AgentModel:
         if found.kind == "builtin":
             return OracleModel(params)
         if found.kind == "plugin":
-            make = find_plugin("rollout.models", found.api_model)
-            try:
-                made: Model = make()  # type: ignore[misc]
-            except Exception as error:
-                raise ConfigError(f"model {found.name!r} cannot be made: {describe_error(error)}") from error
-            return MaskedModel(made)
+            return self._build_plugin(found, reveal_reference)
+        if reveal_reference:
+            raise ConfigError(_NOT_ONES_OWN.format(found.name))
         entry = found.entry
         if found.name not in self._gates:
             self._gates[found.name] = self._make_gate(found.name, entry)
         return GuardedModel(self._backend(found), self._gates[found.name], self._policy, price_of(found))
 
+    def _build_plugin(self, found: Resolved, reveal_reference: bool) -> AgentModel:
+        make = find_plugin("rollout.models", found.api_model)
+        try:
+            made: AgentModel = make()  # type: ignore[misc]
+        except Exception as error:
+            raise ConfigError(f"model {found.name!r} cannot be made: {describe_error(error)}") from error
+        if not isinstance(made, ReferenceModel):
+            if reveal_reference:
+                raise ConfigError(
+                    f"agent.reveal_reference: {found.name!r} does not derive from rollout.models.reference."
+                    "ReferenceModel, so it cannot take a reference; derive from it, or leave the key out"
+                )
+            return MaskedModel(made)
+        if not reveal_reference:
+            raise ConfigError(
+                f"model {found.name!r} answers from the task's reference actions; to let an agent see them, set "
+                "agent.reveal_reference: true"
+            )
+        return MaskedReferenceModel(made)
+
     def _backend(self, found: Resolved) -> Model:
-        """What really answers, without limits and retries."""
+        """The model itself, without limits and retries."""
         if found.kind == "litellm":
             from rollout.models.litellm import LiteLLMModel, refuse_unknown_provider
 
@@ -234,7 +281,7 @@ class Registry:
         if found.kind == "local":
             from rollout.models.local_model import LocalServerModel
 
-            # Its address is known only once it runs, but what it can do does not depend on that.
+            # The address is unknown until the server runs, but the capabilities do not depend on it.
             capabilities = self._direct(found, "http://127.0.0.1").capabilities
             connect = functools.partial(self._direct, found)
             return LocalServerModel(found.name, self._local_server(), connect, capabilities)
@@ -305,7 +352,7 @@ def _check_litellm(found: Resolved) -> list[str]:
 
 
 def price_of(found: Resolved) -> Price | None:
-    """What its tokens cost; None where nobody knows, and then they count as free."""
+    """The price of its tokens. None where it is unknown: then they count as free."""
     return find_price(found.entry, found.name, f"{found.entry.provider}/{found.api_model}", found.api_model)
 
 

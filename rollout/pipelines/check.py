@@ -164,7 +164,9 @@ def _check_actions(report: DatasetCheck, tasks: Tasks, opened: OpenEnvironment) 
 
 def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, registry: Registry) -> None:
     agent, user = dataset.agent, dataset.user
-    report.problems += registry.check(agent.model, agent.api_base, secret_text(agent.api_key))
+    report.problems += registry.check(
+        agent.model, agent.api_base, secret_text(agent.api_key), is_agent=True, reveal_reference=agent.reveal_reference
+    )
     if dataset.max_turns > 1:
         if user is not None:
             report.user = user.model if user.kind == "model" else user.kind

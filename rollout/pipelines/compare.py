@@ -99,7 +99,10 @@ def refuse_strategies(config: Config, names: Sequence[str], choices: Iterable[St
             dataset = config.datasets[name].model_copy(update={"strategy": choice})
             agent = dataset.agent
             key = agent.api_key.get_secret_value() if agent.api_key is not None else None
-            refuse_model(name, dataset, strategy, registry.model(agent.model, api_base=agent.api_base, api_key=key))
+            model = registry.agent(
+                agent.model, api_base=agent.api_base, api_key=key, reveal_reference=agent.reveal_reference
+            )
+            refuse_model(name, dataset, strategy, model)
 
 
 def read_figures(readers: Mapping[str, JournalReader], datasets: Sequence[str], budget: Budget) -> dict[str, Figures]:

@@ -28,7 +28,8 @@ from rollout.engine.plan import Plan, with_offered_names, world_seed
 from rollout.environments.environment import Environment, OpenEnvironment
 from rollout.environments.find import find_environment, with_defaults
 from rollout.environments.resources import Resources
-from rollout.models.model import Capability, Model
+from rollout.models.model import Capability
+from rollout.models.reference import AgentModel
 from rollout.models.registry import Registry
 from rollout.pipelines.agent import (
     describe_blindness,
@@ -246,9 +247,15 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
         one.plan = dataclasses.replace(plan, identity=_identity(plan, dataset, environment))
 
 
-def _make_agent(dataset: Dataset, registry: Registry) -> Model:
+def _make_agent(dataset: Dataset, registry: Registry) -> AgentModel:
     agent = dataset.agent
-    return registry.model(agent.model, api_base=agent.api_base, api_key=secret_text(agent.api_key), params=agent.params)
+    return registry.agent(
+        agent.model,
+        api_base=agent.api_base,
+        api_key=secret_text(agent.api_key),
+        params=agent.params,
+        reveal_reference=agent.reveal_reference,
+    )
 
 
 @contextlib.contextmanager
@@ -280,7 +287,7 @@ def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strate
     return strategy
 
 
-def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: Model) -> None:
+def refuse_model(name: str, dataset: Dataset, strategy: Strategy, agent: AgentModel) -> None:
     """Raise ConfigError where the agent's model cannot do what the strategy is made of."""
     if Capability.PREFIX in strategy.needs and Capability.PREFIX not in agent.capabilities:
         raise ConfigError(
@@ -319,6 +326,8 @@ def _identity(plan: Plan, dataset: Dataset, environment: Environment) -> dict[st
         identity["record_states"] = True
     if plan.takes_ids:
         identity["agent.token_in"] = True
+    if agent.reveal_reference:
+        identity["agent.reveal_reference"] = True
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}
     identity |= {f"agent.{key}": value for key, value in window.items() if value is not None}
     return identity | environment.identity

@@ -157,7 +157,7 @@ def test_dry_run_finds_everything_that_is_wrong_at_once() -> None:
         "nowhere.jsonl: cannot read the tasks",
         "'NoSuchDomain' names no known servers",
         "'unheard-of' is not in the registry",
-        "p.md is not a file",
+        "p.md: No such file or directory",
         "user: needed because max_turns is 5",
     ):
         assert told in done.stdout, f"{told!r} missing in\n{done.stdout}"

@@ -27,7 +27,7 @@ async def keys_for(*models: str) -> list[str]:
     entries = {"mine": ModelEntry(provider="vllm", api_base="http://127.0.0.1:1/v1")}
     async with Registry(entries) as registry:
         for model in models:
-            registry.model(model)
+            registry.agent(model)
         return registry.key_variables()
 
 

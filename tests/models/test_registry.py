@@ -126,7 +126,7 @@ async def test_one_name_is_one_model_so_its_limits_hold_over_all_datasets() -> N
         assert isinstance(first, GuardedModel)
         assert isinstance(other_key, GuardedModel)
         assert first.limiter is other_key.limiter
-        assert isinstance(opened.model("builtin/oracle", params={"repeat": 0.1}), OracleModel)
+        assert isinstance(opened.agent("builtin/oracle", params={"repeat": 0.1}), OracleModel)
 
 
 class Parrot:

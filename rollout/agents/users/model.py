@@ -66,7 +66,7 @@ class ModelUser:
         self._read = len(dialogue)
         for attempt in range(SILENT_TRIES):
             seed = seeds.derive(self._seed, "user", len(dialogue), attempt)
-            request = Request(self._view.messages, self._view.wire, self.tools, self._sampling, seed, self._task)
+            request = Request(self._view.messages, self._view.wire, self.tools, self._sampling, seed)
             try:
                 generation = await self._model.generate(request)
             except (ModelError, DeadlineError) as error:

@@ -6,7 +6,8 @@ import msgspec
 
 from rollout.core import seeds
 from rollout.models.builtin import OracleModel
-from rollout.models.model import Capability, Request
+from rollout.models.model import Request
+from rollout.models.reference import Reference, ReferenceModel
 from rollout.trajectories.generation import Generation
 
 RATES = {"unknown_tool": 0.08, "malformed_call": 0.08, "void_turn": 0.08, "repeat": 0.08}
@@ -14,23 +15,21 @@ PLANTED: dict[int, set[str]] = {}
 """The errors of each answer, by the seed of its request, which the journal has, too."""
 
 
-class Planting:
+class Planting(ReferenceModel):
     """Errs as the oracle does. An error counts as planted where the answer differs from that of an oracle that does
     not err. A repeated call has the errors of the call that it repeats, and the same error twice is a repetition,
     unless the user spoke in between."""
-
-    capabilities: frozenset[Capability] = frozenset()
 
     def __init__(self) -> None:
         self._erring = OracleModel(RATES)
         self._flawless = OracleModel()
         self._of_call: dict[str, set[str]] = {}
 
-    async def generate(self, request: Request) -> Generation:
-        seed, messages = request.seed or 0, request.path or request.messages
+    async def play(self, request: Request, reference: Reference) -> Generation:
+        seed, messages = request.seed or 0, reference.path
         kind = self._erring._draw(seeds.stream(seed, "oracle", len(messages)))
-        answer = await self._erring.generate(request)
-        right = await self._flawless.generate(request)
+        answer = await self._erring.play(request, reference)
+        right = await self._flawless.play(request, reference)
         errors = set() if kind is None or answer.message == right.message else {kind}
         last = next((calls[-1] for message in reversed(messages) if (calls := message.tool_calls)), None)
         if errors == {"repeat"} and last is not None:
@@ -46,6 +45,3 @@ class Planting:
             self._of_call[call.id] = errors
         PLANTED[seed] = errors
         return msgspec.structs.replace(answer, seed=seed)
-
-    async def close(self) -> None:
-        """Nothing is held."""

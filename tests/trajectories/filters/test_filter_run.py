@@ -23,7 +23,7 @@ FILTERS = {
 PORTAL: dict[str, Any] = {
     "mcp_domain": "StudentAcademicPortal",
     "output_path": "out.jsonl",
-    "agent": {"model": "tests.trajectories.filters.planting:Planting"},
+    "agent": {"model": "tests.trajectories.filters.planting:Planting", "reveal_reference": True},
     "user": "builtin/user",
     "max_turns": 20,
     "max_steps_per_turn": 15,

@@ -1,4 +1,4 @@
-"""An agent that knows how some kinds of MiniWoB++ pages are solved, and reads nothing but what any agent is shown.
+"""A scripted agent that solves some kinds of MiniWoB++ pages, and reads nothing but what any agent is shown.
 
 No model, no key: it shows that the way from goal to reward works, in the modes `set_of_marks` and `text`. For each kind
 of page there is a plan: from the goal to steps, each a tool, the line of the element that it is for, and further
@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
 from rollout.core.errors import ConfigError, ModelError
 from rollout.core.messages import Message, ToolCall
-from rollout.environments.suites.miniwob.world import GOAL, task_type_of
+from rollout.environments.suites.miniwob.world import GOAL
 from rollout.models.model import Capability, Generation, Request
-from rollout.trajectories.web_page import read_text
+from rollout.trajectories.web_page import Page, read_text
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -99,8 +101,16 @@ PLANS: dict[str, Callable[[str], Sequence[Step]]] = {
 
 def goal_of(messages: Sequence[Message]) -> str:
     """The goal, as the last view of the page tells it."""
-    pages = [page for message in messages if (page := read_text(message.content or "")) is not None]
-    return next(note.removeprefix(GOAL) for note in pages[-1].notes if note.startswith(GOAL))
+    return next(note.removeprefix(GOAL) for note in _last_page(messages).notes if note.startswith(GOAL))
+
+
+def kind_of(messages: Sequence[Message]) -> str:
+    """The kind of page, which is the name of its file."""
+    return PurePosixPath(urlsplit(_last_page(messages).url).path).stem
+
+
+def _last_page(messages: Sequence[Message]) -> Page:
+    return [page for message in messages if (page := read_text(message.content or "")) is not None][-1]
 
 
 def number_of(step: Step, observation: str) -> int:
@@ -122,7 +132,7 @@ class Scripted:
     capabilities: frozenset[Capability] = frozenset()
 
     async def generate(self, request: Request) -> Generation:
-        kind = task_type_of(request.task) if request.task is not None else None
+        kind = kind_of(request.messages)
         if kind not in PLANS:
             raise ConfigError(f"{self.name} cannot solve {kind}; it can solve: {', '.join(PLANS)}")
         steps = PLANS[kind](goal_of(request.messages))
