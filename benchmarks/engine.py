@@ -105,7 +105,7 @@ async def run_bare(url: str, live: int, rollouts: int, meter: Meter) -> None:
     import aiohttp
     import msgspec
 
-    from rollout.environments.functions import spec_of
+    from rollout.core.tools import spec_of
 
     tools = [spec_of(lookup).to_json()]
     numbers = iter(range(rollouts))

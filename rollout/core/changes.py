@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 
-from rollout.core.world import Changes, Row, TableChange
+Row = dict[str, Any]
+
+
+class TableChange(msgspec.Struct, frozen=True):
+    """The rows of one table that are not as they were. An updated row is removed as it was and added as it is."""
+
+    added: tuple[Row, ...] = ()
+    removed: tuple[Row, ...] = ()
+
+
+Changes = dict[str, TableChange]
+"""What differs from a world's beginning, by table. A table that is as it was is not in it."""
 
 _encode = msgspec.json.Encoder(order="sorted", enc_hook=str).encode
 

@@ -8,7 +8,7 @@ models, by scripted users and by scorers. A model's request never contains them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,11 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     """The conversation turn it belongs to: 0 is the turn of the first user message."""
     ordered: bool = False
     """Whether scoring wants it after the ordered actions before it."""
+
+
+def call(name: str, /, **arguments: Any) -> Action:
+    """A reference action: `call("add", item="mug", count=2)`."""
+    return Action(name, arguments)
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,6 +51,33 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     """Instead of the dataset's `max_steps_per_turn`."""
     info: JSON = msgspec.field(default_factory=dict)
     """The whole `task_info`, as it stands in the file."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            id: str,
+            messages: str | Iterable[Message] = (),
+            user_system_prompt: str = "",
+            tools: Iterable[ToolSpec] | None = None,
+            actions: Iterable[Action] | None = None,
+            user_actions: Iterable[Action] = (),
+            user_turns: Iterable[str] = (),
+            replies: Iterable[str] = (),
+            communicate: Iterable[str] = (),
+            max_steps: int | None = None,
+            info: JSON = ...,
+        ) -> None:
+            """`messages` may be the text of the first user message alone."""
+
+    def __post_init__(self) -> None:
+        given: Any = self.messages
+        if isinstance(given, str):
+            msgspec.structs.force_setattr(self, "messages", (Message(role="user", content=given),))
+        for field in ("messages", "tools", "actions", "user_actions", "user_turns", "replies", "communicate"):
+            value = getattr(self, field)
+            if value is not None and type(value) is not tuple:
+                msgspec.structs.force_setattr(self, field, tuple(value))
 
     @property
     def opening_users(self) -> int:

@@ -1,14 +1,35 @@
-"""The contract of a world: tools with state, owned by one episode."""
+"""The World contract: tools with state, owned by one attempt.
+
+`World` is the contract and its usual implementation in one. A subclass with methods marked `@tool` is a whole world:
+its attributes are its state, which is copied by value for snapshots and hashed for state keys. Worlds whose state lies
+elsewhere (a worker process, a browser, MCP servers) override the life cycle: `open`, `call`, `snapshot`, `restore`,
+`state_key`, `close`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import asyncio
+import contextlib
+import hashlib
+import inspect
+import logging
+import random
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
 
 import msgspec
 
+from rollout.core.changes import Changes, Row, compare_tables
+from rollout.core.errors import WorldError, describe_error
 from rollout.core.messages import JSON, Image, Message, ToolResult, Toolset
 from rollout.core.task import Task
+from rollout.core.tools import Arguments, argument_reader, mark_of, run_tool, spec_of
+from rollout.core.values import NotPlain, decode, encode, key_of
+
+log = logging.getLogger(__name__)
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -37,60 +58,289 @@ class Snapshot(msgspec.Struct, frozen=True):
     state_key: str
 
 
-class World(Protocol):
-    """Where an episode acts. One instance belongs to one episode and shares no state with any other.
+class World:
+    """Where an attempt acts. One instance belongs to one attempt and shares no state with any other.
 
-    A new implementation keeps this: `call` answers every invocation, in the order asked, under its own call id; what a
-    tool does wrong (an exception, a time-out) is an error result, not a raise; `WorldError` is for a world that cannot
-    go on. Given the same task, seed and calls it answers the same, or `snapshot` and replay mean nothing: clock, uuids
-    and randomness come from the seed. `close` works at any time, also after a failed `open` and twice.
+    A subclass marks methods with `@tool`. Plain attributes are its state: they are copied for snapshots and compared
+    for state keys. Files belong in `self.workdir`, which is part of the state, random draws in `self.random`. The
+    constructor may ask for `task` and `seed`; `setup`, which may be async, can do so, too, and may return a text that
+    the agent is shown first. `teardown` releases what `setup` took. A tool that ends the attempt calls `self.finish()`.
+
+        class Cart(World):
+            def __init__(self) -> None:
+                self.items: dict[str, int] = {}
+
+            @tool
+            async def add(self, item: str, count: int = 1) -> str:
+                \"\"\"Put an item into the cart.\"\"\"
+                self.items[item] = self.items.get(item, 0) + count
+                return f"{count} × {item}"
+
+    An implementation that overrides the life cycle keeps this: `call` answers every invocation, in the order asked,
+    under its own call id; what a tool does wrong (an exception, a time-out) is an error result, not a raise;
+    `WorldError` is for a world that cannot go on. Given the same task, seed and calls it answers the same, or
+    `snapshot` and replay mean nothing: clock, uuids and randomness come from the seed. `close` works at any time, also
+    after a failed `open` and twice.
     """
+
+    call_timeout: float = 60.0
+    """Seconds that one call may take."""
+    _life: _Life | None = None
+    _tools: ClassVar[Mapping[str, _Method] | None] = None
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._tools = None
+        for name, member in vars(cls).items():
+            if mark_of(member) is not None and hasattr(World, name):
+                raise TypeError(
+                    f"{cls.__qualname__}.{name}: a tool may not hide World.{name}; give the method another name and "
+                    f'offer it as @rollout.tool(name="{name}")'
+                )
+
+    # ---- for subclasses -----------------------------------------------------------------------------------------
+
+    def setup(self) -> Any:
+        """Make the world ready for its task. May be async, may ask for `task` and `seed`, may return a text that the
+        agent is shown before it acts."""
+
+    def teardown(self) -> Any:
+        """Release what `setup` took. May be async."""
+
+    def finish(self) -> None:
+        """End the attempt with the call that is running: the agent has won, lost, or is done."""
+        self._alive.is_finished = True
+
+    @property
+    def workdir(self) -> Path:
+        """A folder of this world alone, made when it is first asked for. It is part of snapshots and gone with the
+        world."""
+        life = self._alive
+        if life.workdir is None:
+            life.workdir = Path(tempfile.mkdtemp(prefix="rollout-world-"))
+        return life.workdir
+
+    @property
+    def random(self) -> random.Random:
+        """Random numbers from the world's seed, the same in every attempt at a task."""
+        return self._alive.random
+
+    # ---- the life cycle -----------------------------------------------------------------------------------------
 
     async def open(self, task: Task, seed: int) -> Opening:
         """Make the world ready for a task."""
-        ...
+        self._life = _Life(seed)
+        given = {"task": task, "seed": seed}
+        try:
+            _call_with(self.__init__, given)  # type: ignore[misc]
+            shown = await _maybe_await(_call_with(self.setup, given))
+        except WorldError:
+            raise
+        except Exception as error:
+            raise WorldError(f"{type(self).__name__} cannot be set up: {describe_error(error)}") from error
+        with contextlib.suppress(NotPlain):
+            self._life.before = encode(self._state())
+        observation = Message(role="user", content=shown) if isinstance(shown, str) else None
+        return Opening(tools_of(type(self)), observation)
 
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
-        """Run the calls of one message: together where the world allows it, answered in the order asked."""
-        ...
+        """Run the calls of one message, one after the other, and answer in the order asked."""
+        life, methods = self._alive, _methods(type(self))
+        results = []
+        for call in calls:
+            if life.is_finished:
+                text = "the work is over; this was not done any more"
+                results.append(ToolResult(call.call_id, text, is_error=True, error_kind="tool"))
+                continue
+            method = methods[call.name]
+            result = await run_tool(call, getattr(self, method.attribute), self.call_timeout, method.read)
+            life.history.update(msgspec.json.encode((call.name, call.arguments, result.content), order="sorted"))
+            if life.is_finished:
+                result = msgspec.structs.replace(result, end="world_done")
+            results.append(result)
+        return results
 
     async def snapshot(self) -> Snapshot | None:
         """The state now; None where this world can only be replayed."""
-        ...
+        try:
+            state = await asyncio.to_thread(self._state) if self._alive.workdir is not None else self._state()
+            return Snapshot(encode(state), key_of(state))
+        except NotPlain as error:
+            _warn_once(type(self), error)
+            return None
 
     async def restore(self, snapshot: Snapshot) -> None:
         """Become the state of a snapshot made by a world of the same kind and task."""
-        ...
+        try:
+            attributes, files, drawn, is_finished = decode(snapshot.data)
+        except (ValueError, TypeError) as error:
+            raise WorldError(f"{type(self).__name__}: the snapshot cannot be read: {error}") from error
+        for name in [name for name in vars(self) if name not in _OWN]:
+            delattr(self, name)
+        for name, value in attributes.items():
+            object.__setattr__(self, name, value)
+        life = self._alive
+        life.random.setstate(drawn)
+        life.is_finished = is_finished
+        if files is not None:
+            await asyncio.to_thread(_write_files, self.workdir, files)
 
     async def state_key(self) -> str:
-        """A stable hash of the state: equal states, equal keys, in every process."""
-        ...
+        """A stable hash of the state: equal states, equal keys, in every process. Where the state cannot be copied, a
+        hash of what was called and answered."""
+        try:
+            return key_of(self._state())
+        except NotPlain:
+            return self._alive.history.hexdigest()
+
+    async def changes(self) -> Changes:
+        """The rows that the calls so far have changed, with each attribute as a table. The caller does not change it.
+
+        Raises WorldError where the state cannot be copied."""
+        before = self._alive.before
+        if before is None:
+            raise WorldError(f"{type(self).__name__}: its state cannot be copied, so no changes can be told")
+        try:
+            return compare_tables(_tables(decode(before)), _tables(self._state()))
+        except NotPlain as error:
+            raise WorldError(f"{type(self).__name__}: {error}") from error
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether `changes` can say which rows differ: of worlds of plain attributes, and of those that override it."""
+        return type(self).changes is not World.changes or type(self).open is World.open
 
     async def close(self) -> None:
         """Release everything."""
-        ...
+        life, self._life = self._life, None
+        if life is None:
+            return
+        try:
+            await _maybe_await(self.teardown())
+        finally:
+            if life.workdir is not None:
+                await asyncio.to_thread(shutil.rmtree, life.workdir, ignore_errors=True)
+
+    @property
+    def _alive(self) -> _Life:
+        if self._life is None:
+            # Also outside of a run, where somebody tries a world by hand.
+            self._life = _Life(0)
+        return self._life
+
+    def _state(self) -> tuple[Any, ...]:
+        life = self._alive
+        attributes = {name: value for name, value in vars(self).items() if name not in _OWN}
+        files = None if life.workdir is None else _read_files(life.workdir)
+        return attributes, files, life.random.getstate(), life.is_finished
 
 
-Row = dict[str, Any]
+class _Life:
+    """What the engine keeps about a world while it is open."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.workdir: Path | None = None
+        self.is_finished = False
+        self.history = hashlib.blake2b(digest_size=16)
+        self.before: bytes | None = None
+        """The state when the world was opened; None where it cannot be copied."""
 
 
-class TableChange(msgspec.Struct, frozen=True):
-    """The rows of one table that are not as they were. An updated row is removed as it was and added as it is."""
-
-    added: tuple[Row, ...] = ()
-    removed: tuple[Row, ...] = ()
+_OWN = frozenset({"_life", "call_timeout"})
 
 
-Changes = dict[str, TableChange]
-"""What differs from a world's beginning, by table. A table that is as it was is not in it."""
+class _Method(msgspec.Struct, frozen=True):
+    """A tool of a world's class."""
+
+    attribute: str
+    read: Arguments | None
 
 
-class HasChanges(Protocol):
-    """A world whose state is tables of rows, so that a scorer can say which rows differ."""
+def tools_of(kind: type[World]) -> Toolset:
+    """The tools that a class of worlds offers, in the order of their definition."""
+    _methods(kind)
+    found: Toolset = vars(kind)["_toolset"]
+    return found
 
-    async def changes(self) -> Changes:
-        """What the calls so far have changed. The caller does not change it."""
-        ...
+
+def _methods(kind: type[World]) -> Mapping[str, _Method]:
+    """The tools of a class by the names that agents call them by. Read once, when first asked for."""
+    if kind._tools is None:
+        unbound = object.__new__(kind)
+        found: dict[str, _Method] = {}
+        specs = []
+        for name in dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base)):
+            mark = mark_of(inspect.getattr_static(kind, name))
+            if mark is None:
+                continue
+            if mark.name in found:
+                raise TypeError(f"{kind.__qualname__}: two tools are called {mark.name!r}; rename one of them")
+            method = getattr(unbound, name)
+            specs.append(spec_of(method, mark.name, mark.is_write))
+            found[mark.name] = _Method(name, argument_reader(method))
+        kind._tools, kind._toolset = found, Toolset(tuple(specs))  # type: ignore[attr-defined]
+    assert kind._tools is not None
+    return kind._tools
+
+
+def _call_with(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+    """Call a function with those of the given arguments that it asks for by name."""
+    wanted = inspect.signature(function).parameters
+    return function(**{name: value for name, value in given.items() if name in wanted})
+
+
+async def _maybe_await(value: Any) -> Any:
+    return await value if inspect.isawaitable(value) else value
+
+
+def _read_files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    for name, data in files.items():
+        path = folder / name
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise WorldError(f"a snapshot names a file outside of the world's folder: {name}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+
+def _tables(state: tuple[Any, ...]) -> dict[str, list[Row]]:
+    """The attributes of a world as tables: entries of dicts and lists are rows, any other value is one row."""
+    attributes, files, *_ = state
+    tables = {name: _rows(value) for name, value in attributes.items()}
+    if files is not None:
+        tables["workdir"] = [{"file": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
+    return tables
+
+
+def _rows(value: Any) -> list[Row]:
+    if isinstance(value, Mapping):
+        return [{"key": _plain(key), "value": _plain(inner)} for key, inner in value.items()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [{"value": _plain(inner)} for inner in value]
+    return [{"value": _plain(value)}]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold; where it cannot, its key, which is equal where the value is."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True)
+    except TypeError:
+        return key_of(value)
+
+
+_warned: set[type] = set()
+
+
+def _warn_once(kind: type, error: NotPlain) -> None:
+    if kind not in _warned:
+        _warned.add(kind)
+        log.warning("%s: %s; its worlds have no snapshots and are replayed instead", kind.__qualname__, error)
 
 
 WorldFactory = Callable[[Task], World]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from rollout.core.messages import ToolResult, Toolset
 from rollout.core.results import failed_result
 from rollout.core.task import Task
-from rollout.core.world import Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 
 
-class EmptyWorld:
+class EmptyWorld(World):
     """Offers tools that nobody serves (or none) and answers every call with an error."""
 
     def __init__(self, toolset: Toolset) -> None:

@@ -12,25 +12,28 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
 from rollout.agents.monitor import MonitorRules
-from rollout.config.models import Agent, User
+from rollout.config.models import Agent, User, model_shorthand
 from rollout.config.schema import Config
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, describe_error
 from rollout.core.messages import JSON, Toolset
 from rollout.core.task import Task
-from rollout.core.world import SeedOf, World
+from rollout.core.world import SeedOf, World, tools_of
+from rollout.environments.empty import EmptyWorld
 from rollout.environments.resources import Resources
 from rollout.scoring.assertions import AssertionScorer
+from rollout.scoring.function import as_scorer
 from rollout.scoring.judge import Judge
 from rollout.scoring.rules import RuleBook
 from rollout.scoring.scorer import Scorer
 from rollout.scoring.standard import standard_scorers
+from rollout.tasks.given import TasksLike, open_tasks
 from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.source import Tasks
 from rollout.trajectories.measure import MakeMeasure
@@ -122,6 +125,38 @@ class Environment:
     changes after it was made. Reading `tasks` and `open` may raise ConfigError.
     """
 
+    def __init__(
+        self,
+        *,
+        tasks: TasksLike,
+        world: type[World] | Callable[[], World] | None = None,
+        scorers: Sequence[Scorer | Callable[..., Any]] = (),
+        system: str | None = None,
+        name: str | None = None,
+        user: User | str | None = None,
+        user_guidelines: str | None = None,
+        max_turns: int | None = None,
+        max_steps_per_turn: int | None = None,
+    ) -> None:
+        """An environment from parts.
+
+        `tasks` are `Task` objects, dicts of the JSONL form, first messages, or the path of a JSONL file. `world` is a
+        subclass of `World`, or a function that makes one; without it the agent can only talk. `scorers` decide how
+        well it went; without them the checks that a task itself declares. `system` is the agent's system prompt.
+        `user` is who the agent talks to, as in a dataset. The limits hold unless a dataset sets others.
+        """
+        self.name = name if name is not None else str(getattr(world, "__name__", "environment"))
+        self.tasks = open_tasks(tasks, self.name)
+        self.defaults = Defaults(
+            user=None if user is None else User.model_validate(model_shorthand(user)),
+            user_guidelines=user_guidelines,
+            max_turns=max_turns,
+            max_steps_per_turn=max_steps_per_turn,
+        )
+        self._world = world
+        self._scorers = tuple(map(as_scorer, scorers))
+        self._system = system
+
     name: str = ""
     """For messages and displays."""
     tasks: Tasks
@@ -131,10 +166,13 @@ class Environment:
     defaults: Defaults = Defaults()
     traits: Traits = Traits()
     rescoring: Rescoring = "replay"
+    _world: type[World] | Callable[[], World] | None = None
+    _scorers: tuple[Scorer, ...] = ()
+    _system: str | None = None
 
     def system_for(self, agent: Agent) -> str | None:
         """The system prompt, which may depend on the agent's tool format; None where there is none."""
-        return None
+        return self._system
 
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
         """When the monitor ends a conversation; None where it never does."""
@@ -163,7 +201,42 @@ class Environment:
         Raises ConfigError where something is missing. `makes_worlds` is False where no world will be made on this
         machine; then nothing that only worlds need has to be there.
         """
-        raise NotImplementedError
+        return contextlib.nullcontext(OpenWorlds(self._world, self._scorers, resources.call_timeout))
+
+
+class OpenWorlds(OpenEnvironment):
+    """Worlds of a Python class in use."""
+
+    def __init__(
+        self, make: type[World] | Callable[[], World] | None, scorers: Sequence[Scorer], call_timeout: float
+    ) -> None:
+        self._make = make
+        self._scorers = scorers
+        self._call_timeout = call_timeout
+        if make is not None and not callable(make):
+            raise ConfigError(f"world: expected a subclass of rollout.World, got {make!r}")
+        try:
+            super().__init__(Toolset() if make is None else tools_of(type(self._new())))
+        except (TypeError, NameError, ValueError) as error:
+            raise ConfigError(f"world: {describe_error(error)}") from error
+
+    def _new(self) -> World:
+        if self._make is None:
+            return EmptyWorld(self.toolset)
+        if not isinstance(self._make, type):
+            return self._make()
+        if not issubclass(self._make, World):
+            raise TypeError(f"{self._make.__qualname__} is no subclass of rollout.World")
+        # Its constructor may ask for the task, so it is called when the world is opened.
+        return self._make.__new__(self._make)
+
+    def make_world(self, task: Task) -> World:
+        world = self._new()
+        world.call_timeout = self._call_timeout
+        return world
+
+    def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
+        return self._scorers or super().scorers(judge, seed_of)
 
 
 class FileEnvironment(Environment):

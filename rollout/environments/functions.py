@@ -11,35 +11,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import inspect
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
 from rollout.config.schema import Dataset
-from rollout.core.async_tools import run_async
-from rollout.core.errors import ConfigError, ToolError, WorldError, describe_error
-from rollout.core.messages import ToolResult, Toolset, ToolSpec
+from rollout.core.errors import ConfigError, WorldError
+from rollout.core.messages import ToolResult, Toolset
 from rollout.core.plugins import import_object
-from rollout.core.results import MAX_RESULT_CHARS, failed_result, to_result
 from rollout.core.task import Task
-from rollout.core.threads import ToolFault, tool_threads
+from rollout.core.tools import argument_reader, run_tool, spec_of
 from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.empty import EmptyWorld
 from rollout.environments.environment import FileEnvironment, OpenEnvironment
 from rollout.environments.resources import Resources
-
-
-def spec_of(function: Callable[..., Any], name: str | None = None) -> ToolSpec:
-    """A function as a tool: signature = schema, docstring = description."""
-    from pydantic import TypeAdapter
-
-    schema = TypeAdapter(cast(Any, function)).json_schema()
-    schema.setdefault("type", "object")
-    schema.setdefault("properties", {})
-    return ToolSpec(name=name or function.__name__, description=inspect.getdoc(function) or "", parameters=schema)
 
 
 def import_function(reference: str) -> Callable[..., Any]:
@@ -95,11 +82,12 @@ class OpenFunctions(OpenEnvironment):
         return FunctionWorld(self._functions, self.toolset, self._call_timeout)
 
 
-class FunctionWorld:
+class FunctionWorld(World):
     """Functions as tools."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]], toolset: Toolset, timeout: float = 60.0) -> None:
         self._functions = functions
+        self._readers = {name: argument_reader(function) for name, function in functions.items()}
         self._toolset = toolset
         self._timeout = timeout
         self._history = hashlib.blake2b(digest_size=16)
@@ -117,23 +105,7 @@ class FunctionWorld:
         return [task.result() for task in tasks]
 
     async def _run(self, call: Invocation) -> ToolResult:
-        function = self._functions[call.name]
-        try:
-            if inspect.iscoroutinefunction(function):
-                value = await run_async(call.name, function(**call.arguments), self._timeout)
-            else:
-                value = await tool_threads().run(lambda: function(**call.arguments), self._timeout)
-                if inspect.isawaitable(value):
-                    value = await run_async(call.name, value, self._timeout)
-        except TimeoutError:
-            return failed_result(call.call_id, "timeout", f"{call.name} gave no answer within {self._timeout:g} s")
-        except ToolFault as fault:
-            if isinstance(fault.original, ToolError):
-                return failed_result(call.call_id, "tool", fault.text)
-            return failed_result(call.call_id, "crash", f"{call.name} raised {fault}")
-        except Exception as error:  # noqa: BLE001 - the call itself may not fit the function
-            return failed_result(call.call_id, "crash", f"{call.name} raised {describe_error(error)}")
-        return to_result(call.call_id, value, MAX_RESULT_CHARS)
+        return await run_tool(call, self._functions[call.name], self._timeout, self._readers[call.name])
 
     async def snapshot(self) -> Snapshot | None:
         return None

@@ -9,6 +9,7 @@ from rollout.core.spelling import suggest
 from rollout.core.world import SeedOf
 from rollout.environments.environment import OpenEnvironment
 from rollout.models.registry import Registry
+from rollout.scoring.function import as_scorer
 from rollout.scoring.judge import Judge
 from rollout.scoring.panel import Panel
 from rollout.scoring.scorer import Scorer
@@ -52,7 +53,7 @@ def load_scorer(reference: str) -> Scorer:
     found = find_plugin("rollout.scorers", reference)
     if found is None:
         raise ConfigError(f"scoring.custom: there is no scorer {reference!r}; give module:Name or an installed plugin")
-    made: Scorer = found() if isinstance(found, type) else found
-    if not callable(getattr(made, "score", None)):
-        raise ConfigError(f"scoring.custom: {reference!r} has no method score(task, trajectory, world)")
-    return made
+    try:
+        return as_scorer(found)
+    except ConfigError as error:
+        raise ConfigError(f"scoring.custom: {reference!r}: {error}") from error

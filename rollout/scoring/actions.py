@@ -41,7 +41,7 @@ class ActionScorer:
         if task.actions is None:
             return None
         reference = Reference()
-        if self._references is not None and hasattr(world, "changes"):
+        if self._references is not None and world.has_changes:
             # Played only on worlds of our own making: on a real server the actions would have effects.
             reference = await self._references.of(task)
         rules = self._rules.of(task)

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rollout.core.changes import Changes, Row, TableChange
 from rollout.core.errors import ConfigError
-from rollout.core.world import Changes, Row, TableChange
 from rollout.scoring.arguments import same_value
 from rollout.scoring.rules import Rules
 

@@ -13,8 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rollout.core.changes import encode_row
-from rollout.core.world import Changes, Row, TableChange
+from rollout.core.changes import Changes, Row, TableChange, encode_row
 from rollout.scoring.made import Made
 from rollout.scoring.renaming import unmatched
 from rollout.scoring.rules import Rules

@@ -15,8 +15,8 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.changes import Changes, Row
 from rollout.core.task import Task
-from rollout.core.world import Changes, Row
 from rollout.scoring.calls import Called
 from rollout.scoring.renaming import Pattern, Value, make_pattern
 from rollout.scoring.rules import Rules

@@ -13,9 +13,10 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.changes import Changes, Row
 from rollout.core.errors import ConfigError, ReplayMismatch, WorldError
 from rollout.core.task import Task
-from rollout.core.world import Changes, Row, World, WorldFactory
+from rollout.core.world import World, WorldFactory
 from rollout.scoring.conditions import Condition
 from rollout.scoring.reference import read_changes
 from rollout.scoring.replay import replay
@@ -53,7 +54,7 @@ class WayScorer:
             conditions = read_conditions(task.info[self.name], self._rules.of(task))
         except ConfigError as error:
             return Score(self.name, None, f"task_info.{self.name}: {error}")
-        if not hasattr(world, "changes"):
+        if not world.has_changes:
             return Score(self.name, None, "this world has no tables to look at")
         try:
             moments = await self._moments(task, trajectory)

@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 
 from rollout.core.calls import CallReader
-from rollout.core.changes import encode_row
+from rollout.core.changes import Changes, encode_row
 from rollout.core.errors import WorldError
 from rollout.core.messages import ToolCall, ToolResult
 from rollout.core.task import Task, resolve_arguments
-from rollout.core.world import Changes, Invocation, World, WorldFactory
+from rollout.core.world import Invocation, World, WorldFactory
 from rollout.scoring.calls import result_value
 
 KEPT = 256
@@ -93,11 +93,10 @@ async def play_reference(world: World, task: Task, seed: int, *, watch: bool = F
 
 async def read_changes(world: World) -> Changes | None:
     """What a world's calls have changed; None where it has no tables, or none that can be read."""
-    changes = getattr(world, "changes", None)
-    if changes is None:
+    if not world.has_changes:
         return None
     try:
-        found: Changes = await changes()
+        found = await world.changes()
     except WorldError as error:
         if error.transient:
             raise

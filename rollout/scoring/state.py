@@ -9,9 +9,9 @@ not run is unscored, never failed.
 
 from __future__ import annotations
 
-from rollout.core.changes import encode_row
+from rollout.core.changes import Changes, encode_row
 from rollout.core.task import Task
-from rollout.core.world import Changes, World
+from rollout.core.world import World
 from rollout.scoring.calls import calls_of
 from rollout.scoring.differences import (
     Differences,
@@ -43,7 +43,7 @@ class StateScorer:
         return task.actions is not None
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
-        if not self.applies(task) or not hasattr(world, "changes"):
+        if not self.applies(task) or not world.has_changes:
             return None
         reference = await self._references.of(task)
         if reference.problem is not None:

@@ -13,8 +13,8 @@ import msgspec
 import psutil
 import pytest
 
+from rollout.core.changes import TableChange
 from rollout.core.errors import ConfigError, WorldError
-from rollout.core.world import TableChange
 from rollout.environments.domains.frames import (
     MAX_ERROR_TEXT,
     MAX_FRAME,

@@ -5,7 +5,7 @@ import json
 from functools import cache
 from typing import Any
 
-from rollout.core.world import Changes
+from rollout.core.changes import Changes
 from rollout.environments.domains.domain import SHIPPED, load_domain
 from rollout.environments.domains.host import Host, Sessions
 from rollout.tasks.discovery import find_combinations

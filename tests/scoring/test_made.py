@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rollout.core.changes import Changes, Row, TableChange
 from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.core.world import Changes, Row, TableChange
 from rollout.scoring.calls import Called
 from rollout.scoring.differences import compare_by_pattern
 from rollout.scoring.made import Drawn, find_drawn, find_made

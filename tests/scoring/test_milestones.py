@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from rollout.core.changes import Changes, TableChange
 from rollout.core.errors import ConfigError
-from rollout.core.world import Changes, TableChange
 from rollout.scoring.conditions import Condition
 from rollout.scoring.rules import NO_RULES, Rules
 from tests.scoring.desk import Calls, Desk, write_library

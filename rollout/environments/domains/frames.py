@@ -16,8 +16,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from rollout.core.changes import Changes
 from rollout.core.errors import describe_error
-from rollout.core.world import Changes
 
 MAX_FRAME = 80 << 20
 """Bytes of one message. A longer one is never sent."""

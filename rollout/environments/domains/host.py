@@ -23,9 +23,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.core.changes import change_of, encode_row, with_text_keys
+from rollout.core.changes import Changes, TableChange, change_of, encode_row, with_text_keys
 from rollout.core.errors import ConfigError, WorldError, describe_error
-from rollout.core.world import Changes, TableChange
 from rollout.environments.domains.stand_ins import current_random, make_deterministic
 from rollout.environments.domains.tables import BaseTable, SharedTable, digest_row, join_digests, load
 

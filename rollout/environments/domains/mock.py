@@ -12,12 +12,13 @@ import functools
 import itertools
 from collections.abc import Sequence
 
+from rollout.core.changes import Changes
 from rollout.core.errors import WorldError
 from rollout.core.messages import ToolResult
 from rollout.core.results import failed_result, to_result
 from rollout.core.task import Task
 from rollout.core.threads import ToolFault, run_guarded, tool_threads
-from rollout.core.world import Changes, Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.domains.domain import Domain
 from rollout.environments.domains.host import Host
 
@@ -32,7 +33,7 @@ class MockServers:
         self.host = Host(domain.files)
 
 
-class MockWorld:
+class MockWorld(World):
     """One episode's sessions on the servers of a domain."""
 
     def __init__(self, servers: MockServers, timeout: float = 60.0) -> None:

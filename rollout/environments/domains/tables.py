@@ -14,9 +14,8 @@ import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, SupportsIndex
 
-from rollout.core.changes import encode_row, table_change
-from rollout.core.world import Row as PlainRow
-from rollout.core.world import TableChange
+from rollout.core.changes import Row as PlainRow
+from rollout.core.changes import TableChange, encode_row, table_change
 
 Saved = tuple[dict[int, PlainRow], list[PlainRow]] | list[int | PlainRow]
 """A table by value: rows written to and rows added; or, where rows moved, each one or its place in the file."""

@@ -18,11 +18,12 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.changes import Changes
 from rollout.core.errors import ConfigError, WorldError
 from rollout.core.messages import ToolResult
 from rollout.core.results import failed_result
 from rollout.core.task import Task
-from rollout.core.world import Changes, Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.domains.domain import Domain
 from rollout.environments.domains.host import ServerFile
 from rollout.environments.domains.reach import dataset_parts, reach_of
@@ -127,7 +128,7 @@ class WorkerPool:
             self._template.close()
 
 
-class WorkerWorld:
+class WorkerWorld(World):
     """One episode's sessions on the servers of a domain, in a worker process."""
 
     def __init__(self, pool: WorkerPool, domain: Domain, number: int, timeout: float = 60.0) -> None:

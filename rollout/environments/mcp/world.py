@@ -18,13 +18,13 @@ from rollout.core.errors import WorldError, describe_error
 from rollout.core.messages import ToolResult
 from rollout.core.results import failed_result
 from rollout.core.task import Task
-from rollout.core.world import Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.mcp.content import read_result
 from rollout.environments.mcp.servers import McpServers, Place, remove_place
 from rollout.environments.mcp.slot import CallFault, Slot
 
 
-class McpWorld:
+class McpWorld(World):
     """One episode's instances of a dataset's MCP servers."""
 
     def __init__(self, servers: McpServers, timeout: float = 60.0) -> None:

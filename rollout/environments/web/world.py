@@ -27,7 +27,7 @@ from rollout.core.errors import ConfigError, NavigationError, WorldError
 from rollout.core.messages import Message, ToolResult, Toolset
 from rollout.core.results import failed_result
 from rollout.core.task import Task
-from rollout.core.world import Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.web.actions import ActionFault, act, checked_url, goto, pause, toolset_of
 from rollout.environments.web.browsers import BrowserPool, Lease
 from rollout.environments.web.egress import Egress, egress_of
@@ -41,7 +41,7 @@ MAX_LOSSES = 3
 REPEATABLE = frozenset({"navigate", "wait"})
 
 
-class BrowserWorld:
+class BrowserWorld(World):
     """One episode's context of a pool."""
 
     def __init__(

@@ -31,7 +31,7 @@ TOOLS = Toolset((ToolSpec("count"), ToolSpec("forget")))
 PEEK = Toolset((ToolSpec("peek"),))
 
 
-class Counter:
+class Counter(World):
     """A world that counts calls."""
 
     def __init__(self) -> None:

@@ -112,7 +112,7 @@ async def begin(pool: BrowserPool) -> AsyncIterator[Begin]:
     for play in plays:
         await play.world.close()
     for close in closing:
-        await close()
+        await sites.close()
 
 
 # ---- every kind of page ----------------------------------------------------------------------------------------------
@@ -144,13 +144,13 @@ async def _press_on(play: Play) -> ToolResult | None:
 @pytest.mark.asyncio(loop_scope="session")
 async def test_every_kind_of_page_is_begun_acted_on_and_rewarded(pool: BrowserPool) -> None:
     suite = Miniwob({"seeds": 1})
-    close = suite.use_browsers(pool)
+    sites = Sites({SITE: MiniwobPackage().folder})
     places = asyncio.Semaphore(AT_ONCE)
     rewards: dict[str, float | None] = {}
 
     async def play_one(number: int) -> None:
         async with places:
-            play = Play(suite, suite.make_world(30), number)
+            play = Play(suite, suite.make_world(pool, sites), number)
             try:
                 await play.open()
                 assert len(play.goal) > 5, play.task.id
@@ -170,7 +170,7 @@ async def test_every_kind_of_page_is_begun_acted_on_and_rewarded(pool: BrowserPo
             for number in range(len(suite.tasks)):
                 group.create_task(play_one(number))
     finally:
-        await close()
+        await sites.close()
     assert len(rewards) >= 120
     ended = [reward for reward in rewards.values() if reward is not None]
     assert len(ended) >= 80

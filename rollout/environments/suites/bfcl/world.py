@@ -24,13 +24,13 @@ from typing import Any
 
 import msgspec
 
-from rollout.core.changes import compare_tables
+from rollout.core.changes import Changes, Row, compare_tables
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.messages import JSON, ToolResult, Toolset, ToolSpec
 from rollout.core.results import failed_result, to_result
 from rollout.core.task import Task
 from rollout.core.threads import ToolFault, run_guarded
-from rollout.core.world import Changes, Invocation, Opening, Row, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 
 ANYTHING: JSON = {"type": "object"}
 MOST_DIGITS = 1000
@@ -72,7 +72,7 @@ class BackEnds(msgspec.Struct, frozen=True):
         return instances
 
 
-class BfclWorld:
+class BfclWorld(World):
     """One episode's instances."""
 
     def __init__(self, back_ends: BackEnds) -> None:

@@ -15,8 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.core.changes import compare_tables, encode_row
-from rollout.core.world import Changes, Row
+from rollout.core.changes import Changes, Row, compare_tables, encode_row
 
 _MISSING = object()
 

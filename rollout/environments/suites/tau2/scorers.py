@@ -15,9 +15,10 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+from rollout.core.changes import Changes
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.task import Task
-from rollout.core.world import Changes, Invocation, SeedOf, World
+from rollout.core.world import Invocation, SeedOf, World
 from rollout.environments.suites.tau2.world import Called, Tau2Domain, Tau2World
 from rollout.scoring.differences import compare_strictly, describe_differences, net_changes
 from rollout.scoring.rules import NO_RULES

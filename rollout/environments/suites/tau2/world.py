@@ -17,13 +17,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.core.changes import encode_row
+from rollout.core.changes import Changes, encode_row
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.messages import JSON, ToolResult, Toolset, ToolSpec
 from rollout.core.results import failed_result, to_result
 from rollout.core.task import Task
 from rollout.core.threads import ToolFault, tool_threads
-from rollout.core.world import Changes, Invocation, Opening, Snapshot
+from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.domains.stand_ins import current_random
 from rollout.environments.suites.tau2.folder import DomainCode
 from rollout.environments.suites.tau2.layers import (
@@ -87,7 +87,7 @@ class Tau2Domain:
         )
 
 
-class Tau2World:
+class Tau2World(World):
     """One episode's environment, from the agent's side."""
 
     def __init__(self, domain: Tau2Domain, timeout: float = 60.0) -> None:
@@ -209,15 +209,15 @@ class Tau2World:
         self.environment = None
 
 
-class Tau2UserWorld:
+class Tau2UserWorld(World):
     """The user's side of an agent's world. It is opened after that one and holds nothing of its own."""
 
     def __init__(self, world: Tau2World, tools: Toolset) -> None:
         self._world = world
-        self._tools = tools
+        self._toolset = tools
 
     async def open(self, task: Task, seed: int) -> Opening:
-        return Opening(self._tools)
+        return Opening(self._toolset)
 
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
         return [await self._world.act(call, "user") for call in calls]
