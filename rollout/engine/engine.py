@@ -16,7 +16,7 @@ import msgspec
 
 from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
-from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch
+from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch, RolloutError
 from rollout.engine.attempt import Attempt
 from rollout.engine.collector import rare_collections
 from rollout.engine.control import Control, Grace, Paused
@@ -277,6 +277,11 @@ class Engine:
             return
         except JournalError:
             raise
+        except RolloutError as error:
+            # Expected of machines: its workers died again and again. It stays unfinished, its siblings go on.
+            log.error("%s: could not be run: %s", launch.trajectory, error)
+            self._needs.gave_up(plan, live_tree.task.id)
+            return
         except Exception:
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)

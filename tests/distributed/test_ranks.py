@@ -257,7 +257,9 @@ async def test_what_one_machine_lacks_is_told_and_the_others_work(caplog: pytest
     assert [rank["done"] for rank in metrics()["ranks"]] == [16, 0]
 
 
-async def test_an_episode_that_kills_its_workers_is_left_and_the_others_are_done() -> None:
+async def test_an_episode_that_kills_its_workers_is_left_and_the_others_are_done(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     path = write_tasks(Path("tasks.jsonl"), *[f"Number {number}" for number in range(4)], "deadly")
     machines = NearMachines(1)
 
@@ -273,6 +275,9 @@ async def test_an_episode_that_kills_its_workers_is_left_and_the_others_are_done
             await running
     assert opened.summary is not None
     assert (opened.summary.total.finished, opened.summary.total.unfinished) == (4, 1)
+    (left,) = [record for record in caplog.records if "could not be run" in record.getMessage()]
+    assert "workers died while they had it" in left.getMessage()
+    assert left.exc_info is None, "dying machines are no fault of ours: no traceback"
 
 
 async def test_the_version_of_the_weights_reaches_the_workers() -> None:

@@ -112,7 +112,7 @@ async def begin(pool: BrowserPool) -> AsyncIterator[Begin]:
     for play in plays:
         await play.world.close()
     for close in closing:
-        await sites.close()
+        await close()
 
 
 # ---- every kind of page ----------------------------------------------------------------------------------------------
