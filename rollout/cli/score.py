@@ -54,7 +54,7 @@ def score(
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
     """
     from rollout.cli.terminal import make_console, show_error
-    from rollout.store.schema import find_run
+    from rollout.store.run_dir import find_run
 
     console = make_console(no_colors)
     run = find_run(run) or run
@@ -105,7 +105,7 @@ async def _score(
 @contextlib.contextmanager
 def _replacing(target: Path, kept: Iterator[bytes]) -> Iterator[JsonLines]:
     """A file of scores that takes its name when it is whole. It begins with the lines that are kept."""
-    from rollout.store.schema import find_run
+    from rollout.store.run_dir import find_run
 
     is_private = find_run(target.parent) == target.parent
     with (

@@ -24,7 +24,7 @@ from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.core.spelling import suggest
 from rollout.pipelines.sources import Prompts, Source, find_sources
 from rollout.store.reader import JournalReader, RecordedPath, open_reader
-from rollout.store.schema import find_run
+from rollout.store.run_dir import find_run
 from rollout.trajectories.exports.writing import replaced_together
 from rollout.trajectories.filters.duplicates import NearDuplicates
 from rollout.trajectories.filters.endings import Infrastructure, Overlong

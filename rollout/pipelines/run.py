@@ -43,8 +43,8 @@ from rollout.store.damage import damaged
 from rollout.store.journal import Journal, open_journal
 from rollout.store.output_files import locked_outputs, move_aside, open_output, output_problems
 from rollout.store.reader import open_reader
+from rollout.store.run_dir import find_run, lock_run
 from rollout.store.run_file import recorded_part
-from rollout.store.schema import find_run, lock_run
 
 if TYPE_CHECKING:
     from rollout.distributed.link import Machines
@@ -141,7 +141,7 @@ async def open_run(
         )
         if ranks is not None:
             ranks.divide(engine.progress.total - engine.progress.finished_before)
-        engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
+        engine.control.cost = sum(count.sums.cost for count in journal.counts()) + journal.uncounted_cost()
         if config.max_cost is not None and engine.control.cost >= config.max_cost:
             engine.control.pause("max_cost")
         opened = Opened(engine, plans, run_dir, moved, mended, ranks)

@@ -19,7 +19,7 @@ from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
 from rollout.store.blobs import name_of
 from rollout.store.reader import open_reader
-from rollout.store.schema import find_run
+from rollout.store.run_dir import find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_file
 

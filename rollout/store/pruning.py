@@ -267,7 +267,7 @@ class Pruning:
             for place, body in rows.fetchall():
                 if place != len(bodies):
                     break
-                node = put_together(_decode_body(body), self._reader._piece)
+                node = put_together(_decode_body(body), self._reader.token_piece)
                 if not self._has_images(node):
                     break
                 bodies.append(node)
