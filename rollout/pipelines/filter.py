@@ -24,7 +24,7 @@ from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.core.spelling import suggest
 from rollout.pipelines.sources import Prompts, Source, find_sources
 from rollout.store.reader import JournalReader, RecordedPath, open_reader
-from rollout.store.run_dir import find_run
+from rollout.store.run_dir import FILTERS, find_run
 from rollout.trajectories.exports.writing import replaced_together
 from rollout.trajectories.filters.duplicates import NearDuplicates
 from rollout.trajectories.filters.endings import Infrastructure, Overlong
@@ -48,7 +48,6 @@ from rollout.trajectories.rewards import reward_rule
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved
 from rollout.trajectories.stop import StopReason
 
-FILE = "filters.jsonl"
 OWN: dict[str, Callable[..., TrajectoryFilter]] = {
     "void_turns": VoidTurns,
     "premature_end": PrematureEnd,
@@ -162,7 +161,7 @@ class Subjects:
                 yield from self._of_journal(reader, dataset, self.run_dir)
 
     def _of_journal(self, reader: JournalReader, dataset: str, run_dir: Path) -> Iterator[Subject]:
-        source = Source(run_dir / FILE, run_dir.name, run_dir)
+        source = Source(run_dir / FILTERS, run_dir.name, run_dir)
         for path in reader.paths(dataset):
             if path.nodes is None:
                 subject = self._of_kept_line(path, dataset, source)
@@ -295,7 +294,7 @@ class Records:
         """The record of a trajectory. Raises ConfigError where its run was not filtered, BadLine where it is newer."""
         if source.run_dir is None:
             raise ConfigError(f"{source.path}: --filters needs run directories, whose marks `rollout filter` keeps")
-        path = source.run_dir / FILE
+        path = source.run_dir / FILTERS
         if path not in self._files:
             self._files[path] = _RecordFile(path)
         record = self._files[path].get(str(line.metadata.get("dataset")), line.id)

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -40,33 +40,18 @@ from rollout.store.output_files import Output
 from rollout.store.output_repair import compare_output, repair_output
 from rollout.store.reader import CACHED_PIECES, Branch, JournalReader, LinePosition
 from rollout.store.record import Finished
+from rollout.store.rows import COLUMNS, Row, insert_rows, trajectory_row
 from rollout.store.run_dir import JOURNAL, lock_run
 from rollout.store.token_pieces import take_apart
-from rollout.trajectories.sums import Sums
 from rollout.trajectories.tree import NodeBody
 
 COMMIT_INTERVAL = 0.004
 """Seconds that a row may wait for others. Shorter commits more often, longer delays every step."""
-ROWS_PER_STATEMENT = 64
 WOKEN_AT_ONCE = 32
 """Waiting episodes that continue in one iteration of the event loop after a commit."""
 
-_COLUMNS = {
-    "trees": ("id", "dataset", "task", "opening"),
-    "episodes": ("id", "tree", "trajectory", "attempt", "seed", "started"),
-    "branches": ("episode", "parent", "place", "reason"),
-    "beginnings": ("episode", "owner", "place", "tokens"),
-    "placed": ("episode", "rank"),
-    "token_pieces": ("name", "ids"),
-    "nodes": ("episode", "place", "body"),
-    "grown": ("tree",),
-    "trajectories": (
-        "dataset", "id", "episode", "status", "stop_reason", "success", *Sums.__struct_fields__, "reward", "finished",
-        "head", "line", "place", "length",
-    ),
-}  # fmt: skip
-"""The columns of each table in the order in which rows are put together here. The tables are filled in this order."""
-_COLLECTED = tuple(table for table in _COLUMNS if table != "trajectories")
+_COLLECTED = tuple(table for table in COLUMNS if table != "trajectories")
+"""Tables whose rows are put together before the batch is written."""
 _body_encoder = msgspec.msgpack.Encoder()
 
 
@@ -76,7 +61,7 @@ class Batch:
     __slots__ = ("error", "finished", "is_committed", "rows", "waiters")
 
     def __init__(self) -> None:
-        self.rows: dict[str, list[tuple[Any, ...]]] = {table: [] for table in _COLLECTED}
+        self.rows: dict[str, list[Row]] = {table: [] for table in _COLLECTED}
         self.finished: list[Finished] = []
         self.waiters: list[asyncio.Future[None]] = []
         self.is_committed = False
@@ -249,7 +234,7 @@ class Journal(JournalReader):
 
     def _write(self, batch: Batch) -> None:
         lines: list[tuple[Output, bytes]] = []
-        rows: list[tuple[Any, ...]] = []
+        rows: list[Row] = []
         sizes: dict[str, int] = {}
         for done in batch.finished:
             output = self._outputs[done.dataset]
@@ -258,13 +243,13 @@ class Journal(JournalReader):
                 place = sizes.get(done.dataset, output.size)
                 sizes[done.dataset] = place + len(done.line)
                 lines.append((output, done.line))
-            rows.append(self._trajectory_row(done, place))
+            rows.append(trajectory_row(done, place, keeps_line=not self._keep_nodes))
         db = self._db
         db.execute("BEGIN IMMEDIATE")
         try:
             for table in _COLLECTED:
-                self._insert(table, batch.rows[table])
-            self._insert("trajectories", rows)
+                insert_rows(db, table, batch.rows[table])
+            insert_rows(db, "trajectories", rows)
             # With each commit, so that the time of a killed command is counted, too.
             self.set_meta("seconds", f"{self._seconds_before + time.monotonic() - self._opened:.3f}")
             db.execute("COMMIT")
@@ -279,29 +264,6 @@ class Journal(JournalReader):
             if output.is_altered and dataset not in self._altered:
                 self._altered.add(dataset)
                 self.set_meta(f"altered:{dataset}", "1")
-
-    def _trajectory_row(self, done: Finished, place: int | None) -> tuple[Any, ...]:
-        head = done.head
-        return (
-            done.dataset, head.id, done.episode, head.status, head.stop_reason, head.success,
-            *msgspec.structs.astuple(done.sums), done.reward, time.time(),
-            _body_encoder.encode(head), None if self._keep_nodes else done.line, place,
-            None if place is None else len(done.line),
-        )  # fmt: skip
-
-    def _insert(self, table: str, rows: list[tuple[Any, ...]]) -> None:
-        """Insert many rows with one statement: the thread then takes the interpreter's lock once, not once a row."""
-        columns = _COLUMNS[table]
-        one = "(" + ",".join("?" * len(columns)) + ")"
-        into = f"INSERT OR REPLACE INTO {table}({','.join(columns)}) VALUES "
-        start = 0
-        size = ROWS_PER_STATEMENT
-        while start < len(rows):
-            while size > len(rows) - start:
-                size //= 2
-            chunk = rows[start : start + size]
-            self._db.execute(into + ",".join([one] * size), [cell for row in chunk for cell in row])
-            start += size
 
     # ---- output files and facts ---------------------------------------------------------------------------------
 

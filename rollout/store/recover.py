@@ -31,7 +31,8 @@ from rollout.store.journal import open_journal
 from rollout.store.output_files import open_output
 from rollout.store.private import make_private_folder
 from rollout.store.pruning import Pruning, Recovered
-from rollout.store.run_dir import BLOBS, FAILED, JOURNAL, LOCK, RUN_FILE, lock_run, wal_of
+from rollout.store.result_files import write_failed
+from rollout.store.run_dir import BLOBS, JOURNAL, LOCK, RUN_FILE, lock_run, wal_of
 from rollout.store.run_file import read_run_file
 from rollout.store.salvage import Shape, read_shapes, salvage_rows
 from rollout.store.schema import LATER_COLUMNS, SCHEMA
@@ -232,8 +233,7 @@ def _write_files(work: Path, document: JSON, found: Recovered) -> None:
     try:
         for dataset, path in found.outputs.items():
             journal.attach(dataset, open_output(work / "outputs" / path.name))
-        failed = (line for dataset in found.outputs for line in journal.failed_lines(dataset))
-        write_atomic(work / FAILED, b"".join(failed), is_private=True)
+        write_failed(work, journal, found.outputs)
     finally:
         asyncio.run(journal.close())
     with contextlib.suppress(*DATA_ERRORS):

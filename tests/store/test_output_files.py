@@ -194,7 +194,7 @@ async def test_full_disk_of_the_run_directory_is_named_by_its_file(
     def refuse(path: Path, data: bytes, *, is_private: bool = False) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("rollout.pipelines.run.write_atomic", refuse)
+    monkeypatch.setattr("rollout.store.run_file.write_atomic", refuse)
     with pytest.raises(JournalError, match=r"run\.json: cannot be written: No space left"):
         await roll_out(stub_config(stub.url, tasks))
 

@@ -173,7 +173,7 @@ def test_byte_that_changed_inside_a_text_is_found_by_the_old_output(whole: Path,
     place = data.index(b"echo: one 7 xxxx")
     write_at(folder, place, b"echo: one 8 xxxx")
     found = recover(folder / "run", folder / "new")
-    assert [(entry.trajectory, entry.why) for entry in found.lost] == [("task7", "its output line says something else")]
+    assert [(entry.trajectory, entry.why) for entry in found.lost] == [("task7", "its output line differs")]
     assert go_on(folder, found) == by_id(whole / "out.jsonl")
 
 
