@@ -75,7 +75,8 @@ def filter_run(
     """
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import RolloutError
-    from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects, write_records
+    from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+    from rollout.store.filter_file import write_records
     from rollout.store.run_dir import FILTERS
     from rollout.trajectories.filters.summary import Summary
 
