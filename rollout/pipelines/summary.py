@@ -1,4 +1,4 @@
-"""What came out of a run: every launched attempt under its status, and the counts add up."""
+"""The summary of a run: every launched attempt is counted under its status, and the counts add up."""
 
 from __future__ import annotations
 
