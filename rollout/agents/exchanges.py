@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from rollout.agents.viewing import read_requests, viewing_of
 from rollout.core.messages import message_to_json
+from rollout.store.run_dir import BLOBS
 from rollout.trajectories.labels import Example
 from rollout.trajectories.rows.exchange import Exchange
 from rollout.trajectories.saved import opening_of
-
-BLOBS = "blobs"
 
 
 def exchanges_of(example: Example) -> Iterator[Exchange]:

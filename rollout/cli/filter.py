@@ -75,7 +75,9 @@ def filter_run(
     """
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import RolloutError
-    from rollout.pipelines.filter import FILE, RuleBook, Subjects, filter_subjects, write_records
+    from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+    from rollout.store.filter_file import write_records
+    from rollout.store.run_dir import FILTERS
     from rollout.trajectories.filters.summary import Summary
 
     console = make_console(no_colors)
@@ -83,7 +85,7 @@ def filter_run(
         subjects = Subjects(path, run or ())
         book = RuleBook(_config(config, subjects.run_dir), _wished(filter_, off, set_, counts_in_group))
         summary = Summary(book.filters(), examples)
-        target = output or (None if subjects.run_dir is None else subjects.run_dir / FILE)
+        target = output or (None if subjects.run_dir is None else subjects.run_dir / FILTERS)
         if dry_run:
             target = None
         records = filter_subjects(subjects, book, summary, None if target is None else target.parent)

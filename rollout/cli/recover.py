@@ -34,7 +34,7 @@ def recover(
     """
     from rollout.cli.terminal import make_console, show_error
     from rollout.store.recover import recover as recover_run
-    from rollout.store.schema import find_run
+    from rollout.store.run_dir import find_run
 
     console = make_console(no_colors)
     run = find_run(run) or run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,6 @@ import typer
 
 from rollout.cli.signals import listening
 from rollout.core.errors import ConfigError, RolloutError
-from rollout.trajectories.exports.writing import JsonLines, replaced_together
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -54,11 +52,11 @@ def score(
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
     """
     from rollout.cli.terminal import make_console, show_error
-    from rollout.store.schema import find_run
+    from rollout.store.run_dir import SCORES, find_run
 
     console = make_console(no_colors)
     run = find_run(run) or run
-    target = output or (run / "scores.jsonl" if write else None)
+    target = output or (run / SCORES if write else None)
     try:
         with listening() as signals:
             signals.run(_score(console, run, dataset, target, config))
@@ -71,8 +69,10 @@ async def _score(
     console: Console, run: Path, names: list[str] | None, target: Path | None, config_path: Path | None
 ) -> None:
     from rollout.cli.terminal import set_up_logging
-    from rollout.pipelines.score import ScoreTable, changed_tasks, kept_lines, open_scoring, rescore, saved_config
+    from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore, saved_config
     from rollout.store.reader import open_reader
+    from rollout.store.run_dir import RUN_FILE
+    from rollout.store.score_file import replacing_scores
 
     config = _read_config(config_path) if config_path is not None else saved_config(run)
     set_up_logging(config.log_level, None, console)
@@ -84,10 +84,10 @@ async def _score(
         chosen = names or held
         unnamed = [name for name in chosen if name not in config.datasets]
         if unnamed:
-            raise ConfigError(f"{config_path or run / 'run.json'}: has no dataset {', '.join(unnamed)}")
+            raise ConfigError(f"{config_path or run / RUN_FILE}: has no dataset {', '.join(unnamed)}")
         tables = {name: ScoreTable() for name in chosen}
         async with contextlib.AsyncExitStack() as stack:
-            file = None if target is None else stack.enter_context(_replacing(target, kept_lines(target, chosen)))
+            file = None if target is None else stack.enter_context(replacing_scores(target, chosen))
             scorings = await stack.enter_async_context(open_scoring(config, chosen))
             for name in changed_tasks(run, scorings):
                 text = f"warning {name}: its tasks have changed since the run; they are scored as they are now"
@@ -100,21 +100,6 @@ async def _score(
     _show(console, tables)
     if target is not None:
         console.print(f"scores: {target}", highlight=False, markup=False, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path, kept: Iterator[bytes]) -> Iterator[JsonLines]:
-    """A file of scores that takes its name when it is whole. It begins with the lines that are kept."""
-    from rollout.store.schema import find_run
-
-    is_private = find_run(target.parent) == target.parent
-    with (
-        replaced_together([target], is_private=is_private) as (temporary,),
-        contextlib.closing(JsonLines(temporary)) as file,
-    ):
-        for line in kept:
-            file.write_line(line)
-        yield file
 
 
 def _read_config(path: Path) -> Config:

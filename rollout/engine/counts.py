@@ -1,8 +1,9 @@
-"""What a path adds up to: turns, steps, calls, tokens, money. Fed node by node, live and on resume alike."""
+"""Counters of one path: turns, steps, calls, tokens, cost. Fed node by node, live and on resume alike."""
 
 from __future__ import annotations
 
 from rollout.trajectories.generation import Generation, Usage
+from rollout.trajectories.sums import Sums
 from rollout.trajectories.token_path import TokenPath
 from rollout.trajectories.tree import NodeBody
 
@@ -13,7 +14,7 @@ MASKED = "masked_secret"
 
 
 class Counts:
-    """The sums of one path."""
+    """The counters of one path."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -51,8 +52,15 @@ class Counts:
         self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None
         self.tokens.take(generation, self.turns)
 
-    def numbers(self, scored: bool) -> tuple[bool, float, int, int, int, int, int]:
+    def sums(self, *, is_scored: bool = False) -> Sums:
+        """What the path adds up to."""
         used = self.agent + self.user + self.judge
-        return (
-            scored, self.cost, used.prompt_tokens, used.completion_tokens, self.generations, self.tool_calls, self.turns
-        )  # fmt: skip
+        return Sums(
+            scored=int(is_scored),
+            cost=self.cost,
+            prompt_tokens=used.prompt_tokens,
+            completion_tokens=used.completion_tokens,
+            generations=self.generations,
+            tool_calls=self.tool_calls,
+            turns=self.turns,
+        )

@@ -56,6 +56,7 @@ from rollout.store.blobs import file_url, image_url
 from rollout.store.record import Finished, Record
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
+from rollout.trajectories.sums import Sums
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
 
 log = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ class Episode:
         for node in start.path():
             self._absorb(node.body)
         # What a path had cost where this episode branched off is counted by the trajectory that it branched from.
-        self._inherited = (self._count if start is not tree.trunk else Counts()).numbers(False)
+        self._inherited = self._count.sums() if start is not tree.trunk else Sums()
 
     async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
@@ -164,7 +165,7 @@ class Episode:
             head = self._head(await self._score())
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
-            done = Finished(self._plan.name, self.id, head, line, is_failed, self._own_numbers(head))
+            done = Finished(self._plan.name, self.id, head, line, is_failed, self._own_sums(head))
             await self._record.settle(self._record.finish(done))
             return head
         finally:
@@ -270,11 +271,9 @@ class Episode:
     async def _answer_agent(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         return await answer_calls(calls, self._reader, self._world)
 
-    def _own_numbers(self, head: Head) -> tuple[bool, float, int, int, int, int, int]:
+    def _own_sums(self, head: Head) -> Sums:
         """What this episode added, for sums over all: shared parts of paths are counted once."""
-        scored, *sums = self._count.numbers(bool(head.metadata["scored"]))
-        _, *before = self._inherited
-        return (scored, *(now - then for now, then in zip(sums, before, strict=True)))  # type: ignore[return-value]
+        return self._count.sums(is_scored=bool(head.metadata["scored"])) - self._inherited
 
     def _answer_late(self) -> None:
         """Calls whose answers come too late are answered as such: no record ends in open calls."""

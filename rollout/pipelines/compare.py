@@ -18,7 +18,8 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import encode_message
 from rollout.models.registry import Registry
 from rollout.pipelines.wiring import refuse_model
-from rollout.store.reader import CountedAttempt, JournalReader
+from rollout.store.counting import CountedAttempt
+from rollout.store.reader import JournalReader
 from rollout.strategies.find import SHIPPED, make_strategy
 from rollout.strategies.limits import Spent
 from rollout.trajectories.group import is_mixed

@@ -8,10 +8,9 @@ rules that the run itself goes by. Nothing that was written before is changed: t
 from __future__ import annotations
 
 import contextlib
-import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -23,9 +22,9 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.core.spelling import suggest
 from rollout.pipelines.sources import Prompts, Source, find_sources
+from rollout.store.filter_file import RecordFile
 from rollout.store.reader import JournalReader, RecordedPath, open_reader
-from rollout.store.schema import find_run
-from rollout.trajectories.exports.writing import replaced_together
+from rollout.store.run_dir import FILTERS, find_run
 from rollout.trajectories.filters.duplicates import NearDuplicates
 from rollout.trajectories.filters.endings import Infrastructure, Overlong
 from rollout.trajectories.filters.faults import (
@@ -48,7 +47,6 @@ from rollout.trajectories.rewards import reward_rule
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved
 from rollout.trajectories.stop import StopReason
 
-FILE = "filters.jsonl"
 OWN: dict[str, Callable[..., TrajectoryFilter]] = {
     "void_turns": VoidTurns,
     "premature_end": PrematureEnd,
@@ -64,10 +62,6 @@ DUPLICATES = "near_duplicates"
 GROUPS: dict[str, Callable[..., GroupFilter]] = {"constant_groups": ConstantGroups, "accuracy_band": AccuracyBand}
 NAMES = (*OWN, DUPLICATES, *GROUPS)
 _encode = msgspec.json.Encoder().encode
-_decoder = msgspec.json.Decoder(Filtered)
-READ_AHEAD = 64
-"""Records that are read from their file at once."""
-T = TypeVar("T")
 
 
 # ---- the rules ------------------------------------------------------------------------------------------------------
@@ -162,7 +156,7 @@ class Subjects:
                 yield from self._of_journal(reader, dataset, self.run_dir)
 
     def _of_journal(self, reader: JournalReader, dataset: str, run_dir: Path) -> Iterator[Subject]:
-        source = Source(run_dir / FILE, run_dir.name, run_dir)
+        source = Source(run_dir / FILTERS, run_dir.name, run_dir)
         for path in reader.paths(dataset):
             if path.nodes is None:
                 subject = self._of_kept_line(path, dataset, source)
@@ -277,89 +271,20 @@ def filter_subjects(
         yield record
 
 
-def write_records(path: Path, records: Iterable[Filtered]) -> None:
-    """Write `filters.jsonl`. The old file is there until the new one is whole."""
-    is_private = find_run(path.parent) == path.parent
-    with replaced_together([path], is_private=is_private) as [temporary], temporary.open("wb") as file:
-        for record in records:
-            file.write(_encode(record) + b"\n")
-
-
 class Records:
     """What `rollout filter` found in runs, for those who use it."""
 
     def __init__(self) -> None:
-        self._files: dict[Path, _RecordFile] = {}
+        self._files: dict[Path, RecordFile] = {}
 
     def of(self, line: SavedLine, source: Source) -> Filtered:
         """The record of a trajectory. Raises ConfigError where its run was not filtered, BadLine where it is newer."""
         if source.run_dir is None:
             raise ConfigError(f"{source.path}: --filters needs run directories, whose marks `rollout filter` keeps")
-        path = source.run_dir / FILE
+        path = source.run_dir / FILTERS
         if path not in self._files:
-            self._files[path] = _RecordFile(path)
+            self._files[path] = RecordFile(path)
         record = self._files[path].get(str(line.metadata.get("dataset")), line.id)
         if record is None or record.digest != digest_of(line.read_messages()):
             raise BadLine(f"{path} does not know it as it is now; `rollout filter {source.run_dir}` makes it again")
         return record
-
-
-class _Name(msgspec.Struct):
-    """What a record is looked up by."""
-
-    dataset: str
-    id: str
-
-
-_name_decoder = msgspec.json.Decoder(_Name)
-
-
-class _RecordFile:
-    """`filters.jsonl`: where each record lies is in memory, the records themselves are read when they are asked for."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._places: dict[tuple[str, str], tuple[int, int]] = {}
-        """The number of the line and the byte at which it begins."""
-        self._at_hand: dict[tuple[str, str], Filtered] = {}
-        for number, begin, line in _read_lines(path):
-            name = _decode(_name_decoder, line, path, number)
-            self._places[name.dataset, name.id] = (number, begin)
-
-    def get(self, dataset: str, name: str) -> Filtered | None:
-        """The record of a trajectory, None where it has none."""
-        key = (dataset, name)
-        if key not in self._at_hand and key in self._places:
-            # Whoever asks goes through the trajectories in the order of the file.
-            number, begin = self._places[key]
-            lines = itertools.islice(_read_lines(self._path, begin, number), READ_AHEAD)
-            ahead = [_decode(_decoder, line, self._path, at) for at, _, line in lines]
-            self._at_hand = {(record.dataset, record.id): record for record in ahead}
-        return self._at_hand.get(key)
-
-
-def read_records(path: Path) -> dict[tuple[str, str], Filtered]:
-    """The records of `filters.jsonl`, by dataset and id. Raises ConfigError where it is not there or not ours."""
-    records = (_decode(_decoder, line, path, number) for number, _, line in _read_lines(path))
-    return {(record.dataset, record.id): record for record in records}
-
-
-def _read_lines(path: Path, begin: int = 0, number: int = 1) -> Iterator[tuple[int, int, bytes]]:
-    """The lines from a byte on, each with its number and where it begins."""
-    try:
-        with path.open("rb") as file:
-            file.seek(begin)
-            for line in file:
-                yield number, begin, line
-                number, begin = number + 1, begin + len(line)
-    except OSError as error:
-        raise ConfigError(
-            f"{path}: cannot be read: {error.strerror or error}; `rollout filter {path.parent}` makes it"
-        ) from error
-
-
-def _decode(decoder: msgspec.json.Decoder[T], line: bytes, path: Path, number: int) -> T:
-    try:
-        return decoder.decode(line)
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"{path}:{number}: is not what `rollout filter` writes: {error}") from error

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.schema import Config
+from rollout.store.connection import is_begun
 from rollout.store.reader import open_reader
 from rollout.store.run_file import recorded_part
-from rollout.store.schema import is_begun
 
 log = logging.getLogger(__name__)
 RUN_SETTINGS = ("monitor_max_no_tool_turns",)

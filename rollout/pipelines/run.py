@@ -10,15 +10,9 @@ import contextlib
 import logging
 import math
 import os
-import platform
-import socket
-import subprocess
-import sys
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
-from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,13 +32,14 @@ from rollout.pipelines.measures import measure_dataset, measured
 from rollout.pipelines.recorded_defaults import with_recorded_defaults
 from rollout.pipelines.summary import DynamicSummary, Summary, summarize
 from rollout.pipelines.wiring import open_plans
-from rollout.store.blobs import write_atomic, write_blob, writing
+from rollout.store.blobs import write_blob, writing
 from rollout.store.damage import damaged
 from rollout.store.journal import Journal, open_journal
 from rollout.store.output_files import locked_outputs, move_aside, open_output, output_problems
 from rollout.store.reader import open_reader
-from rollout.store.run_file import recorded_part
-from rollout.store.schema import find_run, lock_run
+from rollout.store.result_files import write_failed, write_metrics
+from rollout.store.run_dir import LOGS, RUN_FILE, find_run, lock_run
+from rollout.store.run_file import RecordedTasks, write_run_file
 
 if TYPE_CHECKING:
     from rollout.distributed.link import Machines
@@ -53,7 +48,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 MEASURED_WITHIN = 2.0
 """Seconds for the figures of a dataset where the run was paused: whoever pressed Ctrl-C waits for them."""
-PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright", "ray")
 
 
 class Opened(msgspec.Struct):
@@ -101,7 +95,7 @@ async def open_run(
             timeouts=config.timeouts,
             retries=config.retries,
             local=config.local,
-            log_dir=run_dir / "logs",
+            log_dir=run_dir / LOGS,
         ) as registry,
         open_plans(config, names, registry, makes_worlds=config.cluster is None) as plans,
         contextlib.AsyncExitStack() as held,
@@ -141,14 +135,14 @@ async def open_run(
         )
         if ranks is not None:
             ranks.divide(engine.progress.total - engine.progress.finished_before)
-        engine.control.cost = sum(row[6] for row in journal.counts()) + journal.uncounted_cost()
+        engine.control.cost = sum(count.sums.cost for count in journal.counts()) + journal.uncounted_cost()
         if config.max_cost is not None and engine.control.cost >= config.max_cost:
             engine.control.pause("max_cost")
         opened = Opened(engine, plans, run_dir, moved, mended, ranks)
         yield opened
         await journal.flush()
         journal.look_at_files()
-        if not (run_dir / "run.json").exists():
+        if not (run_dir / RUN_FILE).exists():
             # The whole directory was taken away: nothing is to be made in its place.
             journal.refuse_if_gone()
         with writing(run_dir):
@@ -228,11 +222,7 @@ def finish_files(
             )
     names = dict.fromkeys([plan.name for plan in plans] + journal.datasets())
     planned = {name: journal.number(f"planned:{name}") for name in names}
-    write_atomic(
-        run_dir / "failed.jsonl",
-        b"".join(line for name in planned for line in journal.failed_lines(name)),
-        is_private=True,
-    )
+    write_failed(run_dir, journal, planned)
     spared = {name: journal.number(f"not_needed:{name}") for name in names}
     groups = {name: journal.groups(name) for name in planned}
     anew = {name: journal.begun_anew(name) for name in planned}
@@ -243,9 +233,7 @@ def finish_files(
         useful = sum(summary.datasets[plan.name].useful_groups for plan in plans)
         opened = sum(len(journal.begun_tasks(plan.name)) for plan in plans)
         summary.dynamic = DynamicSummary(dynamic.groups, useful, opened)
-    write_atomic(
-        run_dir / "metrics.json", msgspec.json.format(msgspec.json.encode(summary.to_json()), indent=2), is_private=True
-    )
+    write_metrics(run_dir, summary.to_json())
     return summary
 
 
@@ -299,41 +287,13 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
 
 
 def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> None:
-    """What ran, on what, with what. Every start of the same run is added; secrets are masked by their type."""
-    path = run_dir / "run.json"
-    starts = recorded_part(run_dir, "starts", list[Any]) or []
-    versions = {}
-    for package in PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            versions[package] = metadata.version(package)
-    starts.append(
-        {
-            "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-            "host": socket.gethostname(),
-            "python": platform.python_version(),
-            "command": sys.argv,
-            "versions": versions,
-            "git": _git_commit(),
-        }
-    )
-    document = {
-        "seed": config.seed,
-        "datasets": {
-            plan.name: {"tasks": [str(path) for path in plan.tasks.paths], "fingerprint": plan.tasks.fingerprint}
-            for plan in plans
+    write_run_file(
+        run_dir,
+        seed=config.seed,
+        datasets={
+            plan.name: RecordedTasks([str(path) for path in plan.tasks.paths], plan.tasks.fingerprint) for plan in plans
         },
-        "config": config.model_dump(mode="json"),
-        "modules": plugins.folders(),
-        "starts": starts,
-    }
-    # Masked by type already; what a person put into an address or a free field is masked here.
-    text = redact(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
-    write_atomic(path, text.encode(), is_private=True)
-
-
-def _git_commit() -> str | None:
-    try:
-        found = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip() or None
+        # Secrets are masked by their type.
+        config=config.model_dump(mode="json"),
+        modules=plugins.folders(),
+    )

@@ -15,7 +15,7 @@ import contextlib
 import functools
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +37,7 @@ from rollout.scoring.scorer import Score, Trajectory, UserCall
 from rollout.store.blobs import image_url
 from rollout.store.damage import DATA_ERRORS
 from rollout.store.reader import JournalReader, Recorded
+from rollout.store.run_dir import RUN_FILE
 from rollout.store.run_file import read_run_file, recorded_part
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason
@@ -137,7 +138,7 @@ class ScoreTable(msgspec.Struct):
 
 def saved_config(run_dir: Path) -> Config:
     """The configuration that a run was made with. Keys are not in it: they come from the environment."""
-    path = run_dir / "run.json"
+    path = run_dir / RUN_FILE
     saved = read_run_file(run_dir)
     try:
         document = saved["config"]
@@ -246,19 +247,6 @@ def as_trajectory(recorded: Recorded, run_dir: Path) -> Trajectory:
         recorded.undone,
         msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
     )
-
-
-def kept_lines(path: Path, datasets: Sequence[str]) -> Iterator[bytes]:
-    """The lines of an earlier scores file that are of other datasets than these."""
-    if not path.is_file():
-        return
-    with path.open("rb") as file:
-        for line in file:
-            try:
-                if msgspec.json.decode(line)["dataset"] not in datasets:
-                    yield line
-            except (msgspec.MsgspecError, KeyError, TypeError):
-                continue
 
 
 def _ended_properly(recorded: Recorded) -> bool:

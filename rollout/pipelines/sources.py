@@ -17,14 +17,13 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
-from rollout.store.blobs import name_of
+from rollout.store.blobs import name_of, read_blob
 from rollout.store.reader import open_reader
-from rollout.store.schema import find_run
+from rollout.store.run_dir import FAILED, find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_file
 
 USUAL_PLACES = ("runs", "checkpoints")
-FAILED = "failed.jsonl"
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -136,9 +135,9 @@ class Prompts:
     def _read_blob(self, name: str, source: Source) -> Prompt:
         for run_dir in self._run_dirs(source):
             with contextlib.suppress(OSError):
-                blob = (run_dir / "blobs" / f"{name}.json").read_bytes()
+                blob = read_blob(run_dir, name)
                 if name_of(blob) != name:
-                    raise NoPrompt(f"{run_dir / 'blobs' / name}.json was changed after the run wrote it")
+                    raise NoPrompt(f"{run_dir}: blobs/{name}.json was changed after the run wrote it")
                 return read_prompt(blob)
         raise NoPrompt(
             f"what its model was sent (blobs/{name}.json) is in no run that is found; name it with --run DIR"

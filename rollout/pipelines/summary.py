@@ -1,15 +1,16 @@
-"""What came out of a run: every launched attempt under its status, and the counts add up."""
+"""The summary of a run: every launched attempt is counted under its status, and the counts add up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from rollout.core.messages import JSON
 from rollout.distributed.rank_counts import RankCounts
+from rollout.store.counting import StatusCounts
 from rollout.trajectories.passk import PassK, pass_table
+from rollout.trajectories.stop import Status
 
 
 class DatasetSummary(msgspec.Struct):
@@ -63,6 +64,24 @@ class DatasetSummary(msgspec.Struct):
             elif name not in ("success_rate", "solved_rate", "pass_k"):
                 setattr(self, name, mine + theirs)
 
+    def count(self, count: StatusCounts) -> None:
+        """Take in the trajectories of one status and stop reason."""
+        self.statuses[count.status] = self.statuses.get(count.status, 0) + count.trajectories
+        self.stop_reasons[count.stop_reason] = self.stop_reasons.get(count.stop_reason, 0) + count.trajectories
+        if count.status == Status.FAILED:
+            self.failed += count.trajectories
+        else:
+            self.finished += count.trajectories
+            self.succeeded += count.succeeded
+            self.scored += count.sums.scored
+            self.solved += count.solved
+        self.cost += count.sums.cost
+        self.prompt_tokens += count.sums.prompt_tokens
+        self.completion_tokens += count.sums.completion_tokens
+        self.generations += count.sums.generations
+        self.tool_calls += count.sums.tool_calls
+        self.turns += count.sums.turns
+
     def close(self, groups: Iterable[tuple[int, int]]) -> None:
         """Work out what follows from the sums, and from each task's scored and solved attempts."""
         groups = list(groups)
@@ -109,7 +128,7 @@ class Summary(msgspec.Struct):
 
 
 def summarize(
-    rows: Sequence[tuple[Any, ...]],
+    counts: Iterable[StatusCounts],
     planned: Mapping[str, int],
     groups: Mapping[str, Sequence[tuple[int, int]]],
     not_needed: Mapping[str, int] | None = None,
@@ -128,28 +147,9 @@ def summarize(
         )
         for name, number in planned.items()
     }
-    for row in rows:
-        dataset, status, reason, number, succeeded, scored, cost, prompt, completion, generations, calls, turns = row[
-            :12
-        ]
-        if dataset not in datasets:
-            continue
-        found = datasets[dataset]
-        found.statuses[status] = found.statuses.get(status, 0) + number
-        found.stop_reasons[reason] = found.stop_reasons.get(reason, 0) + number
-        if status == "failed":
-            found.failed += number
-        else:
-            found.finished += number
-            found.succeeded += succeeded
-            found.scored += scored
-            found.solved += row[12]
-        found.cost += cost
-        found.prompt_tokens += prompt
-        found.completion_tokens += completion
-        found.generations += generations
-        found.tool_calls += calls
-        found.turns += turns
+    for count in counts:
+        if count.dataset in datasets:
+            datasets[count.dataset].count(count)
     total = DatasetSummary()
     for found in datasets.values():
         total.add(found)

@@ -34,6 +34,7 @@ from rollout.environments.web.steps import blocked_verdict
 from rollout.store.blobs import write_atomic
 from rollout.store.private import make_private_folder
 from rollout.store.reader import open_reader
+from rollout.store.run_dir import BLOBS, JOURNAL, wal_of
 from rollout.tasks.blocklist import Blocked, Blocklist, found_blocked
 from rollout.tasks.sampling import Drawn, Range, WebTaskFile, draw_test, draw_train
 from rollout.tasks.source import Problem
@@ -97,7 +98,7 @@ class Iteration(msgspec.Struct, frozen=True):
 
     def withdraw(self) -> None:
         """Take its sample back, where nothing was rolled out of it: its run was refused."""
-        if not (self.paths.run_dir / "journal.db").exists():
+        if not (self.paths.run_dir / JOURNAL).exists():
             for path in (self.paths.tasks, self.paths.run_dir / "iteration.json"):
                 path.unlink(missing_ok=True)
             with contextlib.suppress(OSError):
@@ -276,8 +277,8 @@ def learn(web: WebConfig, now: datetime) -> list[Blocked]:
 
 def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked], set[str]]:
     """What an iteration's journal says of sites: those found blocked, those whose start page failed."""
-    journal = iteration.paths.run_dir / "journal.db"
-    recent = [path for path in (journal, journal.with_name("journal.db-wal")) if path.is_file()]
+    journal = iteration.paths.run_dir / JOURNAL
+    recent = [path for path in (journal, wal_of(journal)) if path.is_file()]
     if not any(path.stat().st_mtime >= since.timestamp() for path in recent) or not iteration.is_drawn:
         return [], set()
     blocked: list[tuple[str, datetime, str | None]] = []
@@ -307,7 +308,7 @@ def _screenshot(iteration: Iteration, line: bytes) -> str | None:
     """The last picture that a trajectory was shown, by its path below `save_path`."""
     messages = msgspec.json.decode(line)["messages"]
     names = [name for message in messages for name in message.get("images", ())]
-    return str((iteration.paths.run_dir / "blobs" / names[-1]).relative_to(iteration.save_path)) if names else None
+    return str((iteration.paths.run_dir / BLOBS / names[-1]).relative_to(iteration.save_path)) if names else None
 
 
 def _sites_of(tasks: Path, wanted: Iterable[str]) -> dict[str, str]:

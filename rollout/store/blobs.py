@@ -1,4 +1,4 @@
-"""Files of a run that are written whole: under a name of their own, or under the hash of what is in them."""
+"""Blobs: images and large texts of a run, each in a file named by the hash of its content. Also atomic writes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rollout.core.errors import ConfigError, JournalError
 from rollout.core.messages import Image
 from rollout.store.damage import damaged
 from rollout.store.private import PRIVATE_FILE, make_private_folder
+from rollout.store.run_dir import BLOBS, JOURNAL
 
 PUBLIC_FILE = 0o666
-"""What the umask leaves of it."""
+"""Reduced by the umask."""
 
 
 def write_atomic(path: Path, data: bytes, *, is_private: bool = False) -> None:
-    """Write a file so that at any instant its name means either the old content or the new. A private one is for its
-    owner only, whatever the umask: the files of a run directory."""
-    # Two machines that share a folder may have processes of the same number.
+    """Write a file so that its name leads to the old content or to the new one at any instant. A private file is
+    readable by its owner only, whatever the umask, as the files of a run directory are."""
+    # Machines that share a folder may have processes with the same number.
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     mode = PRIVATE_FILE if is_private else PUBLIC_FILE
     try:
@@ -37,7 +38,8 @@ def write_atomic(path: Path, data: bytes, *, is_private: bool = False) -> None:
 
 @contextlib.contextmanager
 def writing(run_dir: Path) -> Iterator[None]:
-    """Name the file that cannot be written: a full disk is an error of the run, not of one conversation."""
+    """Convert an OSError inside to a JournalError that names the file: a full disk is an error of the run, not of one
+    conversation."""
     try:
         yield
     except OSError as error:
@@ -46,46 +48,51 @@ def writing(run_dir: Path) -> Iterator[None]:
 
 
 def write_blob(run_dir: Path, data: bytes) -> str:
-    """Keep a large text under its hash, once. Returns the name."""
+    """Write a large text under the hash of its content, unless it is there. Returns the name."""
     name = name_of(data)
     write_named(run_dir, f"{name}.json", data)
     return name
 
 
+def read_blob(run_dir: Path, name: str) -> bytes:
+    """A large text by its name. Raises OSError if the run does not have it."""
+    return (run_dir / BLOBS / f"{name}.json").read_bytes()
+
+
 def write_image(run_dir: Path, image: Image) -> None:
-    """Keep an image under its name, once."""
+    """Write an image under its name, unless it is there."""
     write_named(run_dir, image.name, image.data)
 
 
 def image_url(run_dir: Path, name: str) -> str:
-    """A kept image as a `data:` URL, which any model's server takes."""
+    """An image as a `data:` URL, which every model server accepts."""
     try:
-        data = _blob(run_dir, name).read_bytes()
+        data = _path_of(run_dir, name).read_bytes()
     except OSError as error:
-        raise damaged(run_dir / "journal.db", f"blobs/{name} cannot be read: {error.strerror or error}") from error
+        raise damaged(run_dir / JOURNAL, f"{BLOBS}/{name} cannot be read: {error.strerror or error}") from error
     return f"data:image/{name.rpartition('.')[2]};base64,{base64.b64encode(data).decode()}"
 
 
 def file_url(run_dir: Path, name: str) -> str:
-    """A kept image as a `file:` URL, for a server that sees the same files."""
-    return _blob(run_dir, name).resolve().as_uri()
+    """An image as a `file:` URL, for a server that has access to the same files."""
+    return _path_of(run_dir, name).resolve().as_uri()
 
 
-def _blob(run_dir: Path, name: str) -> Path:
-    """Where a blob lies. A name comes out of a record or a task file and must not lead anywhere else."""
+def _path_of(run_dir: Path, name: str) -> Path:
+    """The path of a blob. Names come from records and task files, and must not lead out of the folder."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
-        raise ConfigError(f"an image has the name {name!r}; expected the name of a file in {run_dir / 'blobs'}")
-    return run_dir / "blobs" / name
+        raise ConfigError(f"an image has the name {name!r}; expected the name of a file in {run_dir / BLOBS}")
+    return run_dir / BLOBS / name
 
 
 def write_named(run_dir: Path, name: str, data: bytes) -> None:
-    """Keep a blob under a name that says what is in it, once."""
-    path = run_dir / "blobs" / name
+    """Write a blob under a name that is derived from its content, unless it is there."""
+    path = run_dir / BLOBS / name
     if not path.exists():
         make_private_folder(path.parent)
         write_atomic(path, data, is_private=True)
 
 
 def name_of(data: bytes) -> str:
-    """The name under which a blob is kept."""
+    """The name of a blob with this content, without its suffix."""
     return hashlib.sha256(data).hexdigest()[:16]

@@ -2,7 +2,7 @@
 
 A journal can be damaged in more ways than its readers can list: pages that SQLite cannot follow, bodies that cannot be
 decoded, rows that refer to missing rows. `reads_journal` makes a whole class of readers total: whatever the data of the
-journal makes them raise becomes one `JournalError` that names the file and what to do.
+journal makes them raise becomes one `JournalError` that names the file and says what to do.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ DATA_ERRORS = (
     sqlite3.Error, msgspec.MsgspecError, UnicodeError, TypeError, ValueError, LookupError, AttributeError,
     RecursionError,
 )  # fmt: skip
-"""What bad data makes a reader raise."""
+"""Exceptions that bad data causes in a reader."""
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 """SQLite's primary result codes for a database whose content is at fault; an ERROR is a missing table or column."""
 C = TypeVar("C", bound=type)
@@ -31,7 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def damaged(path: Path, what: str) -> JournalError:
-    """The error of a damaged journal: the file, what is wrong with it, and the way out."""
+    """The error of a damaged journal: the file, what is wrong with it, and what to do."""
     folder = path.parent
     return JournalError(
         f"{path}: the journal is damaged ({what}); save what is readable as a new run: "
@@ -40,12 +40,12 @@ def damaged(path: Path, what: str) -> JournalError:
 
 
 def missing(what: str) -> LookupError:
-    """A row that another one refers to and that is not there, for `reads_journal` to convert."""
+    """The error of a missing row that another row refers to, for `reads_journal` to convert."""
     return LookupError(f"{what} is missing")
 
 
 def read_error(path: Path, error: Exception) -> JournalError:
-    """What an error says about a journal: that it is damaged, or why its file cannot be used just now."""
+    """What an error says about a journal: that it is damaged, or why its file cannot be used at the moment."""
     if isinstance(error, JournalError):
         return error
     if isinstance(error, sqlite3.Error):
@@ -59,7 +59,7 @@ def read_error(path: Path, error: Exception) -> JournalError:
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert what bad data of the journal at `path` raises inside."""
+    """Convert errors that bad data of the journal at `path` causes inside."""
     try:
         yield
     except DATA_ERRORS as error:
@@ -98,6 +98,6 @@ def _iterate(path: Path, found: Iterable[Any]) -> Iterator[Any]:
 
 
 def _is_ours(error: Exception) -> bool:
-    """Whether an error tells of the caller and not of the data: a closed connection, an interrupted query."""
+    """Whether an error is the caller's and not the data's: a closed connection, an interrupted query."""
     is_interrupted = getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
     return is_interrupted or isinstance(error, sqlite3.ProgrammingError)

@@ -1,4 +1,4 @@
-"""File locks: gone with the process that held them, however it ended."""
+"""File locks. The system releases them when the process that holds them ends, however it ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rollout.core.errors import JournalError
 
 
 def take_lock(file: int, complaint: str) -> None:
-    """Lock an open file for this process; where another has it, close the file and raise with this complaint."""
+    """Lock an open file for this process. If another process has locked it, close it and raise with this complaint."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -1,4 +1,7 @@
-"""The output file of a dataset: whole lines, appended; the journal is the judge of what counts."""
+"""Output files: a JSONL file for each dataset, to which whole lines are appended.
+
+The journal decides which lines belong in a file (`rollout.store.output_repair`). A run locks the files that it writes.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from rollout.core.errors import JournalError
+from rollout.store.file_watch import Change, find_change
 from rollout.store.locks import take_lock
 
 log = logging.getLogger(__name__)
@@ -22,15 +26,15 @@ class Output:
     def __init__(self, path: Path, file: int) -> None:
         self.path = path
         self.is_altered = False
-        """Whether somebody else changed, moved or deleted the file while it was open."""
+        """Whether another program changed, moved or deleted the file while it was open."""
         self.is_suspect = False
-        """Whether somebody may have."""
+        """Whether another program may have."""
         self._file = file
-        self._state = os.fstat(file)
-        self.size = self._state.st_size
+        self._status = os.fstat(file)
+        self.size = self._status.st_size
 
     def append(self, data: bytes) -> None:
-        """Add whole lines. A write that the system cuts short is continued."""
+        """Add whole lines. A partial write is continued."""
         self.look_for_changes()
         view = memoryview(data)
         try:
@@ -40,41 +44,34 @@ class Output:
                 view = view[written:]
         except OSError as error:
             raise JournalError(
-                f"output_path: {self.path} cannot be written: {error.strerror or error}. What is missing in it is in "
-                "the journal: make room for it, then run again with --resume"
+                f"output_path: {self.path} cannot be written: {error.strerror or error}. The missing lines are in "
+                "the journal: make room, then run again with --resume"
             ) from error
         finally:
-            self._state = os.fstat(self._file)
+            self._status = os.fstat(self._file)
 
     def look_for_changes(self) -> None:
-        """Say, once, where somebody else changed, moved or deleted the file. Where only its time differs, which network
-        file systems correct by themselves, it is a mere suspicion."""
+        """Check whether another program changed, moved or deleted the file; warn once."""
         if self.is_altered:
             return
-        try:
-            now = os.stat(self.path)
-        except OSError:
-            self.warn("was deleted or moved")
-            return
-        if not os.path.samestat(now, self._state):
-            self.warn("was replaced by another file")
-        elif now.st_size != self._state.st_size:
-            self.warn("was changed by somebody else")
-        elif now.st_mtime_ns != self._state.st_mtime_ns:
+        change = find_change(self.path, self._status)
+        if change is Change.TOUCHED:
             self.is_suspect = True
+        elif change is not None:
+            self.warn(change)
 
-    def warn(self, what: str) -> None:
-        """Take note that the file is no longer ours alone, and say so."""
+    def warn(self, change: Change) -> None:
+        """Remember that another program changed the file, and warn."""
         self.is_altered = True
         log.warning(
             "%s %s while this run was writing it. No trajectory is lost: the journal has them all, and the next run "
-            "with --resume writes the file again (what is not ours in it is put aside)",
+            "with --resume writes the file again (lines of other programs are moved to a file beside it)",
             self.path,
-            what,
+            change.value,
         )
 
     def read(self, place: int, length: int) -> bytes:
-        """A part of the file, shorter where the file ends."""
+        """A part of the file; shorter at the end of the file."""
         pieces = []
         while length > 0 and (piece := os.pread(self._file, min(length, READ_BYTES), place)):
             pieces.append(piece)
@@ -82,7 +79,7 @@ class Output:
         return b"".join(pieces)
 
     def cut(self, size: int, *, is_ours: bool) -> None:
-        """Shorten the file to `size`. What is cut off and is not ours is put beside it first, never thrown away."""
+        """Shorten the file to `size`. What is cut off and is not ours is first saved in a file beside it."""
         if size < self.size:
             if not is_ours:
                 aside = free_name(self.path, "extra")
@@ -90,21 +87,21 @@ class Output:
                 log.warning("%s held lines that this run did not write; they are now in %s", self.path, aside)
             os.ftruncate(self._file, size)
             self.size = size
-            self._state = os.fstat(self._file)
+            self._status = os.fstat(self._file)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
 
 def open_output(path: Path) -> Output:
-    """Open or make an output file, and the folders above it."""
+    """Open or create an output file and the folders above it."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
             _lock_output(path, file)
-            # Whoever had the lock may have moved the file in the meantime.
+            # The previous holder of the lock may have moved the file in the meantime.
             if _is_at(path, file):
                 return Output(path, file)
             os.close(file)
@@ -125,7 +122,7 @@ def _is_at(path: Path, file: int) -> bool:
 
 @contextlib.contextmanager
 def locked_outputs(paths: Iterable[Path]) -> Iterator[None]:
-    """Hold the locks of the output files that are there, so that none is moved away under a run that writes it."""
+    """Hold the locks of the output files that exist, so that none is moved while a run writes it."""
     with contextlib.ExitStack() as held:
         for path in paths:
             try:
@@ -140,7 +137,7 @@ def locked_outputs(paths: Iterable[Path]) -> Iterator[None]:
 
 
 def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tuple[str, str]]:
-    """Outputs that would destroy something, as (dataset, what is wrong). `files`: each dataset's output and tasks."""
+    """Outputs that would overwrite something, as (dataset, problem). `files`: each dataset's output and task files."""
     problems = []
     owners: dict[Path, str] = {}
     inputs = {path.resolve(): name for name, (_, tasks) in files.items() for path in tasks}
@@ -149,7 +146,7 @@ def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tu
         if path in owners:
             problems.append((name, f"{output} is also that of {owners[path]!r}"))
         if path.exists() and not path.is_file():
-            problems.append((name, f"{output} is there and is not a file; choose another name"))
+            problems.append((name, f"{output} exists and is not a file; choose another name"))
         if path in inputs:
             problems.append((name, f"{output} holds the tasks of {inputs[path]!r}; choose another file"))
         owners[path] = name
@@ -157,7 +154,7 @@ def output_problems(files: Mapping[str, tuple[Path, Sequence[Path]]]) -> list[tu
 
 
 def free_name(path: Path, word: str = "") -> Path:
-    """A name beside `path`, with the time and a word in it, that nothing has yet."""
+    """An unused name beside `path`, made of its name, a word and the time."""
     stamp = time.strftime("%Y%m%d-%H%M%S")
     base = f"{path.name}.{word + '-' if word else ''}{stamp}"
     candidate = path.with_name(base)
@@ -169,7 +166,8 @@ def free_name(path: Path, word: str = "") -> Path:
 
 
 def move_aside(path: Path) -> Path | None:
-    """Rename what is at `path`, if anything, so that a new start destroys nothing. Returns its new name."""
+    """Rename the file or folder at `path`, if there is one, so that a new start overwrites nothing. Returns its new
+    name."""
     if not path.exists() or (path.is_file() and path.stat().st_size == 0):
         return None
     aside = free_name(path)

@@ -1,8 +1,8 @@
-"""Which rows of a damaged journal are whole.
+"""Removing incomplete attempts from a journal that was rebuilt from a damaged one.
 
-A trajectory is kept only where all of it is there: its head, its episode, every node on its path, and a line of the
-length that was written. An attempt that was not finished is kept up to its last readable node. Where attempts branch
-from one another, a group is kept whole or not at all. So `--resume` of the new run makes again exactly what was lost.
+A trajectory is kept only if all of it is there: its head, its episode, every node on its path, and a line of the length
+that was written. An unfinished attempt is kept up to its last readable node. If attempts branch from one another, their
+group is kept as a whole or not at all. So `--resume` of the new run makes exactly what was lost.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rollout.core.errors import JournalError
 from rollout.core.messages import JSON, Message, encode_message
 from rollout.store.damage import DATA_ERRORS
 from rollout.store.reader import Branch, JournalReader
+from rollout.store.run_dir import BLOBS, JOURNAL
 from rollout.store.token_pieces import put_together
 from rollout.tasks.source import attempt_number
 from rollout.trajectories.line import Head, encode_line
@@ -39,14 +40,14 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Recovered(msgspec.Struct):
-    """What was saved of a run, and what was not."""
+    """The parts of a run that were saved, and those that were not."""
 
     target: Path
     finished: Counter[str] = msgspec.field(default_factory=Counter)
-    """Trajectories that need nothing more, by dataset."""
+    """Complete trajectories, by dataset."""
     failed: Counter[str] = msgspec.field(default_factory=Counter)
     unfinished: Counter[str] = msgspec.field(default_factory=Counter)
-    """Attempts that go on where their last readable node is."""
+    """Attempts that will continue after their last readable node."""
     lost: list[Lost] = []
     """Finished and failed trajectories."""
     dropped: list[Lost] = []
@@ -54,29 +55,46 @@ class Recovered(msgspec.Struct):
     outputs: dict[str, Path] = {}
     blobs: int = 0
     lost_blobs: list[str] = []
-    """Files that are not what their names say."""
+    """Files whose content does not match their name."""
     missing_prompts: list[str] = []
-    """Blobs with the system prompts and tools of kept trajectories that are neither saved nor among the lost ones."""
+    """Blobs with system prompts and tools that kept trajectories refer to and the damaged run does not have."""
     has_run_file: bool = False
 
 
+class _Trajectory(msgspec.Struct, frozen=True):
+    """A trajectory, with its episode and tree if these are there."""
+
+    head: bytes
+    line: bytes | None
+    place: int | None
+    length: int | None
+    generations: int
+    episode: int | None
+    name: str | None
+    """The trajectory that the episode grows."""
+    tree: int | None
+    dataset: str | None
+    """The dataset of the tree."""
+    task: str | None
+
+
 class Pruning:
-    """Takes out of a new journal what is not whole. `perform` does it."""
+    """Removes what is incomplete from a new journal. `perform` does it."""
 
     def __init__(
         self, work: Path, database: sqlite3.Connection, meta: dict[str, str], document: JSON, found: Recovered
     ) -> None:
         self._db = database
-        self._reader = JournalReader(work / "journal.db", database)
-        self._blobs = work / "blobs"
+        self._reader = JournalReader(work / JOURNAL, database)
+        self._blobs = work / BLOBS
         self._document = document
         self._meta = meta
         self._found = found
         self._branching: set[int] = set()
-        """Trees whose attempts branch from one another, or may."""
+        """Trees whose attempts branch from one another, or may do so."""
 
     def perform(self) -> None:
-        """Take everything out that is not whole, and count what stays."""
+        """Remove everything that is incomplete, and count the rest."""
         known = {key.removeprefix("identity:") for key in self._meta if key.startswith("identity:")}
         if known:
             marks = ", ".join("?" * len(known))
@@ -97,14 +115,15 @@ class Pruning:
 
     def _find_branching(self) -> set[int]:
         rows = self._db.execute("SELECT e.tree FROM branches b JOIN episodes e ON e.id = b.episode")
-        trees = {row[0] for row in rows}
+        trees = {tree for (tree,) in rows}
         for (dataset,) in self._db.execute("SELECT DISTINCT dataset FROM trees").fetchall():
             if self._may_branch(dataset):
-                trees.update(row[0] for row in self._db.execute("SELECT id FROM trees WHERE dataset = ?", (dataset,)))
+                rows = self._db.execute("SELECT id FROM trees WHERE dataset = ?", (dataset,))
+                trees.update(tree for (tree,) in rows)
         return trees
 
     def _may_branch(self, dataset: str) -> bool:
-        """Whether the strategy of a dataset is any but chains; also where nobody knows it any more."""
+        """Whether the strategy of a dataset is unknown or another one than `chain`."""
         with contextlib.suppress(*DATA_ERRORS):
             identity = msgspec.json.decode(self._meta[f"identity:{dataset}"])
             return bool(identity.get("strategy", {}).get("name", "chain") != "chain")
@@ -113,7 +132,7 @@ class Pruning:
         return True
 
     def _old_outputs(self, held: contextlib.ExitStack) -> dict[str, BinaryIO]:
-        """The output files of the damaged run that are still there."""
+        """The output files of the damaged run that still exist."""
         paths: dict[str, str] = {}
         with contextlib.suppress(*DATA_ERRORS):
             datasets = self._document["config"]["datasets"]
@@ -136,33 +155,38 @@ class Pruning:
                 self._lose(dataset, trajectory, why)
 
     def _fault(self, dataset: str, trajectory: str, output: BinaryIO | None) -> str | None:
-        """What is wrong with a trajectory; None where it is whole."""
-        packed, line, place, length, generations, episode, name, tree, of, task = self._db.execute(
+        """What is wrong with a trajectory; None if it is complete."""
+        row = self._db.execute(
+            # In the order of the fields of _Trajectory.
             "SELECT d.head, d.line, d.place, d.length, d.generations, e.id, e.trajectory, e.tree, t.dataset, t.task "
             "FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN trees t ON t.id = e.tree "
             "WHERE d.dataset = ? AND d.id = ?",
             (dataset, trajectory),
         ).fetchone()
-        head = _decode_head(packed)
-        if tree is None or (of, name, head.task_id) != (dataset, trajectory, task):
+        found = _Trajectory(*row)
+        head = _decode_head(found.head)
+        if found.episode is None or found.tree is None or found.task is None:
             return "the record of its attempt is lost"
-        attempt_number(task, trajectory)
+        if (found.dataset, found.name, head.task_id) != (dataset, trajectory, found.task):
+            return "the record of its attempt is lost"
+        attempt_number(found.task, trajectory)
+        line = found.line
         if line is None:
-            nodes = self._reader.path_nodes(episode)
-            branch = self._reader.branch(episode)
+            nodes = self._reader.path_nodes(found.episode)
+            branch = self._reader.branch(found.episode)
             if not _fits(head, branch):
-                return "where it branches off is lost"
+                return "the node that it branches from is lost"
             if any(not self._has_images(body) for body in nodes):
                 return "an image of it is lost"
-            own = nodes if branch is None else self._reader.nodes(episode)
-            messages = [*self._reader.opening(tree), *(said for body in nodes if (said := body.said) is not None)]
+            own = nodes if branch is None else self._reader.nodes(found.episode)
+            messages = [*self._reader.opening(found.tree), *(said for body in nodes if (said := body.said) is not None)]
             line = encode_line(head, messages)
-            if sum(body.kind == "generation" for body in own) != generations:
+            if sum(body.kind == "generation" for body in own) != found.generations:
                 return "some of its messages are lost"
-        if length is not None and len(line) != length:
+        if found.length is not None and len(line) != found.length:
             return "some of its messages are lost"
-        if output is not None and place is not None and _contradicts(output, place, line, trajectory):
-            return "its output line says something else"
+        if output is not None and found.place is not None and _contradicts(output, found.place, line, trajectory):
+            return "its output line differs"
         return None
 
     def _has_images(self, body: NodeBody) -> bool:
@@ -187,7 +211,7 @@ class Pruning:
         self._db.execute("DELETE FROM nodes WHERE episode = ?", (episode,))
 
     def _check_groups(self) -> None:
-        """Attempts that branch from one another: without one that is lost the others are no group."""
+        """Remove groups whose attempts branch from one another if one of them is lost."""
         lost = {(entry.dataset, entry.trajectory) for entry in self._found.lost}
         for tree in sorted(self._branching):
             rows = self._db.execute(
@@ -219,7 +243,8 @@ class Pruning:
         return {episode for row in rows for episode in row if episode is not None}
 
     def _find_lost_lines(self, outputs: dict[str, BinaryIO]) -> dict[tuple[str, str], tuple[int, int]]:
-        """Name the trajectories that the old output has and the journal has not. Returns where their lines are."""
+        """Report the trajectories that the old output has and the journal does not. Returns the offset and length of
+        their lines."""
         known = {(entry.dataset, entry.trajectory) for entry in self._found.lost}
         places: dict[tuple[str, str], tuple[int, int]] = {}
         for dataset, file in outputs.items():
@@ -235,8 +260,8 @@ class Pruning:
         return places
 
     def _check_unfinished(self, outputs: dict[str, BinaryIO], lines: dict[tuple[str, str], tuple[int, int]]) -> None:
-        """Keep what is readable of attempts without a record. Where the old output has the line of one, they must say
-        the same: a byte that changed inside a text shows nowhere else."""
+        """Keep the readable nodes of attempts without a trajectory. If the old output has the line of one, its messages
+        must be the same: nothing else shows that a byte inside a text has changed."""
         rows = self._db.execute(
             "SELECT e.id, e.trajectory, e.tree, t.dataset FROM episodes e JOIN trees t ON t.id = e.tree "
             "LEFT JOIN trajectories d ON d.dataset = t.dataset AND d.id = e.trajectory WHERE d.id IS NULL ORDER BY e.id"
@@ -249,7 +274,7 @@ class Pruning:
                 outputs[dataset].seek(place[0])
                 messages = [*self._reader.opening(tree), *(said for node in nodes if (said := node.said) is not None)]
                 if not _begins_with(outputs[dataset].read(place[1]), messages):
-                    why = "its output line says something else"
+                    why = "its output line differs"
             self._db.execute("DELETE FROM nodes WHERE episode = ? AND place >= ?", (episode, len(nodes)))
             if why is None:
                 kept.add((dataset, trajectory))
@@ -259,15 +284,15 @@ class Pruning:
         self._found.unfinished.update(dataset for dataset, _ in kept)
 
     def _readable_nodes(self, episode: int) -> list[NodeBody]:
-        """The nodes of an episode from its beginning up to the first gap. A round of calls of which some
-        have no answer is left without any: it is answered again."""
+        """The nodes of an episode up to the first gap. If only some calls of a generation are answered, their answers
+        are left out: the calls are made again."""
         bodies: list[NodeBody] = []
         rows = self._db.execute("SELECT place, body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
         with contextlib.suppress(JournalError):
             for place, body in rows.fetchall():
                 if place != len(bodies):
                     break
-                node = put_together(_decode_body(body), self._reader._piece)
+                node = put_together(_decode_body(body), self._reader.token_piece)
                 if not self._has_images(node):
                     break
                 bodies.append(node)
@@ -278,7 +303,7 @@ class Pruning:
         return bodies
 
     def _find_missing_prompts(self) -> None:
-        """Name the prompts that exports will look for in vain. Trajectories are whole without them."""
+        """Report the prompts that exports will not find. Trajectories are complete without them."""
         named: set[str] = set()
         for (packed,) in self._db.execute("SELECT head FROM trajectories"):
             with contextlib.suppress(*DATA_ERRORS):
@@ -301,7 +326,7 @@ class Pruning:
 
 
 def _fits(head: Head, branch: Branch | None) -> bool:
-    """Whether an attempt starts where its head says."""
+    """Whether an attempt starts at the branch that its head names."""
     told = head.metadata.get("branch") or {}
     beginning = None if branch is None else branch.beginning
     is_branch = branch is not None and (not branch.is_at_trunk or beginning is not None)
@@ -310,14 +335,14 @@ def _fits(head: Head, branch: Branch | None) -> bool:
 
 
 def _prompts_of(head: Head) -> set[str]:
-    """The names of the prompts that a trajectory was made with."""
+    """The names of the prompts that were sent for a trajectory."""
     by_turn = head.metadata.get("prompts") or ()
     each = (head.metadata.get("prompt"), *(entry["prompt"] for entry in by_turn))
     return {name for name in each if isinstance(name, str)}
 
 
 def _contradicts(output: BinaryIO, place: int, line: bytes, trajectory: str) -> bool:
-    """Whether the old output has a whole line of this trajectory in its place, and a different one."""
+    """Whether the old output has another complete line of this trajectory at this offset."""
     if not 0 <= place < output.seek(0, os.SEEK_END):
         return False
     output.seek(place)
@@ -326,7 +351,7 @@ def _contradicts(output: BinaryIO, place: int, line: bytes, trajectory: str) -> 
 
 
 def _begins_with(line: bytes, messages: Sequence[Message]) -> bool:
-    """Whether the messages of a line begin with these."""
+    """Whether the messages of a line begin with these messages."""
     begin = b'"messages":[' + b",".join(map(encode_message, messages))
     return begin + b"," in line or begin + b"]" in line
 
@@ -346,6 +371,6 @@ def _id_of(line: bytes) -> str | None:
 
 
 def lost_ids(entries: Sequence[Lost], most: int) -> str:
-    """The first of these ids, and how many more there are."""
+    """The first of these ids, and the number of the others."""
     shown = ", ".join(entry.trajectory for entry in entries[:most])
     return f"{shown}, … ({len(entries) - most} more)" if len(entries) > most else shown

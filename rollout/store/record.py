@@ -1,4 +1,4 @@
-"""What an episode asks of the place that writes it down: the journal, or what sends it to the journal's machine."""
+"""The contract between an episode and what records it: the journal, or a sender to the machine that has the journal."""
 
 from __future__ import annotations
 
@@ -11,47 +11,50 @@ import msgspec
 from rollout.core.messages import Image
 from rollout.core.world import Snapshot
 from rollout.trajectories.line import Head
+from rollout.trajectories.sums import Sums
 from rollout.trajectories.tree import NodeBody
 
 
 class Finished(msgspec.Struct, frozen=True):
-    """A trajectory that is about to be written down."""
+    """A finished trajectory, to be recorded."""
 
     dataset: str
     episode: int
     head: Head
     line: bytes
     is_failed: bool
-    numbers: tuple[bool, float, int, int, int, int, int]
-    """scored, cost, prompt tokens, completion tokens, generations, tool calls, turns"""
+    sums: Sums
+    """What its episode added."""
+    reward: float | None = None
+    """None if it cannot be known."""
 
 
 class Record(Protocol):
-    """Takes nodes, ends, images and prompts. What `put` and `finish` return is for `settle` and nobody else."""
+    """Takes nodes, finished trajectories, images and prompts. `put` and `finish` return a value for `settle`."""
 
     folder: Path
-    """Where images that were kept can be read."""
+    """The run directory, whose blobs hold the images."""
 
     def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> Any | None:
-        """Add nodes, all or none of them. None where there is nothing to wait for."""
+        """Add nodes, all or none of them. Returns None if there is nothing to wait for."""
         ...
 
     def finish(self, finished: Finished) -> Any:
-        """Write a finished trajectory down."""
+        """Add a finished trajectory."""
         ...
 
     async def settle(self, batch: Any) -> None:
-        """Wait until what was put or finished is durable."""
+        """Wait until nodes or a trajectory are durable."""
         ...
 
     def keep_snapshot(self, episode: int, place: int, snapshot: Snapshot | None) -> None:
-        """Take note of the world's state behind a node, for whoever branches from there."""
+        """Keep the world's state after a node, for episodes that branch from there."""
         ...
 
     def keep_image(self, image: Image) -> None:
-        """Keep an image under its name."""
+        """Write an image to the blobs."""
         ...
 
     def keep_blob(self, data: bytes) -> str:
-        """Keep a large text under its hash; returns the name."""
+        """Write a large text to the blobs. Returns its name."""
         ...

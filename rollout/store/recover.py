@@ -1,8 +1,9 @@
 """Saving what is readable of a damaged run as a new run.
 
-The rows that can be read (`rollout.store.salvage`) are put into a new journal, and then everything that is not whole
-is taken out of it again (`rollout.store.pruning`). The damaged run is only read. The new one has output files of its
-own, and appears under its name when it is complete.
+The readable rows (`rollout.store.salvage`) are copied into a new journal, and then everything incomplete is removed
+from it (`rollout.store.pruning`). The damaged journal may be of any version up to the newest; the new one is of the
+newest. The damaged run is only read. The new run has output files of its own, and appears under its name when it is
+complete.
 """
 
 from __future__ import annotations
@@ -24,14 +25,17 @@ import msgspec
 from rollout.core.errors import ConfigError, JournalError
 from rollout.core.messages import JSON, Message
 from rollout.store.blobs import name_of, write_atomic, write_named
+from rollout.store.connection import connect
 from rollout.store.damage import DATA_ERRORS
 from rollout.store.journal import open_journal
 from rollout.store.output_files import open_output
 from rollout.store.private import make_private_folder
 from rollout.store.pruning import Pruning, Recovered
+from rollout.store.result_files import write_failed
+from rollout.store.run_dir import BLOBS, JOURNAL, LOCK, RUN_FILE, lock_run, wal_of
 from rollout.store.run_file import read_run_file
-from rollout.store.salvage import read_shapes, salvage_rows
-from rollout.store.schema import SCHEMA, connect, lock_run
+from rollout.store.salvage import Shape, read_shapes, salvage_rows
+from rollout.store.schema import LATER_COLUMNS, SCHEMA
 from rollout.store.token_pieces import NAME_BYTES
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -40,17 +44,17 @@ _decode_body = msgspec.msgpack.Decoder(NodeBody).decode
 _decode_opening = msgspec.msgpack.Decoder(tuple[Message, ...]).decode
 _decode_head = msgspec.msgpack.Decoder(Head).decode
 _PREFIXES = ("identity:", "planned:", "not_needed:")
-"""Facts about datasets that are still true of what was saved."""
+"""Facts about datasets that also hold for the new run."""
 Row = dict[str, Any]
 
 
 def recover(run_dir: Path, target: Path) -> Recovered:
-    """Save what is readable of a run into a new run directory, which must not be there yet."""
-    source = run_dir / "journal.db"
-    if not source.is_file() and not source.with_name(source.name + "-wal").is_file():
-        raise JournalError(f"{source}: is not there, nor is its -wal; nothing can be recovered without them")
+    """Save what is readable of a run in a new run directory, which must not exist yet."""
+    source = run_dir / JOURNAL
+    if not source.is_file() and not wal_of(source).is_file():
+        raise JournalError(f"{source}: is missing, and so is its -wal; nothing can be recovered without them")
     if target.exists() or target.is_symlink():
-        raise JournalError(f"{target}: is there already; choose another folder with --output")
+        raise JournalError(f"{target}: already exists; choose another folder with --output")
     work = target.with_name(f".{target.name}.{os.urandom(6).hex()}.tmp")
     with _nobody_writing(run_dir):
         try:
@@ -68,7 +72,7 @@ def recover(run_dir: Path, target: Path) -> Recovered:
 def _nobody_writing(run_dir: Path) -> Iterator[None]:
     """Hold the lock of a run directory without changing anything in it."""
     try:
-        lock = os.open(run_dir / "journal.lock", os.O_RDONLY)
+        lock = os.open(run_dir / LOCK, os.O_RDONLY)
     except FileNotFoundError:
         yield
         return
@@ -89,7 +93,7 @@ def _rebuild(run_dir: Path, work: Path, target: Path) -> Recovered:
     database = connect(work, lock, "normal")
     try:
         database.execute("BEGIN")
-        meta = _copy_rows(run_dir / "journal.db", database)
+        meta = _copy_rows(run_dir / JOURNAL, database)
         document = _run_file(run_dir)
         Pruning(work, database, meta, document, found).perform()
         found.outputs = _output_names(database, meta, target)
@@ -99,19 +103,20 @@ def _rebuild(run_dir: Path, work: Path, target: Path) -> Recovered:
         database.close()
         os.close(lock)
     if not found.finished and not found.failed and not found.unfinished:
-        raise JournalError(f"{run_dir / 'journal.db'}: nothing in it can be read; start the run again (--no-resume)")
+        raise JournalError(f"{run_dir / JOURNAL}: nothing in it can be read; start the run again (--no-resume)")
     _write_files(work, document, found)
     return found
 
 
-# ---- copying what can be read ----------------------------------------------------------------------------------------
+# ---- copying readable rows -------------------------------------------------------------------------------------------
 
 
 def _copy_rows(source: Path, database: sqlite3.Connection) -> dict[str, str]:
-    """Put every row that is good by itself into the new journal; returns the facts about the run."""
-    shapes: dict[tuple[int, bool], list[Any]] = {}
-    for shape in read_shapes(SCHEMA):
-        shapes.setdefault((len(shape.columns), shape.has_rowid), []).append(shape)
+    """Copy every row that is valid by itself into the new journal. Returns the facts about the run."""
+    shapes: dict[tuple[int, bool], list[Shape]] = {}
+    for shape in read_shapes(SCHEMA, LATER_COLUMNS):
+        for length in shape.lengths:
+            shapes.setdefault((length, shape.has_rowid), []).append(shape)
     meta: dict[str, tuple[int, str]] = {}
     doubtful: set[tuple[str, str, tuple[Any, ...]]] = set()
     for raw in salvage_rows(source):
@@ -120,7 +125,7 @@ def _copy_rows(source: Path, database: sqlite3.Connection) -> dict[str, str]:
             if row is None or not _is_good(shape.table, row):
                 continue
             if shape.table == "meta":
-                # A fact that was written again has a higher number than before.
+                # A fact that was written again has a higher row id.
                 meta[row["key"]] = max(meta.get(row["key"], (0, "")), (raw.rowid or 0, row["value"]))
             elif not _insert(database, shape.table, row):
                 columns, keys = _key(shape.table, row)
@@ -132,7 +137,7 @@ def _copy_rows(source: Path, database: sqlite3.Connection) -> dict[str, str]:
 
 
 def _is_good(table: str, row: Row) -> bool:
-    """Whether a row can be what it seems to be."""
+    """Whether the content of a row fits its table."""
     try:
         if table == "nodes":
             _decode_body(row["body"])
@@ -151,17 +156,17 @@ def _is_good(table: str, row: Row) -> bool:
 
 
 def _insert(database: sqlite3.Connection, table: str, row: Row) -> bool:
-    """Add a row. False where another one with its key says something else: then nobody knows which is right."""
+    """Add a row. False if another row has the same key and different values: then it is unknown which is right."""
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     values = list(row.values())
     if database.execute(f"INSERT OR IGNORE INTO {table}({names}) VALUES ({marks})", values).rowcount:
         return True
     where, keys = _key(table, row)
-    there = database.execute(f"SELECT {names} FROM {table} WHERE {where}", keys).fetchone()
     if table != "trajectories":
-        return list(there) == values
-    # A failed trajectory may have been replaced by a later attempt.
-    if row["finished"] > dict(zip(row, there, strict=True))["finished"]:
+        return list(database.execute(f"SELECT {names} FROM {table} WHERE {where}", keys).fetchone()) == values
+    # A failed trajectory may have been replaced by a later attempt, and a row without a reward by one that has it.
+    finished, reward = database.execute(f"SELECT finished, reward FROM {table} WHERE {where}", keys).fetchone()
+    if (row["finished"], row.get("reward") is not None) > (finished, reward is not None):
         database.execute(f"REPLACE INTO {table}({names}) VALUES ({marks})", values)
     return True
 
@@ -172,8 +177,8 @@ def _key(table: str, row: Row) -> tuple[str, tuple[Any, ...]]:
 
 
 def _copy_blobs(run_dir: Path, work: Path, found: Recovered) -> None:
-    """Keep the blobs that are what their names say."""
-    for path in sorted((run_dir / "blobs").glob("[!.]*")):
+    """Copy the blobs whose content matches their name."""
+    for path in sorted((run_dir / BLOBS).glob("[!.]*")):
         with contextlib.suppress(OSError):
             data = path.read_bytes()
             if name_of(data) == path.stem:
@@ -187,7 +192,7 @@ def _copy_blobs(run_dir: Path, work: Path, found: Recovered) -> None:
 
 
 def _run_file(run_dir: Path) -> JSON:
-    """The run file; empty where it cannot be read."""
+    """The run file; empty if it cannot be read."""
     with contextlib.suppress(ConfigError):
         return read_run_file(run_dir)
     return {}
@@ -196,7 +201,7 @@ def _run_file(run_dir: Path) -> JSON:
 def _output_names(database: sqlite3.Connection, meta: dict[str, str], target: Path) -> dict[str, Path]:
     """A new output file for each dataset, in the new run."""
     named = [key.removeprefix("output:") for key in meta if key.startswith("output:")]
-    held = [row[0] for row in database.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")]
+    held = [dataset for (dataset,) in database.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")]
     names: dict[str, Path] = {}
     for dataset in dict.fromkeys([*held, *named]):
         plain = re.sub(r"[^\w.-]", "_", dataset).lstrip(".") or "dataset"
@@ -228,8 +233,7 @@ def _write_files(work: Path, document: JSON, found: Recovered) -> None:
     try:
         for dataset, path in found.outputs.items():
             journal.attach(dataset, open_output(work / "outputs" / path.name))
-        failed = (line for dataset in found.outputs for line in journal.failed_lines(dataset))
-        write_atomic(work / "failed.jsonl", b"".join(failed), is_private=True)
+        write_failed(work, journal, found.outputs)
     finally:
         asyncio.run(journal.close())
     with contextlib.suppress(*DATA_ERRORS):
@@ -239,5 +243,5 @@ def _write_files(work: Path, document: JSON, found: Recovered) -> None:
             if dataset in config["datasets"]:
                 config["datasets"][dataset]["output_path"] = str(path)
         text = msgspec.json.format(msgspec.json.encode(document), indent=2)
-        write_atomic(work / "run.json", text, is_private=True)
+        write_atomic(work / RUN_FILE, text, is_private=True)
         found.has_run_file = True

@@ -1,13 +1,14 @@
-"""Rows of a damaged SQLite file, page by page.
+"""Reading the rows of a damaged SQLite file, page by page.
 
-A database is a tree of pages. Where an inner page, the schema or the header is damaged, SQLite cannot find the rows
-below it, although they are whole. Here every page is read by itself, as `.recover` of SQLite's shell does: a page that
-holds rows says so in its first byte, and each row carries its own length and the types of its values. A row is given
-out only where these fit exactly. Pages in the write-ahead log take the place of those in the file. Nothing is written,
-and SQLite is never asked to open the file.
+A database is a tree of pages. If an inner page, the schema or the header is damaged, SQLite cannot find the rows below
+it, although they are intact. Here every page is read by itself, as `.recover` of SQLite's shell does: a page that holds
+rows says so in its first byte, and each row carries its own length and the types of its values. A row is returned only
+if these match exactly. Pages in the write-ahead log replace those in the file. Nothing is written, and SQLite never
+opens the file.
 
-Rows do not say to which table they belong; `Shapes` tells it by their values. Pages that are no longer in use may hold
-earlier versions of rows, so the same row can come several times.
+A row does not say to which table it belongs; `Shape` recognizes it by its values. Rows that were written before a
+column was added to their table are shorter than later ones. Pages that are no longer in use may hold earlier versions
+of rows, so the same row can appear several times.
 
 The format: https://www.sqlite.org/fileformat2.html
 """
@@ -18,7 +19,7 @@ import contextlib
 import mmap
 import sqlite3
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,23 +33,23 @@ DEFAULT_PAGE = 4096
 _TABLE_LEAF, _INDEX_LEAF, _INDEX_INNER = 0x0D, 0x0A, 0x02
 _INTEGERS = {1: 1, 2: 2, 3: 3, 4: 4, 5: 6, 6: 8}
 FORGET_EVERY = 4096
-"""Pages after which the memory of those read so far is given back: 16 MB of a usual file."""
+"""Pages after which the memory of those read so far is released: 16 MB of a usual file."""
 _PYTHON_TYPES: dict[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,), "BLOB": (bytes,)}
 
 
 class RawRow(msgspec.Struct, frozen=True):
-    """A row as it is stored. Tables without row ids, and indexes, have none."""
+    """A row as it is stored. Rows of indexes and of tables WITHOUT ROWID have no row id."""
 
     rowid: int | None
     values: tuple[Any, ...]
 
 
 class _Unreadable(Exception):
-    """Bytes that are no row."""
+    """The bytes are not a row."""
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """What the rows of a table look like."""
+    """The form of a table's rows."""
 
     table: str
     columns: tuple[str, ...]
@@ -58,13 +59,21 @@ class Shape(msgspec.Struct, frozen=True):
     """The column that is the row id, and is stored as NULL."""
     types: tuple[tuple[type, ...], ...]
     nullable: tuple[bool, ...]
+    later: int = 0
+    """Columns at the end that were added by migrations. Rows from before a migration do not have its columns."""
+
+    @property
+    def lengths(self) -> range:
+        """The numbers of values that a row of this table can have."""
+        return range(len(self.columns) - self.later, len(self.columns) + 1)
 
     def read(self, row: RawRow) -> dict[str, Any] | None:
-        """The row by its columns, where it can be one of this table."""
-        if len(row.values) != len(self.columns) or (row.rowid is not None) != self.has_rowid:
+        """The values of a row by column; None if it cannot be a row of this table."""
+        if len(row.values) not in self.lengths or (row.rowid is not None) != self.has_rowid:
             return None
         found: dict[str, Any] = {}
-        for name, types, nullable, value in zip(self.columns, self.types, self.nullable, row.values, strict=True):
+        # A shorter row ends before the later columns.
+        for name, types, nullable, value in zip(self.columns, self.types, self.nullable, row.values, strict=False):
             if name == self.alias:
                 if value is not None:
                     return None
@@ -75,27 +84,40 @@ class Shape(msgspec.Struct, frozen=True):
         return found
 
 
-def read_shapes(schema: str) -> list[Shape]:
-    """The shapes of the tables that these statements make."""
+class _Column(msgspec.Struct, frozen=True):
+    """A row of `PRAGMA table_info`."""
+
+    number: int
+    name: str
+    type: str
+    is_not_null: int
+    default: Any
+    key: int
+    """The place in the primary key, from 1; 0 for other columns."""
+
+
+def read_shapes(schema: str, later: Mapping[str, Sequence[str]] | None = None) -> list[Shape]:
+    """The shapes of the tables that these statements create. `later`: columns that migrations added, by table."""
     shapes = []
     database = sqlite3.connect(":memory:")
     database.executescript(schema)
     for name, sql in database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall():
-        columns = database.execute(f"PRAGMA table_info({name})").fetchall()
+        columns = [_Column(*row) for row in database.execute(f"PRAGMA table_info({name})")]
         has_rowid = "WITHOUT ROWID" not in sql.upper()
         if not has_rowid:
-            # The key comes first.
-            columns = sorted(columns, key=lambda column: (not column[5], column[5], column[0]))
-        keys = [column for column in columns if column[5]]
-        is_alias = has_rowid and len(keys) == 1 and keys[0][2].upper() == "INTEGER"
+            # The key is stored first.
+            columns.sort(key=lambda column: (not column.key, column.key, column.number))
+        keys = [column for column in columns if column.key]
+        is_alias = has_rowid and len(keys) == 1 and keys[0].type.upper() == "INTEGER"
         shapes.append(
             Shape(
                 name,
-                tuple(column[1] for column in columns),
+                tuple(column.name for column in columns),
                 has_rowid,
-                keys[0][1] if is_alias else None,
-                tuple(_PYTHON_TYPES[column[2].upper()] for column in columns),
-                tuple(not column[3] and not column[5] for column in columns),
+                keys[0].name if is_alias else None,
+                tuple(_PYTHON_TYPES[column.type.upper()] for column in columns),
+                tuple(not column.is_not_null and not column.key for column in columns),
+                len((later or {}).get(name, ())),
             )
         )
     database.close()
@@ -103,8 +125,8 @@ def read_shapes(schema: str) -> list[Shape]:
 
 
 def salvage_rows(path: Path) -> Iterator[RawRow]:
-    """Every row of a database file that can be read, in the order of the pages. Also of one of which only the
-    write-ahead log is left."""
+    """Every readable row of a database file, in the order of the pages. The file may be missing if its write-ahead log
+    is there."""
     try:
         with _mapped(path) as main, _mapped(path.with_name(path.name + "-wal")) as log:
             header = read_header(log[:WAL_HEADER], read_index(path))
@@ -118,7 +140,7 @@ def salvage_rows(path: Path) -> Iterator[RawRow]:
 
 
 class _Pages:
-    """The pages of a database: those of the write-ahead log before those of the file."""
+    """The pages of a database. Pages in the write-ahead log replace those in the file."""
 
     def __init__(self, main: mmap.mmap | bytes, wal: mmap.mmap | bytes, salts: bytes) -> None:
         self._main = main
@@ -133,12 +155,12 @@ class _Pages:
         self._count = -(-len(self._main) // self.size)
 
     def numbers(self) -> Iterator[int]:
-        """The numbers of all pages there are."""
+        """The numbers of all pages."""
         yield from range(1, self._count + 1)
         yield from sorted(number for number in self._frames if number > self._count)
 
     def page(self, number: int) -> bytes:
-        """The bytes of a page, filled up with zeros where the file ends in it."""
+        """The bytes of a page, padded with zeros if the file ends in it."""
         place = self._frames.get(number)
         if place is not None:
             return self._wal[place : place + self.size]
@@ -147,7 +169,7 @@ class _Pages:
         return self._main[(number - 1) * self.size : number * self.size].ljust(self.size, b"\0")
 
     def forget(self) -> None:
-        """Let the kernel take back the memory of pages that were read; it reads them again where they are needed."""
+        """Release the memory of pages that were read; the kernel reads them again when needed."""
         for file in (self._main, self._wal):
             if isinstance(file, mmap.mmap):
                 file.madvise(mmap.MADV_DONTNEED)
@@ -162,8 +184,8 @@ class _Pages:
         return next((size for size in sizes if 512 <= size <= 65536 and size & (size - 1) == 0), DEFAULT_PAGE)
 
     def _find_frames(self, salts: bytes) -> dict[int, int]:
-        """Where the newest version of each page lies in the log: frames that belong to this log, by its salts. Where
-        nobody knows these any more, the first frame that has any does."""
+        """The offset of the newest version of each page in the log. Frames belong to this log if they have its salts.
+        If these are unknown, the salts of the first frame count."""
         found: dict[int, int] = {}
         for start in range(WAL_HEADER, len(self._wal) - FRAME_HEADER - self.size + 1, FRAME_HEADER + self.size):
             (number,) = struct.unpack_from(">I", self._wal, start)
@@ -267,7 +289,7 @@ def _read_value(payload: bytes, place: int, kind: int) -> tuple[Any, int]:
 
 
 def _varint(data: bytes, place: int) -> tuple[int, int]:
-    """A number of one to nine bytes, and where it ends."""
+    """A number of one to nine bytes, and the offset after it."""
     value = 0
     for index in range(8):
         byte = data[place + index]

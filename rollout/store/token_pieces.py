@@ -1,8 +1,8 @@
-"""Prompts in the journal: long runs of token ids are cut into pieces, and a piece that comes again is kept once.
+"""Token ids of prompts in the journal: cut into pieces, each of which is stored once.
 
-Every attempt begins with the same system prompt and tools, and attempts at one task with the same opening too; attempts
-that branch from one node are given the same results there. A run of ids is cut from its beginning, so that what is the
-same begins with the same pieces. A node keeps their names (hashes) and the rest that fills no piece.
+Every attempt begins with the same system prompt and tools, attempts at one task also with the same opening, and
+attempts that branch from one node with the same tool results. Ids are cut from the beginning of a prompt, so equal
+beginnings give equal pieces. A node keeps the names of its pieces (hashes) and the ids after the last whole piece.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAME_BYTES = 16
 
 
 def take_apart(body: NodeBody) -> tuple[NodeBody, list[tuple[bytes, bytes]]]:
-    """A node as it is stored, and the pieces that it names."""
+    """A node as it is stored, and its pieces with their names."""
     tokens = body.generation.tokens if body.generation is not None else None
     if tokens is None or len(tokens.new) < PIECE_BYTES:
         return body, []

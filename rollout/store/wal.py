@@ -1,16 +1,16 @@
 """Damage in the write-ahead log of a journal, found before SQLite opens it.
 
-SQLite ends a log at the first frame whose checksum is wrong, and says nothing. After a kill that is right: the frames
-of the last transaction may be incomplete. Where the damage is in the middle, everything that was committed behind it is
-dropped, too. Two witnesses tell these cases apart:
+SQLite silently ends a log at the first frame whose checksum is wrong. After a kill this is right: the frames of the
+last transaction may be incomplete. If the damage is in the middle, everything that was committed after it is dropped,
+too. Two things tell these cases apart:
 
 - The index of the log (`-shm`) has the number of committed frames. SQLite writes it after the frames, and both outlive
   the process, so a kill never leaves a number that is too high. Without `journal_sync: full`, a power failure may.
-- Frames behind the broken one that belong to this log, fit the frame before them, and end a transaction. A transaction
-  that was killed or rolled back leaves no such frame, and frames of an earlier round of the log have other salts.
+- Frames after the broken one that belong to this log, match the frame before them, and end a transaction. A transaction
+  that was killed or rolled back leaves no such frame, and frames of an earlier cycle of the log have other salts.
 
-A live run may write the log at the same time. Where it begins a new round, the log's header changes first; and a frame
-that was read half-written is whole at a second look, so damage is what two looks find in the same place.
+A live run may write the log at the same time. When it starts a new cycle, the log's header changes first. A frame that
+was read half-written is complete when read again. So only damage that is found twice in the same place counts.
 
 The format: https://www.sqlite.org/fileformat2.html#walformat and https://www.sqlite.org/walformat.html
 """
@@ -27,38 +27,38 @@ import msgspec
 
 WAL_HEADER, FRAME_HEADER = 32, 24
 _MAGIC = 0x377F0682
-"""Its last bit is set where checksums are made of big-endian words."""
+"""Its last bit is set if checksums are computed over big-endian words."""
 _INDEX_HEADER = 48
 _PAGE = 4096
-"""The size of a journal's pages, where the header does not say it any more."""
+"""The page size to assume if the header is damaged."""
 _NO_SALTS = bytes(8)
 LOOKS = 5
-"""A log in which each look finds something else is being written."""
+"""Number of reads. A log in which every read finds something else is being written."""
 
 
 class Index(msgspec.Struct, frozen=True):
-    """What the index of a log says about it."""
+    """The contents of a log's index."""
 
     salts: bytes
     frames: int
-    """How many were committed."""
+    """Committed frames."""
     copied: int
-    """How many of these the database has."""
+    """Committed frames that were copied to the database."""
 
 
 class Header(msgspec.Struct, frozen=True):
-    """The beginning of a log. Where it is damaged, what it usually is, with the salts of the index or none."""
+    """The header of a log. If it is damaged: the usual values, and the salts of the index or none."""
 
     is_whole: bool
     words: str
-    """How the words of checksums are unpacked."""
+    """The byte order of the words in checksums, for `struct`."""
     page: int
     salts: bytes
     checksum: tuple[int, int]
 
 
 class _Look(msgspec.Struct, frozen=True):
-    """What was found in a log: its salts, the frames that SQLite reads, and how many more were committed."""
+    """One read of a log: its salts, the frames that SQLite reads, and the number of committed frames after them."""
 
     salts: bytes = _NO_SALTS
     whole: int = 0
@@ -66,17 +66,17 @@ class _Look(msgspec.Struct, frozen=True):
 
 
 class _Walk(msgspec.Struct):
-    """How far a log goes, in frames."""
+    """The length of a log, in frames."""
 
     whole: int = 0
-    """Up to the last transaction before the first broken frame: what SQLite reads."""
+    """Up to the last transaction before the first broken frame; this is what SQLite reads."""
     last_commit: int = 0
-    """Up to the last of all frames that fits the one before it and ends a transaction."""
+    """Up to the last frame of all that matches the one before it and ends a transaction."""
 
 
 def lost_frames(database: Path) -> int:
-    """How many committed frames SQLite would not find in the log of a database, broken ones and those behind them; 0
-    where nothing is lost."""
+    """The number of committed frames that SQLite would not find in the log of a database: broken ones and those after
+    them."""
     seen: _Look | None = None
     for _ in range(LOOKS):
         look = _look_at(database)
@@ -104,7 +104,7 @@ def _look_at(database: Path) -> _Look:
             if file.read(WAL_HEADER) != begin:
                 return _Look()
     except OSError:
-        # Deleted by a run that ended just now; or SQLite meets the same error, and it is no damage.
+        # A run that just ended deleted it; or SQLite gets the same error, which is not damage.
         return _Look()
     hidden = walk.last_commit - walk.whole
     if index is None or (header.is_whole and index.salts != header.salts):
@@ -115,7 +115,7 @@ def _look_at(database: Path) -> _Look:
 
 
 def read_index(database: Path) -> Index | None:
-    """The index of a database's log; None where there is none, or none that was written to its end."""
+    """The index of a database's log; None if there is none, or if it is incomplete."""
     path = database.with_name(database.name + "-shm")
     if not path.is_file():
         return None
@@ -133,7 +133,7 @@ def read_index(database: Path) -> Index | None:
 
 
 def read_header(data: bytes, index: Index | None) -> Header:
-    """The header of a log, by its bytes."""
+    """Read the header of a log from its bytes."""
     data = data.ljust(WAL_HEADER, b"\0")
     magic, _, page, _ = struct.unpack_from(">4I", data)
     is_ours = magic & ~1 == _MAGIC
@@ -154,7 +154,7 @@ def _walk(file: FileIO, header: Header) -> _Walk:
         checksum = struct.unpack_from(">2I", frame, 16)
         if salts == _NO_SALTS:
             salts = frame[8:16]
-        # The frames of an earlier round are most of those behind the end, and cost nothing.
+        # Most frames after the end are of an earlier cycle; their salts differ, so no checksum is computed.
         is_good = (
             page > 0
             and frame[8:16] == salts

@@ -198,7 +198,7 @@ def test_help_names_every_command_and_imports_nothing_heavy() -> None:
     ("changes", "told"),
     [
         ({"output_path": "tasks.jsonl"}, "tasks.jsonl holds the tasks of 'd'"),
-        ({"output_path": "folder"}, "output_path: folder is there and is not a file"),
+        ({"output_path": "folder"}, "output_path: folder exists and is not a file"),
         ({"run_dir": "tasks.jsonl"}, "run_dir: tasks.jsonl cannot be used"),
     ],
 )

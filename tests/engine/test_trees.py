@@ -120,6 +120,8 @@ async def test_a_tree_of_a_journal_from_before_it_had_beginnings_is_read_and_gro
     await roll_out(tree_config())
     whole = OUT.read_bytes()
     database = sqlite3.connect("run/journal.db")
+    database.execute("PRAGMA user_version = 1")
+    database.execute("ALTER TABLE trajectories DROP COLUMN reward")
     database.execute("DROP TABLE beginnings")
     # Only what did not start at the trunk had a row then.
     database.execute("DELETE FROM branches WHERE parent = -1")

@@ -90,7 +90,7 @@ def test_finding_the_attempts_of_each_task_costs_in_proportion_to_the_tasks(
 def test_what_unfinished_attempts_cost_is_counted_once(tmp_path: Path) -> None:
     config = generate(tmp_path / "half", FEW, finished=0.5)
     with open_reader(config.parent / "run") as reader:
-        counted = sum(row[6] for row in reader.counts())
+        counted = sum(count.sums.cost for count in reader.counts())
         paid = counted + reader.uncounted_cost()
         spent = sum(
             body.generation.cost

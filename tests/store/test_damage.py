@@ -147,7 +147,7 @@ def test_journal_that_is_gone_is_missed_and_nothing_starts_from_nothing(
     (folder / "run" / "journal.db").unlink()
     before = (folder / "out.jsonl").read_bytes()
     assert call(folder, command) == 2
-    assert "journal.db: the journal is gone, but" in capsys.readouterr().err
+    assert "journal.db: the journal is gone, although" in capsys.readouterr().err
     assert not (folder / "run" / "journal.db").exists()
     assert (folder / "out.jsonl").read_bytes() == before
 

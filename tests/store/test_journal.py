@@ -17,9 +17,10 @@ from rollout.store.output_files import move_aside, open_output
 from rollout.store.record import Finished
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.sums import Sums
 from rollout.trajectories.tree import NodeBody
 
-NUMBERS = (False, 0.0, 0, 0, 1, 0, 1)
+SUMS = Sums(generations=1, turns=1)
 text = st.text(max_size=20)
 calls = st.lists(st.builds(ToolCall, id=text, name=text, arguments=text), max_size=2).map(tuple)
 said = st.builds(Message, role=st.just("assistant"), content=text, tool_calls=calls, reasoning=st.none() | text)
@@ -47,13 +48,13 @@ bodies = st.one_of(
 
 def finished(episode: int, id: str, *, failed: bool = False) -> Finished:
     head = Head(id, id, not failed, {"status": "failed" if failed else "completed", "stop_reason": "user_stop"})
-    return Finished("d", episode, head, encode_line(head, []), failed, NUMBERS)
+    return Finished("d", episode, head, encode_line(head, []), failed, SUMS)
 
 
 async def test_pieces_of_prompts_are_kept_once_and_only_so_many_names_of_them_in_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("rollout.store.journal.PIECES_AT_HAND", 3)
+    monkeypatch.setattr("rollout.store.journal.CACHED_PIECES", 3)
     journal = open_journal(Path("run"))
     episode = journal.begin_episode(journal.begin_tree("d", "t", ()), "t", 0, 5)
     prompts = [range(start, start + 600) for start in (0, 1000, 2000, 3000, 0, 1000, 2000, 3000)]

@@ -16,10 +16,10 @@ import pytest
 from rollout.core.errors import JournalError
 from rollout.engine.observer import Progress
 from rollout.store import journal as journal_module
+from rollout.store.connection import connect
 from rollout.store.journal import open_journal
 from rollout.store.output_files import Output, open_output
 from rollout.store.recover import recover
-from rollout.store.schema import connect
 from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
@@ -58,8 +58,8 @@ MEDDLING: dict[str, Callable[[], Any]] = {
     "was deleted or moved": OUT.unlink,
     "deleted or moved": lambda: OUT.rename("elsewhere.jsonl"),
     "was replaced by another file": lambda: (OUT.rename("elsewhere.jsonl"), OUT.write_bytes(b'{"mine": 1}\n')),
-    "changed by somebody else": lambda: os.truncate(OUT, 10),
-    "was changed by somebody else": edit_in_place,
+    "changed by another program": lambda: os.truncate(OUT, 10),
+    "was changed by another program": edit_in_place,
 }
 
 
@@ -194,7 +194,7 @@ async def test_full_disk_of_the_run_directory_is_named_by_its_file(
     def refuse(path: Path, data: bytes, *, is_private: bool = False) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("rollout.pipelines.run.write_atomic", refuse)
+    monkeypatch.setattr("rollout.store.run_file.write_atomic", refuse)
     with pytest.raises(JournalError, match=r"run\.json: cannot be written: No space left"):
         await roll_out(stub_config(stub.url, tasks))
 

@@ -21,8 +21,9 @@ from rollout.core.messages import Image, encode_message
 from rollout.store.pruning import Recovered
 from rollout.store.reader import open_reader
 from rollout.store.recover import recover
+from rollout.store.run_dir import lock_run
 from rollout.store.salvage import read_shapes, salvage_rows
-from rollout.store.schema import SCHEMA, lock_run
+from rollout.store.schema import LATER_COLUMNS, SCHEMA
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out
 from tests.store.damages import DAMAGES, TASKS, config_in, copy_run, execute, flip_bytes, make_run, write_at
@@ -104,7 +105,7 @@ def test_journal_that_is_whole_is_recovered_whole(half: Path, tmp_path: Path) ->
 def test_pages_that_sqlite_cannot_reach_any_more_are_read(half: Path) -> None:
     with open_reader(half / "run") as reader:
         rows = {table: reader._db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES}
-    shapes = read_shapes(SCHEMA)
+    shapes = read_shapes(SCHEMA, LATER_COLUMNS)
     found = Counter(
         shape.table for row in salvage_rows(half / "run" / "journal.db") for shape in shapes if shape.read(row)
     )
@@ -172,7 +173,7 @@ def test_byte_that_changed_inside_a_text_is_found_by_the_old_output(whole: Path,
     place = data.index(b"echo: one 7 xxxx")
     write_at(folder, place, b"echo: one 8 xxxx")
     found = recover(folder / "run", folder / "new")
-    assert [(entry.trajectory, entry.why) for entry in found.lost] == [("task7", "its output line says something else")]
+    assert [(entry.trajectory, entry.why) for entry in found.lost] == [("task7", "its output line differs")]
     assert go_on(folder, found) == by_id(whole / "out.jsonl")
 
 
@@ -283,7 +284,7 @@ def test_existing_folder_and_running_run_and_unreadable_journal_are_refused(whol
     folder = tmp_path / "copy"
     copy_run(whole, folder)
     (folder / "new").mkdir()
-    with pytest.raises(JournalError, match="is there already"):
+    with pytest.raises(JournalError, match="already exists"):
         recover(folder / "run", folder / "new")
     lock = lock_run(folder / "run")
     with pytest.raises(JournalError, match="another process is running"):

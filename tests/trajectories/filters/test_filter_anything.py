@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rollout.config.schema import Config
 from rollout.core.messages import Message, ToolCall, message_to_json
-from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects, read_records, write_records
+from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+from rollout.store.filter_file import read_records, write_records
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, settle
 from rollout.trajectories.filters.subject import Subject

@@ -12,8 +12,9 @@ import pytest
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
-from rollout.pipelines.filter import Records, RuleBook, read_records, write_records
+from rollout.pipelines.filter import Records, RuleBook
 from rollout.pipelines.sources import Source
+from rollout.store.filter_file import read_records, write_records
 from rollout.trajectories.filters import duplicates, spill
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered
