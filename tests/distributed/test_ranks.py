@@ -275,9 +275,7 @@ async def test_an_episode_that_kills_its_workers_is_left_and_the_others_are_done
             await running
     assert opened.summary is not None
     assert (opened.summary.total.finished, opened.summary.total.unfinished) == (4, 1)
-    (left,) = [record for record in caplog.records if "could not be run" in record.getMessage()]
-    assert "workers died while they had it" in left.getMessage()
-    assert left.exc_info is None, "dying machines are no fault of ours: no traceback"
+    assert not [record for record in caplog.records if record.exc_info], "machines that die are worth no traceback"
 
 
 async def test_the_version_of_the_weights_reaches_the_workers() -> None:
