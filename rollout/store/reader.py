@@ -123,14 +123,18 @@ class Recorded(msgspec.Struct, frozen=True):
     """The places of tool messages that are error observations, as far as they were kept."""
     undone: frozenset[int] = frozenset()
     """The places of answers to calls that the world undid."""
+    data: dict[int, JSON] = {}
+    """The facts of observations by their places, as far as they were kept."""
 
 
 class OnRecord(msgspec.Struct, frozen=True):
-    """A trajectory's line, and what the line does not tell."""
+    """A trajectory's line, and what the journal knows of its messages beside it."""
 
     line: bytes
     error_kinds: dict[int, str] | None = None
     """The kinds of error observations by their places in the messages; None where they were not kept."""
+    data: dict[int, JSON] = {}
+    """The facts of observations (`NodeBody.data`) by their places in the messages, as far as they were kept."""
 
 
 class RecordedPath(msgspec.Struct, frozen=True):
@@ -354,10 +358,12 @@ class JournalReader:
             if path.line is not None or path.nodes is None:
                 yield OnRecord(path.line or b"")
                 continue
-            said = [(body.said, body.error_kind) for body in path.nodes if body.said is not None]
-            messages = [*path.opening, *(message for message, _ in said if message is not None)]
-            kinds = {place: kind for place, (_, kind) in enumerate(said, len(path.opening)) if kind is not None}
-            yield OnRecord(encode_line(path.head, messages), kinds)
+            said = [body for body in path.nodes if body.said is not None]
+            messages = [*path.opening, *(body.said for body in said if body.said is not None)]
+            begin = len(path.opening)
+            kinds = {place: body.error_kind for place, body in enumerate(said, begin) if body.error_kind is not None}
+            data = {place: body.data for place, body in enumerate(said, begin) if body.data is not None}
+            yield OnRecord(encode_line(path.head, messages), kinds, data)
 
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every finished trajectory of a dataset that did not fail, by id."""
@@ -376,7 +382,8 @@ class JournalReader:
             failed = frozenset(place for place, body in enumerate(said, len(opening)) if body.error_kind is not None)
             undone = frozenset(place for place, body in enumerate(said, len(opening)) if body.is_undone)
             messages = [*opening, *(body.said for body in said if body.said is not None)]
-            yield Recorded(_head_decoder.decode(head), messages, failed, undone)
+            data = {place: body.data for place, body in enumerate(said, len(opening)) if body.data is not None}
+            yield Recorded(_head_decoder.decode(head), messages, failed, undone, data)
 
     def failed_lines(self, dataset: str) -> Iterator[bytes]:
         """The lines of failed trajectories, as far as they came."""
