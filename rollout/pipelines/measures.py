@@ -51,7 +51,7 @@ def measure_dataset(
         line = read_saved(record.line)
         info = known.of(line.task_id)
         for measure in measures:
-            measure.take(line, info, record.error_kinds)
+            measure.take(line, info, record.error_kinds, record.data)
     found = {measure.name: measure.result() for measure in measures}
     journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
     return True

@@ -92,7 +92,8 @@ def saved_steps(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, Sav
         for record in reader.on_record(dataset):
             line = read_saved(record.line)
             info = None if known is None else known.of(line.task_id)
-            yield dataset, line, steps_of(line, info, error_kinds=record.error_kinds, prompts=sent.before(line))
+            kinds, data = record.error_kinds, record.data
+            yield dataset, line, steps_of(line, info, error_kinds=kinds, data=data, prompts=sent.before(line))
 
 
 class _Sent:

@@ -1,8 +1,9 @@
-"""An agent that knows how some kinds of MiniWoB++ pages are solved, and reads nothing but what any agent is shown.
+"""A scripted model that solves some kinds of MiniWoB++ pages from the same text that any agent is shown.
 
-No model, no key: it shows that the way from goal to reward works, in the modes `set_of_marks` and `text`. For each kind
+It needs no key and shows that the way from goal to reward works, in the modes `set_of_marks` and `text`. For each kind
 of page there is a plan: from the goal to steps, each a tool, the line of the element that it is for, and further
-arguments. It plays one in an answer, and says that it is done when none is left.
+arguments. It takes one step in an answer, and says that it is done when none is left. Like any model it is sent
+messages, not data, so it looks for the goal and for elements in their text.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from rollout.core.errors import ConfigError, ModelError
 from rollout.core.messages import Message, ToolCall
 from rollout.environments.suites.miniwob.world import GOAL, task_type_of
 from rollout.models.model import Capability, Generation, Request
-from rollout.trajectories.web_page import read_text
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -31,6 +31,7 @@ class Step(msgspec.Struct, frozen=True):
     """Which of those that fit."""
 
 
+_GOAL_NOTE = re.compile(rf"^Note: {GOAL}(.*)$", re.MULTILINE)
 SUBMIT = Step("click", 'button "submit"')
 BOX = "textbox"
 
@@ -98,9 +99,9 @@ PLANS: dict[str, Callable[[str], Sequence[Step]]] = {
 
 
 def goal_of(messages: Sequence[Message]) -> str:
-    """The goal, as the last view of the page tells it."""
-    pages = [page for message in messages if (page := read_text(message.content or "")) is not None]
-    return next(note.removeprefix(GOAL) for note in pages[-1].notes if note.startswith(GOAL))
+    """The goal in the last observation that states it."""
+    goals = (found for message in reversed(messages) if (found := _GOAL_NOTE.search(message.content or "")))
+    return str(next(goals)[1])
 
 
 def number_of(step: Step, observation: str) -> int:
