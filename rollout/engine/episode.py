@@ -445,7 +445,7 @@ class Episode:
         self._last = message
         if body.kind == "generation":
             self._view.rewritten = None
-        self._view.add(message)
+        self._view.add(message, body.data)
         if body.kind == "generation":
             self._covered = len(self._view.messages)
             if body.generation is not None and body.generation.is_masked:
@@ -545,6 +545,7 @@ class Episode:
                 prompts=prompts,
                 states=self._states.of_steps if self._plan.record_states else None,
                 user_calls=self._user_side.calls,
+                captions=self._view.captions,
                 ended_properly=bool(self._dialogue and has_ended),
                 seconds=time.perf_counter() - self._started,
             )
