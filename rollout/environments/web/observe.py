@@ -17,8 +17,8 @@ from rollout.core.results import well_formed
 from rollout.core.secrets import mask
 
 MAX_URL = 2_000
-"""Characters of an address in the data. The text has fewer."""
 MAX_TITLE = 500
+"""Characters of an address and of a title in the data. The text has fewer."""
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -164,7 +164,7 @@ def shown_page(observation: Observation, settings: WebSettings, error: str | Non
         settings.mode,
         error=error,
         status=observation.status,
-        tabs=observation.tabs,
+        tabs=tuple(_short(mask(title), MAX_TITLE) for title in observation.tabs),
         active_tab=observation.active_tab,
         is_loading=not seen.is_loaded,
         notes=observation.notes,
