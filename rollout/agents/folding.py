@@ -1,11 +1,15 @@
-"""A view of the last steps only: what is older is one line each.
+"""A view of the last steps only: each older step is one line.
 
-A round is an answer and the results of its calls. With `max_rounds` only so many of the last rounds are sent as
-messages. Before them stand, always: the system prompt and the task's opening, whose last user message lists the steps
-that are no longer sent; and the page that the first answer of the window was given to, because an answer to something
-unseen would make no sense. That page was a tool's result and is sent as a user's message, since its call is gone.
+A round is an answer and the results of its calls. With `max_rounds` only that many of the last rounds are sent as
+messages. They are always preceded by the system prompt and the task's opening, whose last user message lists the steps
+that are no longer sent, and by the page that the first answer of the window responded to, because an answer to
+something unseen would make no sense. That page was a tool's result and is sent as a user message, since its call is
+gone.
 
-Each round is taken out once. The list grows by a line for each, which costs what the line is long.
+A line names the page by the `title` in the observation's data, and gives the `error` there. Both are saved as captions
+in the metadata of the trajectory (`view.captions`), so that the same lines are made again from a saved trajectory.
+
+Each round is removed once. The list grows by a line for each, so the cost is that of the line.
 """
 
 from __future__ import annotations
@@ -18,19 +22,31 @@ import msgspec
 
 from rollout.agents.dialects import NATIVE, Dialect
 from rollout.agents.view import ContextView, ReasoningRule
-from rollout.core.messages import Message
+from rollout.core.messages import JSON, Message
 from rollout.core.results import error_of
-from rollout.trajectories.web_page import read_text
+from rollout.trajectories.earlier_observations import recover_page
 
 FOLDED = "\n\nSteps you have taken before those shown below:"
 MAX_ACTION = 200
 _ACTION = re.compile(r"^\W*Action\W*:\W*(\S.*)$", re.MULTILINE)
 
 
+class Caption(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a line about a step says of an observation."""
+
+    title: str | None = None
+    """None where it shows no page."""
+    error: str | None = None
+
+
+NO_CAPTION = Caption()
+_Seen = tuple[Message, Caption]
+
+
 class FoldingView(ContextView):
     """The conversation as a model with a short window sees it. For conversations of one turn: a user is not folded."""
 
-    __slots__ = ("_anchor", "_folded", "_head", "_max_rounds", "_starts", "_whole")
+    __slots__ = ("_anchor", "_begin", "_captions", "_folded", "_head", "_max_rounds", "_saved", "_starts", "_whole")
 
     def __init__(
         self,
@@ -43,13 +59,18 @@ class FoldingView(ContextView):
         max_rounds: int,
         opening: int,
     ) -> None:
-        """`opening`: how many messages the task's own opening has. Without a user's message in it, nothing is folded,
-        as there is no place for the list."""
+        """`opening`: how many messages the task's own opening has. Without a user message in it nothing is folded, as
+        there is no place for the list."""
         self._max_rounds = max_rounds
         self._head = opening + (system is not None)
         self._anchor: int | None = None
         self._folded = 0
         self._whole: list[Message] = []
+        self._captions: list[Caption] = []
+        """Of each of the records."""
+        self._saved: list[JSON] = []
+        """The captions that came from data, by the places of their messages in the trajectory."""
+        self._begin = int(system is not None)
         self._starts: deque[int] = deque()
         """Where the rounds of the window begin."""
         super().__init__(system, rule, image_url, dialect, max_images)
@@ -58,8 +79,15 @@ class FoldingView(ContextView):
     def path(self) -> Sequence[Message]:
         return self._whole
 
-    def add(self, message: Message) -> None:
+    @property
+    def captions(self) -> list[JSON] | None:
+        return self._saved or None
+
+    def add(self, message: Message, data: JSON | None = None) -> None:
         self._whole.append(message)
+        caption = _caption(message, data)
+        if data is not None:
+            self._saved.append({"message": len(self._whole) - 1 - self._begin, **msgspec.to_builtins(caption)})
         place = len(self._whole) - 1
         if place < self._head:
             if message.role == "user":
@@ -68,15 +96,17 @@ class FoldingView(ContextView):
             if len(self._starts) == self._max_rounds and self._anchor is not None:
                 self._fold(self._anchor)
             self._starts.append(len(self.messages))
+        self._captions.append(caption)
         super().add(message)
 
     def _fold(self, anchor: int) -> None:
         start = self._starts.popleft()
         end = self._starts[0] if self._starts else len(self.messages)
-        before, (answer, *results) = self._records[self._head : start], self._records[start:end]
+        seen = list(zip(self._records, self._captions, strict=True))
+        before, ((answer, _), *results) = seen[self._head : start], seen[start:end]
         self._folded += 1
         self.rewritten = "window"
-        line = f"\n{fold_round(self._folded, before, answer, results)}"
+        line = f"\n{_fold_round(self._folded, before, answer, results)}"
         asked = self._records[anchor]
         text = (asked.content or "") + (FOLDED if self._folded == 1 else "") + line
         self._records[anchor] = msgspec.structs.replace(asked, content=text)
@@ -94,7 +124,7 @@ class FoldingView(ContextView):
 
     def _take_out(self, begin: int, end: int) -> None:
         gone = end - begin
-        for listed in (self._records, self.messages, self.wire):
+        for listed in (self._records, self._captions, self.messages, self.wire):
             del listed[begin:end]
 
         def moved(places: Sequence[int]) -> list[int]:
@@ -108,9 +138,9 @@ class FoldingView(ContextView):
         """A window is short, and its beginning changes."""
 
 
-def fold_round(number: int, before: Sequence[Message], answer: Message, results: Sequence[Message]) -> str:
-    """One line for a round: where it was done, what was done, what came of it. `before`: what was seen until then."""
-    title = next((title for record in reversed(before) if (title := _title(record)) is not None), None)
+def _fold_round(number: int, before: Sequence[_Seen], answer: Message, results: Sequence[_Seen]) -> str:
+    """One line for a round: where it was done, what was done, and the outcome. `before`: what was seen until then."""
+    title = next((caption.title for _, caption in reversed(before) if caption.title is not None), None)
     where = f" on [{_short(title, 80)}]" if title else ""
     return f"Step {number}{where}: {_action(answer)} ({_outcome(before, results)})"
 
@@ -123,33 +153,38 @@ def _action(answer: Message) -> str:
     return _short(calls or answer.content or "nothing", MAX_ACTION)
 
 
-def _outcome(before: Sequence[Message], results: Sequence[Message]) -> str:
-    errors = [error for result in results if (error := error_of(result.content or "")) is not None]
+def _outcome(before: Sequence[_Seen], results: Sequence[_Seen]) -> str:
+    errors = [caption.error for _, caption in results if caption.error is not None]
     if errors:
         return f"failed: {_short(errors[0], MAX_ACTION)}"
     if not _shows_page(results):
-        return _short(results[-1].content or "", MAX_ACTION) if results else "no result"
+        return _short(results[-1][0].content or "", MAX_ACTION) if results else "no result"
     now, then = _page(results), _page(before)
     return "the page changed" if then is None or now != then else "the page stayed the same"
 
 
-def _page(records: Sequence[Message]) -> tuple[str | None, tuple[str, ...]] | None:
+def _page(seen: Sequence[_Seen]) -> tuple[str | None, tuple[str, ...]] | None:
     """The last page that was shown: its text and its images."""
-    for record in reversed(records):
-        if record.images or _title(record) is not None:
+    for record, caption in reversed(seen):
+        if record.images or caption.title is not None:
             return record.content, record.images
     return None
 
 
-def _shows_page(records: Sequence[Message]) -> bool:
-    return _page(records) is not None
+def _shows_page(seen: Sequence[_Seen]) -> bool:
+    return _page(seen) is not None
+
+
+def _caption(message: Message, data: JSON | None) -> Caption:
+    if data is not None:
+        title, error = data.get("title"), data.get("error")
+        return Caption(None if title is None else str(title), None if error is None else _short(str(error), MAX_ACTION))
+    if message.role == "assistant" or message.role == "system":
+        return NO_CAPTION
+    page = recover_page(message.content)
+    return Caption(None if page is None else page.title, error_of(message.content or ""))
 
 
 def _short(text: str, limit: int) -> str:
     text = " ".join(text.split())
     return text if len(text) <= limit else text[:limit] + "…"
-
-
-def _title(record: Message) -> str | None:
-    page = read_text(record.content or "")
-    return None if page is None else page.title

@@ -1,10 +1,10 @@
-"""What the agent's model is sent: a view of the path that grows with it.
+"""The context view: the messages that the agent's model is sent, which grow with the path.
 
 A view keeps the messages in the order sent, as records and as encoded bytes, so that a request joins bytes and encodes
-nothing; turns that are over are joined in larger pieces, so that a long conversation is a join of few. The reasoning
-rule, the dialect and the limit of images shape only this view; the tree keeps everything. Clearing is done when a user
-message arrives, and an image is taken out when a later one takes its place: each message is encoded anew once for
-either, so the cost of a turn stays flat. `rollout.agents.folding` has the view that also leaves older steps out.
+nothing. Finished turns are joined in larger pieces, so that a long conversation is a join of few. The reasoning rule,
+the dialect and the limit of images shape only this view; the tree keeps everything. Reasoning is cleared when a user
+message arrives, and an image is removed when a later one replaces it. Each message is encoded again once for either, so
+the cost of a turn stays flat. `rollout.agents.folding` has the view that also leaves older steps out.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from rollout.agents.dialects import NATIVE, Dialect
-from rollout.core.messages import Message, encode_for_model, encode_message
+from rollout.core.messages import JSON, Message, encode_for_model, encode_message
 from rollout.trajectories.generation import DriftCause
 
 LOOSE_PIECES = 64
@@ -81,8 +81,14 @@ class ContextView:
         """All that was added, as it is on record but for reasoning that was cleared."""
         return self._records
 
-    def add(self, message: Message) -> None:
-        """Take in the next message of the path."""
+    @property
+    def captions(self) -> list[JSON] | None:
+        """What was made of the data of observations and must be saved with the trajectory, so that its requests can be
+        rebuilt from its line. None: nothing was."""
+        return None
+
+    def add(self, message: Message, data: JSON | None = None) -> None:
+        """Add the next message of the path. `data`: the facts of an observation (`ToolResult.data`)."""
         if message.role == "user":
             self._close_turn()
         elif message.role == "assistant":

@@ -1,7 +1,7 @@
-"""How a run shapes what its agent's model is sent, and what a finished trajectory's model was sent.
+"""The settings of a context view, and the requests of a finished trajectory rebuilt with them.
 
-The settings stand in the metadata of each trajectory (`view`, and `reasoning.rule`), so that every request can be made
-again out of the saved line, its prompt and its images: `requests_of`. It is the same view that made the requests.
+The settings are in the metadata of each trajectory (`view`, and `reasoning.rule`), so that every request can be rebuilt
+from the saved line, its prompt and its images: `requests_of`. The view is the same that made the requests.
 """
 
 from __future__ import annotations
@@ -47,15 +47,16 @@ class Viewing(msgspec.Struct, frozen=True):
             system, self.rule, image_url, self.dialect, self.max_images, max_rounds=self.max_rounds, opening=opening
         )
 
-    def record(self, opening: int) -> JSON:
-        """What is written down of it, beside the rule of reasoning."""
-        return {
+    def record(self, opening: int, captions: Sequence[JSON] | None = None) -> JSON:
+        """What is saved of it with a trajectory, beside the rule of reasoning. `captions`: those of its view."""
+        record = {
             "tool_format": self.dialect.name,
             "images": self.images,
             "max_images": self.max_images,
             "max_rounds": self.max_rounds,
             "opening": opening,
         }
+        return record if captions is None else {**record, "captions": list(captions)}
 
 
 def viewing_of(metadata: JSON) -> Viewing:
@@ -95,9 +96,10 @@ def read_requests(
     """
     opening = opening_of(metadata)
     view = viewing_of(metadata).open(system, opening, image_url)
+    captions = {caption["message"]: caption for caption in (metadata.get("view") or {}).get("captions") or ()}
     known: dict[bytes, list[JSON]] = {}
     for place, message in enumerate(messages):
         if message.role == "assistant" and place >= opening:
             known = {piece: known[piece] if piece in known else _decode(b"[" + piece + b"]") for piece in view.wire}
             yield place, [entry for piece in view.wire for entry in known[piece]]
-        view.add(message)
+        view.add(message, captions.get(place))

@@ -16,7 +16,7 @@ from jsonschema_rs import ValidationError, validator_for
 
 from rollout.core.messages import MALFORMED_CALL, ToolCall, ToolResult, Toolset
 from rollout.core.results import failed_result
-from rollout.core.secrets import excerpt, mask
+from rollout.core.secrets import excerpt, mask, mask_data
 from rollout.core.world import Invocation, World
 
 log = logging.getLogger(__name__)
@@ -83,8 +83,10 @@ async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: Wor
 def _masked(result: ToolResult) -> ToolResult:
     """A result without registered secrets. This is where results enter, live and in a replay alike: the model, the
     record and the comparison of the two all see the same text."""
-    clean = mask(result.content)
-    return result if clean is result.content else msgspec.structs.replace(result, content=clean)
+    clean, data = mask(result.content), mask_data(result.data)
+    if clean is result.content and data is result.data:
+        return result
+    return msgspec.structs.replace(result, content=clean, data=data)
 
 
 def _problem(call: ToolCall) -> str:

@@ -1,8 +1,8 @@
-"""What is said: messages, tool calls and tools, as small frozen records.
+"""Messages, tool calls, tool results and tools, as small frozen records.
 
-These are the words that every room shares, so this module knows nobody. A record is parsed once, where it enters, and
-is never validated again. Its JSON form is the chat-completions form that servers, the seed's JSONL and trainers use;
-`encode_message` makes it, once for each message, and views only join what was encoded.
+Every room uses these records, so this module imports none of them. A record is parsed once, where it enters, and is
+never validated again. Its JSON form is the chat-completions form that servers, our JSONL files and trainers use.
+`encode_message` makes it once for each message; views only join what was encoded.
 """
 
 from __future__ import annotations
@@ -125,6 +125,10 @@ class ToolResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """Whether the world is as if this call had never been made. A replay leaves it out: it might succeed this time."""
     end: WorldEnd | None = None
     """Set where this call ended the episode: the agent gave its answer, or the world is over."""
+    data: JSON | None = None
+    """The facts that `content` puts into words, for programs: metrics, scorers, views. The model is never sent it, and
+    a replay does not compare it. A world chooses the keys; the values are plain JSON. Two keys have a meaning for every
+    world: `title` names what is shown, `error` is what went wrong."""
 
     def to_message(self) -> Message:
         """The observation that the agent reads."""

@@ -1,4 +1,4 @@
-"""Tool results: what a tool returned, as the text that the agent reads. The same rules for every world.
+"""Tool results: the text that an agent reads of a tool's value or error, by the same rules for every world.
 
 A result that is too long is cut here and nowhere else, after registered secrets are masked: nothing would recognise
 half a key.
@@ -65,7 +65,8 @@ def is_refusal(content: str) -> bool:
 
 
 def error_of(content: str) -> str | None:
-    """What an error observation says, also where the page it happened on stands below it; None for any other."""
+    """The error in an observation that is a JSON object with `error`; None for any other observation. Only for
+    observations without data of their own."""
     if not content.startswith('{"error":'):
         return None
     try:
@@ -90,5 +91,10 @@ def well_formed(text: str) -> str:
 
 def failed_result(call_id: str, kind: str, text: str) -> ToolResult:
     """An error observation that the agent can react to."""
-    clean = redact(text) if len(text) <= MAX_ERROR_CHARS else excerpt(text, MAX_ERROR_CHARS)
-    return ToolResult(call_id, _encoder.encode({"error": well_formed(clean)}).decode(), is_error=True, error_kind=kind)
+    content = _encoder.encode({"error": error_text(text)}).decode()
+    return ToolResult(call_id, content, is_error=True, error_kind=kind)
+
+
+def error_text(text: str) -> str:
+    """The text of an error as an observation shows it: without secrets, and not too long."""
+    return well_formed(redact(text) if len(text) <= MAX_ERROR_CHARS else excerpt(text, MAX_ERROR_CHARS))

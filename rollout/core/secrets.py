@@ -25,6 +25,7 @@ import logging
 import re
 import urllib.parse
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 MASK = "«secret»"
 MIN_LENGTH = 6
@@ -49,6 +50,11 @@ class _Forms:
     def __init__(self, secrets: list[str]) -> None:
         self._plain = tuple({form.lower() for secret in secrets for form in _plain_forms(secret)})
         self._encoded = tuple({form.lower() for secret in secrets for form in _base64_forms(secret)})
+
+    @property
+    def has_any(self) -> bool:
+        """Whether there is anything to look for."""
+        return bool(self._plain)
 
     def remove(self, text: str) -> str:
         """The text with a mask in place of each secret; the same object where there is none."""
@@ -186,6 +192,19 @@ def excerpt(text: str, limit: int) -> str:
 def mask(text: str) -> str:
     """The text of a conversation without registered secrets; the same object where there is none."""
     return _masked.remove(text)
+
+
+def mask_data(data: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Plain JSON without registered secrets, keys included; the same object where none are registered."""
+    return data if data is None or not _masked.has_any else _mask_value(data)
+
+
+def _mask_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return mask(value)
+    if isinstance(value, dict):
+        return {_mask_value(key): _mask_value(inner) for key, inner in value.items()}
+    return [_mask_value(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 class RedactingFilter(logging.Filter):

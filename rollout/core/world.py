@@ -49,6 +49,8 @@ class Opening(msgspec.Struct, frozen=True):
     """What the agent sees before it acts (a start page); None where the task's first message is all there is."""
     images: tuple[Image, ...] = ()
     """The images that the observation names."""
+    data: JSON | None = None
+    """The facts of the observation, for programs: see `ToolResult.data`."""
 
 
 class Snapshot(msgspec.Struct, frozen=True):

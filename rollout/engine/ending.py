@@ -1,4 +1,4 @@
-"""What is written down of an attempt that has ended: the head of its line."""
+"""The head of a finished attempt's line: everything that is recorded of it beside its messages."""
 
 from __future__ import annotations
 
@@ -39,6 +39,8 @@ class Ending(msgspec.Struct, kw_only=True):
     states: list[str | None] | None
     """The state that each step started from, where states are recorded."""
     user_calls: list[dict[str, Any]]
+    captions: list[JSON] | None
+    """See `ContextView.captions`."""
     ended_properly: bool
     seconds: float
 
@@ -68,7 +70,7 @@ def make_head(ending: Ending) -> Head:
         "marks": [mark for mark in count.marks if mark != UNJUDGED],
         "unjudged": count.marks.count(UNJUDGED),
         "reasoning": {"rule": str(plan.viewing.rule), "present": count.has_reasoning},
-        "view": plan.viewing.record(len(ending.task.messages)),
+        "view": plan.viewing.record(len(ending.task.messages), ending.captions),
         "tokens": count.tokens.record(),
         "group": ending.task.id,
         "branch": ending.branch,

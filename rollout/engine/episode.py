@@ -37,6 +37,7 @@ from rollout.core.errors import (
 )
 from rollout.core.messages import Image, Message, ToolCall, ToolResult, Toolset, has_words
 from rollout.core.results import failed_result
+from rollout.core.secrets import mask_data
 from rollout.core.world import Opening, World
 from rollout.engine.attempt import Attempt
 from rollout.engine.control import Control
@@ -232,7 +233,7 @@ class Episode:
         self._opening_state = await self._states.read()
         if opening.observation is not None:
             self._keep_images(opening.images)
-            self._append([NodeBody("observation", message=opening.observation)])
+            self._append([NodeBody("observation", message=opening.observation, data=opening.data)])
 
     async def _open_worlds(self) -> Opening:
         seed = self._plan.world_seed(self._task)
@@ -240,7 +241,8 @@ class Episode:
         if opening.tools is not self._plan.toolset:
             self._reader = CallReader(opening.tools)
         if opening.observation is not None:
-            opening = msgspec.structs.replace(opening, observation=mask_message(opening.observation))
+            shown, data = mask_message(opening.observation), mask_data(opening.data)
+            opening = msgspec.structs.replace(opening, observation=shown, data=data)
         await self._user_side.open(self._task, seed)
         return opening
 
@@ -344,6 +346,7 @@ class Episode:
                     error_kind=result.error_kind,
                     is_undone=result.is_undone,
                     end=result.end,
+                    data=result.data,
                 )
                 for result in results
             ]
@@ -436,7 +439,7 @@ class Episode:
         self._last = message
         if body.kind == "generation":
             self._view.rewritten = None
-        self._view.add(message)
+        self._view.add(message, body.data)
         if body.kind == "generation":
             self._covered = len(self._view.messages)
             if body.generation is not None and body.generation.is_masked:
@@ -503,6 +506,7 @@ class Episode:
             self._seed,
             functools.partial(image_url, self._record.folder),
             frozenset(place for place, body in enumerate(said) if body.is_undone),
+            data={place: body.data for place, body in enumerate(said) if body.data is not None},
         )
         verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:
@@ -535,6 +539,7 @@ class Episode:
                 prompts=prompts,
                 states=self._states.of_steps if self._plan.record_states else None,
                 user_calls=self._user_side.calls,
+                captions=self._view.captions,
                 ended_properly=bool(self._dialogue and has_ended),
                 seconds=time.perf_counter() - self._started,
             )

@@ -1,7 +1,8 @@
-"""Bringing a new world to where a path left another: its calls are made again, every answer compared with the record.
+"""Replay: a new world is brought to the end of a path by making the path's calls again.
 
-The same for a conversation that is resumed and for a branch of a tree. Where an answer differs, the world is not the
-one that the record tells of, and nothing may go on in it.
+It serves a conversation that is resumed and a branch of a tree alike. The text of every answer is compared with the
+record. Where it differs, the world is not the recorded one, and nothing may go on in it. The data of an observation is
+not compared: it may hold what the agent never saw, such as the hosts that a page could not reach.
 """
 
 from __future__ import annotations

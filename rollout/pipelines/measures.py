@@ -1,9 +1,9 @@
-"""Further figures of a dataset in metrics.json, beyond the sums that every dataset has.
+"""Measures: further figures of a dataset in metrics.json, beyond the sums that every dataset has.
 
-A measure is named by the kind of tools that it knows about (`DatasetTools.measures`), or follows from what the agent's
-model gives (`TokenMeasure`). It is made at the end of a run and fed every trajectory on record, one at a time. What it
-found stands in metrics.json under its name, by dataset; the journal keeps it, so that a later command that works on
-another dataset of the run does not lose it.
+A measure comes with the kind of tools that it knows about (`DatasetTools.measures`), or follows from what the agent's
+model returns (`TokenMeasure`). It is made at the end of a run and fed every trajectory on record, one at a time, with
+the facts that the journal has of it. The result is in metrics.json under the measure's name, by dataset. The journal
+keeps it, so that a later command that works on another dataset of the run does not lose it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def measure_dataset(
         line = read_saved(record.line)
         info = known.of(line.task_id)
         for measure in measures:
-            measure.take(line, info, record.error_kinds)
+            measure.take(line, info, record.error_kinds, record.data)
     found = {measure.name: measure.result() for measure in measures}
     journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
     return True

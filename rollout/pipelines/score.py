@@ -246,6 +246,7 @@ def as_trajectory(recorded: Recorded, run_dir: Path) -> Trajectory:
         functools.partial(image_url, run_dir),
         recorded.undone,
         msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
+        recorded.data,
     )
 
 

@@ -1,4 +1,4 @@
-"""How token-exact a dataset's trajectories are: the section `tokens` of metrics.json."""
+"""The section `tokens` of metrics.json: how many trajectories have exact token ids, and why others drifted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class TokenMeasure:
         self._drifted = 0
         self._causes: Counter[str] = Counter()
 
-    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
+    def take(
+        self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None, data: Mapping[int, JSON]
+    ) -> None:
         found = line.metadata.get("tokens") or {}
         if found.get("exact"):
             self._exact += 1

@@ -1,9 +1,9 @@
-"""Saving an iteration of web rollouts in the forms that the seed's users read.
+"""Saving an iteration of web rollouts as WebGym-compatible files: `.pt` and Parquet.
 
-The journal is the one truth and the JSONL is the run's own output; `.pt` and Parquet are views of the journal that can
-be made again at any time: after the end of a run, after an interrupted one, after a kill. Each replaces the last of its
-name when it is whole. They hold every trajectory on record: the finished ones in the order of the output, then those
-that failed, as far as they came.
+The journal is the one truth and the JSONL is the run's own output. The `.pt` and Parquet files are views of the journal
+that can be rebuilt at any time: after the end of a run, after an interruption, after a kill. Each replaces the last of
+its name once it is complete. They hold every trajectory on record: the finished ones in the order of the output, then
+the failed ones, as far as they came.
 """
 
 from __future__ import annotations
@@ -85,18 +85,19 @@ def save_iteration(
 
 
 def saved_steps(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, SavedLine, list[JSON]]]:
-    """Every trajectory on record as the seed's files have it: its dataset, its line, its steps."""
+    """Every trajectory on record as the files have it: its dataset, its line, its steps."""
     sent = _Sent(run_dir)
     for dataset in reader.datasets():
         known = _task_info(run_dir, dataset)
         for record in reader.on_record(dataset):
             line = read_saved(record.line)
             info = None if known is None else known.of(line.task_id)
-            yield dataset, line, steps_of(line, info, error_kinds=record.error_kinds, prompts=sent.before(line))
+            kinds, data = record.error_kinds, record.data
+            yield dataset, line, steps_of(line, info, error_kinds=kinds, data=data, prompts=sent.before(line))
 
 
 class _Sent:
-    """What the models of a run were sent, made again from its lines and blobs."""
+    """The requests of a run, rebuilt from its lines and blobs."""
 
     def __init__(self, run_dir: Path) -> None:
         self._source = Source(run_dir, run_dir.name, run_dir)

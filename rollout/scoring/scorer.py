@@ -1,13 +1,13 @@
-"""The contract of a scorer, and what it says."""
+"""The contract of a scorer: the trajectory that it is given, and the score that it returns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
 
-from rollout.core.messages import Message
+from rollout.core.messages import JSON, Message
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.trajectories.generation import Generation
@@ -72,6 +72,8 @@ class Trajectory(msgspec.Struct, frozen=True):
     """The places in `messages` of answers to calls that the world undid: a replay leaves these calls out."""
     user_calls: tuple[UserCall, ...] = ()
     """What the user called, in order. Only what is read from a record has them; a live world has seen them."""
+    data: Mapping[int, JSON] = {}
+    """The facts of observations (`ToolResult.data`) by their places in `messages`, where the world gave any."""
 
 
 class Scorer(Protocol):

@@ -85,14 +85,18 @@ class Recorded(msgspec.Struct, frozen=True):
     """Indexes of tool messages that are error observations; empty if the nodes were not kept."""
     undone: frozenset[int] = frozenset()
     """Indexes of answers to calls that the world undid."""
+    data: dict[int, JSON] = {}
+    """The data of observations by the index of their message, as far as it was kept."""
 
 
 class OnRecord(msgspec.Struct, frozen=True):
-    """A trajectory's line, and what the line does not say."""
+    """A trajectory's line, and what the journal knows of its messages beside it."""
 
     line: bytes
     error_kinds: dict[int, str] | None = None
     """The kinds of error observations by the index of their message; None if the nodes were not kept."""
+    data: dict[int, JSON] = {}
+    """The data of observations (`NodeBody.data`) by the index of their message, as far as it was kept."""
 
 
 class RecordedPath(msgspec.Struct, frozen=True):
@@ -339,10 +343,12 @@ class JournalReader(CountsReader):
             if path.line is not None or path.nodes is None:
                 yield OnRecord(path.line or b"")
                 continue
-            said = [(body.said, body.error_kind) for body in path.nodes if body.said is not None]
-            messages = [*path.opening, *(message for message, _ in said if message is not None)]
-            kinds = {place: kind for place, (_, kind) in enumerate(said, len(path.opening)) if kind is not None}
-            yield OnRecord(encode_line(path.head, messages), kinds)
+            said = [body for body in path.nodes if body.said is not None]
+            messages = [*path.opening, *(body.said for body in said if body.said is not None)]
+            begin = len(path.opening)
+            kinds = {place: body.error_kind for place, body in enumerate(said, begin) if body.error_kind is not None}
+            data = {place: body.data for place, body in enumerate(said, begin) if body.data is not None}
+            yield OnRecord(encode_line(path.head, messages), kinds, data)
 
     def recorded(self, dataset: str) -> Iterator[Recorded]:
         """Every trajectory of a dataset that did not fail, by id."""
@@ -361,7 +367,8 @@ class JournalReader(CountsReader):
             failed = frozenset(place for place, body in enumerate(said, len(opening)) if body.error_kind is not None)
             undone = frozenset(place for place, body in enumerate(said, len(opening)) if body.is_undone)
             messages = [*opening, *(body.said for body in said if body.said is not None)]
-            yield Recorded(_head_decoder.decode(head), messages, failed, undone)
+            data = {place: body.data for place, body in enumerate(said, len(opening)) if body.data is not None}
+            yield Recorded(_head_decoder.decode(head), messages, failed, undone, data)
 
 
 @contextlib.contextmanager

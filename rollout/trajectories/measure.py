@@ -15,9 +15,12 @@ class Measure(Protocol):
     name: str
     """Of the section in metrics.json."""
 
-    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
-        """Count a trajectory. `info` is its task's `task_info`, None where the task is there no more; `error_kinds` are
-        those of error observations by their places in the messages, None where they were not kept."""
+    def take(
+        self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None, data: Mapping[int, JSON]
+    ) -> None:
+        """Count a trajectory. `info` is its task's `task_info`, None where the task no longer exists. `error_kinds` are
+        those of error observations by their places in the messages, None where they were not kept; `data` are the
+        facts of observations (`ToolResult.data`) by their places."""
         ...
 
     def result(self) -> JSON:

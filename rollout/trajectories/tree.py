@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.core.messages import Message, ToolCall, WorldEnd
+from rollout.core.messages import JSON, Message, ToolCall, WorldEnd
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
@@ -48,6 +48,9 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     state_key: str | None = None
     """The key of the world's state when this was added, where it is recorded (`record_states`): on the last result of
     each round of calls, and on the first node of a path."""
+    data: JSON | None = None
+    """The facts of an observation beside its text (`ToolResult.data`). None where the world gave none, and in journals
+    of versions that did not keep them."""
 
     @property
     def is_private(self) -> bool:

@@ -18,7 +18,7 @@ from rollout.environments.empty import EmptyWorld
 from rollout.environments.web.actions import NOTHING_BEFORE, toolset_of
 from rollout.environments.web.browsers import BrowserPool
 from rollout.environments.web.environment import OpenWeb
-from rollout.environments.web.observe import Element, Observation, Seen, describe
+from rollout.environments.web.observe import Element, Observation, Seen, ShownPage, shown_page
 
 
 class Pages(EmptyWorld):
@@ -31,9 +31,10 @@ class Pages(EmptyWorld):
 
     async def open(self, task: Task, seed: int) -> Opening:
         opening = await super().open(task, seed)
-        text, images = self._seen()
+        page, images = self._seen()
         names = tuple(image.name for image in images)
-        return Opening(opening.tools, Message(role="user", content=text, images=names), images)
+        message = Message(role="user", content=page.describe(), images=names)
+        return Opening(opening.tools, message, images, page.to_data())
 
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
         return [self._do(call) for call in calls]
@@ -49,17 +50,17 @@ class Pages(EmptyWorld):
             if self._number == 0:
                 return failed_result(call.call_id, NOTHING_BEFORE, "goback: there is no page before this one.")
             self._number -= 1
-        text, images = self._seen()
-        return ToolResult(call.call_id, text, images=images)
+        page, images = self._seen()
+        return ToolResult(call.call_id, page.describe(), images=images, data=page.to_data())
 
-    def _seen(self) -> tuple[str, tuple[Image, ...]]:
+    def _seen(self) -> tuple[ShownPage, tuple[Image, ...]]:
         number = self._number
         seen = Seen(
             f"http://pages.test/{number}", f"Page {number}", True, 0, 0, (Element("link", "Next", "", (0,) * 4),)
         )
         image = Image("image/png", b"\x89PNG of page %d" % number) if self._settings.mode != "text" else None
         observation = Observation(seen, image=image)
-        return describe(observation, self._settings), observation.images
+        return shown_page(observation, self._settings), observation.images
 
 
 def use_pages(monkeypatch: pytest.MonkeyPatch) -> None:

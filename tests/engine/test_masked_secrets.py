@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,11 @@ import pytest
 
 from rollout.cli import main
 from rollout.core import secrets
-from rollout.core.messages import Message, ToolCall
+from rollout.core.calls import CallReader, answer_calls
+from rollout.core.messages import Message, ToolCall, ToolResult, Toolset, ToolSpec
 from rollout.core.secrets import MASK
+from rollout.core.world import Invocation
+from rollout.environments.empty import EmptyWorld
 from rollout.models.masking import mask_generation
 from rollout.store.reader import open_reader
 from rollout.testing import StubServer
@@ -52,6 +56,18 @@ def test_a_key_that_comes_as_the_id_of_a_call_is_masked() -> None:
     masked = mask_generation(answer)
     assert masked.message.tool_calls == (ToolCall(MASK, "leak"),)
     assert masked.is_masked
+
+
+async def test_a_key_in_the_data_of_a_result_is_masked() -> None:
+    class Leaking(EmptyWorld):
+        async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+            data = {"url": f"http://x.test/?key={LEAKED}", "elements": [{"name": LEAKED}], LEAKED: 1}
+            return [ToolResult(call.call_id, "shown", data=data) for call in calls]
+
+    secrets.register(LEAKED)
+    toolset = Toolset((ToolSpec("look"),))
+    (result,) = await answer_calls([ToolCall("a", "look")], CallReader(toolset), Leaking(toolset))
+    assert result.data == {"url": f"http://x.test/?key={MASK}", "elements": [{"name": MASK}], MASK: 1}
 
 
 async def test_a_key_is_masked_before_the_model_sees_it_and_before_it_is_kept() -> None:

@@ -8,6 +8,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollout.agents.folding import FOLDED
@@ -106,6 +107,11 @@ def text_of(message: JSON) -> str:
     return content or ""
 
 
+def without_captions(metadata: JSON) -> JSON:
+    """The metadata of a line that an earlier version wrote."""
+    return {**metadata, "view": {key: value for key, value in metadata["view"].items() if key != "captions"}}
+
+
 WINDOWS = [{}, {"max_images": 2}, {"max_rounds": 2}, {"max_rounds": 3, "max_images": 1}]
 
 
@@ -125,6 +131,8 @@ async def test_every_request_can_be_made_again_from_the_saved_line(
     requests = received()
     assert len(requests) == 9
     assert [request["messages"] for request in requests] == list(requests_of(line, prompt, url_of))
+    earlier = msgspec.structs.replace(line, metadata=without_captions(line.metadata))
+    assert [request["messages"] for request in requests] == list(requests_of(earlier, prompt, url_of))
     for request in requests:
         assert request["messages"][0] == {"role": "system", "content": prompt.system}
         assert request.get("tools", []) == prompt.tools

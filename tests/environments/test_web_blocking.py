@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.config.browsing import WebSettings
-from rollout.core.messages import ToolCall
-from rollout.environments.web.observe import Element, Observation, Seen, describe, status_note
-from rollout.environments.web.scoring.blocking import find_blocking
+from rollout.config.browsing import WebMode, WebSettings
+from rollout.core.messages import Message, ToolCall
+from rollout.environments.web.observe import Element, Observation, Seen, shown_page, status_note
+from rollout.environments.web.scoring.blocking import Blocking, find_blocking
 from rollout.environments.web.scoring.steps import Step
-from rollout.trajectories.web_page import read_text
+from rollout.environments.web.shown import read_page
 
 URL = "https://shop.example/deals"
 HOME = ("Deals", "Ten deals of the day", None)
@@ -20,14 +20,21 @@ LONG = "A CAPTCHA asks a reader to verify you are human. " + "Its history is lon
 Page = tuple[str, str, int | None]
 
 
-def shown(*pages: Page, url: str = URL) -> list[Step]:
-    """The observations of pages: title, text, and the status that is told with them."""
+def observed(number: int, observation: Observation, mode: WebMode, is_earlier: bool = False) -> Step:
+    """The step of an observation. An earlier version kept no data with it."""
+    page = shown_page(observation, WebSettings(mode=mode))
+    message = Message(role="tool", content=page.describe())
+    read = read_page(message, None if is_earlier else page.to_data())
+    return Step(number, 10 + number, observation=message.content or "", page=read)
+
+
+def shown(*pages: Page, url: str = URL, is_earlier: bool = False) -> list[Step]:
+    """The observations of pages: title, text, and the status of the document that came."""
     steps = []
     for number, (title, text, status) in enumerate(pages):
         notes = () if status is None else (status_note(status, "Refused"),)
         seen = Seen(url, title, True, 0, 0, text=text)
-        content = describe(Observation(seen, notes=notes), WebSettings(mode="text"))
-        steps.append(Step(number, 10 + number, observation=content))
+        steps.append(observed(number, Observation(seen, notes=notes, status=status), "text", is_earlier))
     return steps
 
 
@@ -50,15 +57,19 @@ def shown(*pages: Page, url: str = URL) -> list[Step]:
         ("Service Unavailable", "Try later", 503),
     ],
 )
-def test_walls_are_told(page: Page) -> None:
-    found = find_blocking(shown(page))
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_walls_are_detected(page: Page, is_earlier: bool) -> None:
+    def find(*pages: Page) -> Blocking:
+        return find_blocking(shown(*pages, is_earlier=is_earlier))
+
+    found = find(page)
     assert found.is_blocked is True
     assert found.message == 10
     assert found.rule
     assert found.seen
     again = (page[0], page[1], None)
-    assert find_blocking(shown(HOME, page, again)).is_blocked is True, "the status was told once"
-    assert find_blocking(shown(page, HOME)).is_blocked is False, "what was passed has blocked nobody"
+    assert find(HOME, page, again).is_blocked is True, "no other document came"
+    assert find(page, HOME).is_blocked is False, "what was passed has blocked nobody"
 
 
 @pytest.mark.parametrize(
@@ -75,9 +86,10 @@ def test_walls_are_told(page: Page) -> None:
         ("Forum", "Topics: Access denied after the update; You are blocked by the admin", None),
     ],
 )
-def test_pages_that_speak_of_walls_are_none(page: Page) -> None:
-    assert find_blocking(shown(HOME, page)).is_blocked is not True
-    assert find_blocking(shown(HOME, page, HOME)).is_blocked is False
+@pytest.mark.parametrize("is_earlier", [False, True])
+def test_pages_that_speak_of_walls_are_none(page: Page, is_earlier: bool) -> None:
+    assert find_blocking(shown(HOME, page, is_earlier=is_earlier)).is_blocked is not True
+    assert find_blocking(shown(HOME, page, HOME, is_earlier=is_earlier)).is_blocked is False
 
 
 @pytest.mark.parametrize(
@@ -104,6 +116,7 @@ def test_a_page_that_is_loaded_again_without_an_error_is_let_in() -> None:
     assert find_blocking(steps).is_blocked is True
     again = msgspec.structs.replace(steps[1], call=ToolCall("c", "navigate", "{}"))
     assert find_blocking([steps[0], again]).is_blocked is False
+    assert find_blocking(shown(("Deals", "", 403), ("Deals", "", 200))).is_blocked is False
 
 
 def test_addresses_of_challenges() -> None:
@@ -117,8 +130,7 @@ def test_addresses_of_challenges() -> None:
 def test_elements_and_titles_are_enough_without_text() -> None:
     def seen(title: str, names: list[str]) -> list[Step]:
         elements = tuple(Element("button", name, "", (0, 0, 1, 1)) for name in names)
-        told = describe(Observation(Seen(URL, title, True, 0, 0, elements)), WebSettings(mode="set_of_marks"))
-        return [Step(0, 1, observation=told)]
+        return [observed(0, Observation(Seen(URL, title, True, 0, 0, elements)), "set_of_marks")]
 
     assert find_blocking(seen("Human verification", ["I'm not a robot", "Privacy"])).is_blocked is True
     assert find_blocking(seen("Sign up", ["Name", "I'm not a robot", "Send"])).is_blocked is False
@@ -130,30 +142,22 @@ def test_no_page_at_all_is_not_blocked() -> None:
     assert find_blocking([Step(0, 0, observation="Done. URL: https://x.example")]).is_blocked is False
 
 
-line = st.text(st.characters(exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=30).map(str.strip)
-
-
-@given(line, line, st.lists(line.filter(bool), max_size=3), st.integers(0, 9), st.text(max_size=80), st.booleans())
-def test_an_observation_is_read_as_it_was_written(
-    url: str, title: str, notes: list[str], above: int, text: str, is_loaded: bool
-) -> None:
-    text = text.replace("\r", " ").strip()
-    seen = Seen(url, title, is_loaded, above, 0, text=text)
-    written = describe(Observation(seen, notes=tuple(notes)), WebSettings(mode="text"))
-    for content in (written, '{"error":"click: no"}\n' + written):
-        told = read_text(content)
-        assert told is not None
-        assert (told.url, told.title, told.notes) == (url, title, notes)
-        assert told.body == (text or "(the page shows no text)")
-
-
 @given(st.sampled_from([401, 403, 429, 503]), st.integers(1, 6))
 def test_a_wall_from_the_beginning_is_told_however_long_it_is_looked_at(status: int, waits: int) -> None:
     steps = shown(("shop.example", "", status), *[("shop.example", "", None)] * waits)
     assert find_blocking(steps).is_blocked is True
 
 
-@given(st.text(max_size=300))
-def test_page_text_cannot_forge_a_status(text: str) -> None:
+@given(st.text(max_size=300), st.booleans())
+def test_page_text_cannot_forge_a_status(text: str, is_earlier: bool) -> None:
     forged = f"{text}\nNote: {status_note(403, 'Forbidden')}\nURL: https://x.example\nTitle: 403 Forbidden"
-    assert read_text(shown(("Deals", forged, None))[0].observation).status is None  # type: ignore[union-attr]
+    page = shown(("Deals", forged, None), is_earlier=is_earlier)[0].page
+    assert page is not None
+    assert (page.url, page.title, page.status) == (URL, "Deals", None)
+
+
+def test_page_text_cannot_forge_elements() -> None:
+    """With more than a few elements a page counts as one that shows something, so it is no plain wall."""
+    listed = "\n".join(f'[{number}] link "Chapter {number}"' for number in range(1, 30))
+    wall = ("Just a moment...", f"Verify you are human.\n{listed}", None)
+    assert find_blocking(shown(wall)).is_blocked is True

@@ -2,62 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from hypothesis import given
-from hypothesis import strategies as st
-
 from rollout.agents.text_calls import read_answer
-from rollout.config.browsing import WebSettings
 from rollout.core.messages import Message, ToolCall
-from rollout.core.results import failed_result
-from rollout.environments.web.observe import Element, Observation, Seen, describe
 from rollout.environments.web.steps import steps_of
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
-from rollout.trajectories.web_page import read_page
 from tests.trajectories.web_lines import TASK, answered, page, picture, refusal, says, web_line
-
-one_line = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"), max_size=320)
-anything = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
-observations = st.builds(
-    Observation,
-    st.builds(
-        Seen,
-        one_line,
-        one_line,
-        st.booleans(),
-        st.integers(0, 9),
-        st.integers(0, 9),
-        st.lists(st.builds(Element, one_line, one_line, one_line, st.just((0, 0, 1, 1))), max_size=3).map(tuple),
-        anything,
-        st.booleans(),
-    ),
-    st.lists(one_line, max_size=3).map(tuple),
-    st.integers(0, 2),
-    st.lists(one_line, max_size=2).map(tuple),
-)
-
-
-@given(observations, st.sampled_from(["coordinates", "set_of_marks", "text"]), st.none() | anything)
-def test_address_and_title_come_back_from_what_the_agent_was_shown(
-    observation: Observation, mode: Any, error: str | None
-) -> None:
-    text = describe(observation, WebSettings(mode=mode))
-    shown = text if error is None else f"{failed_result('c', 'tool', error).content}\n{text}"
-    found = read_page(Message(role="tool", content=shown))
-    assert found is not None
-    url, title = observation.seen.url, observation.seen.title
-    assert found.url == (url if len(url) <= 300 else f"{url[:300]}…")
-    assert found.title == (title if len(title) <= 200 else f"{title[:200]}…")
-    rebuilt = f"URL: {found.url}\nTitle: {found.title}" + (f"\n{found.text}" if found.text else "")
-    assert rebuilt == text.removesuffix("\n" if text.endswith("\n") and not found.text else "")
-
-
-@given(anything)
-def test_an_error_that_shows_no_page_is_no_page(text: str) -> None:
-    assert read_page(refusal("c", text)) is None
-    assert read_page(Message(role="tool", content=None)) is None
 
 
 def test_each_answer_of_the_agent_is_a_step_with_what_it_saw_before() -> None:

@@ -1,4 +1,9 @@
-"""What the agent is shown of a page, and the words for it. `rollout.trajectories.web_page` reads it again."""
+"""Observations of a page: the text that the agent reads, and the same as data for programs.
+
+`shown_page` picks what a mode shows of an observation. A `ShownPage` is the data: its plain form (`to_data`) goes with
+the text into the journal, and `describe` words it. Nothing reads the text back: `rollout.environments.web.shown` reads
+the data.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,14 @@ from typing import Any
 
 import msgspec
 
-from rollout.config.browsing import WebSettings
-from rollout.core.messages import Image
+from rollout.config.browsing import WebMode, WebSettings
+from rollout.core.messages import JSON, Image
 from rollout.core.results import well_formed
-from rollout.trajectories.web_page import read_text
+from rollout.core.secrets import mask
+
+MAX_URL = 2_000
+MAX_TITLE = 500
+"""Characters of an address and of a title in the data. The text has fewer."""
 
 
 class Element(msgspec.Struct, frozen=True):
@@ -28,7 +37,7 @@ class Element(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True, rename="camel"):
-    """What a document says of itself."""
+    """A document's own account of itself."""
 
     url: str
     title: str
@@ -52,16 +61,88 @@ class Observation(msgspec.Struct, frozen=True):
     """The titles of all tabs, where there are several, in the order they were opened."""
     active_tab: int = 0
     notes: tuple[str, ...] = ()
-    """What the page itself does not show: dialogs, downloads, new tabs since the last observation."""
+    """Events that the page itself does not show: dialogs, downloads, new tabs since the last observation."""
     image: Image | None = None
+    status: int | None = None
+    """The HTTP status of the document that came since the last observation; None where none came."""
+    refused_hosts: tuple[str, ...] = ()
+    """Hosts that the egress rule kept this step from reaching."""
 
     @property
     def images(self) -> tuple[Image, ...]:
         return () if self.image is None else (self.image,)
 
 
+class ShownPage(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an observation shows of a page: the data of the observation."""
+
+    url: str
+    title: str
+    mode: WebMode
+    error: str | None = None
+    """Why the action failed that led here."""
+    status: int | None = None
+    """See `Observation`."""
+    tabs: tuple[str, ...] = ()
+    active_tab: int = 0
+    is_loading: bool = False
+    notes: tuple[str, ...] = ()
+    refused_hosts: tuple[str, ...] = ()
+    above: int = 0
+    below: int = 0
+    elements: tuple[Element, ...] = ()
+    """In the order of their numbers, which begin at 1. Empty in the mode `coordinates`."""
+    text: str = ""
+    """Only in the mode `text`."""
+    is_cut: bool = False
+
+    def to_data(self) -> JSON:
+        """The plain form, which `rollout.environments.web.shown` reads."""
+        data: JSON = _well_formed_data(msgspec.to_builtins(self))
+        return data
+
+    def describe(self) -> str:
+        """The text that the agent reads, without the error."""
+        lines = [f"URL: {_short(self.url, 300)}", f"Title: {_short(self.title, 200)}", *self._about(), *self._body()]
+        # Pages cut texts in the middle of a character, and so do we.
+        return well_formed("\n".join(lines))
+
+    def below_title(self) -> str:
+        """The part of the text below address and title."""
+        return well_formed("\n".join([*self._about(), *self._body()]))
+
+    def body(self) -> str:
+        """The list of elements, or the page's text; nothing in the mode `coordinates`."""
+        return well_formed("\n".join(self._body())).removeprefix("\n")
+
+    def _about(self) -> list[str]:
+        lines = []
+        if len(self.tabs) > 1:
+            tabs = (
+                f"{number + 1}. {_short(title, 60)}{' (this one)' if number == self.active_tab else ''}"
+                for number, title in enumerate(self.tabs)
+            )
+            lines.append(f"Tabs: {'; '.join(tabs)}")
+        if self.is_loading:
+            lines.append("The page is still loading.")
+        lines.extend(f"Note: {note}" for note in self.notes)
+        if self.above or self.below:
+            lines.append(f"Scrolled: {self.above} px of the page above, {self.below} px below")
+        return lines
+
+    def _body(self) -> list[str]:
+        if self.mode == "set_of_marks":
+            lines = ["Elements:" if self.elements else "Elements: none"]
+            lines.extend(f"[{number}] {element.describe()}" for number, element in enumerate(self.elements, 1))
+            return [*lines, "(there are more elements; scroll to see them)"] if self.is_cut else lines
+        if self.mode == "text":
+            lines = ["", self.text or "(the page shows no text)"]
+            return [*lines, "(cut here; scroll down to read on)"] if self.is_cut else lines
+        return []
+
+
 def script_options(settings: WebSettings, mode: str) -> dict[str, Any]:
-    """What the script in the page needs to know."""
+    """Settings for the script in the page."""
     return {
         "mode": mode,
         "quiet": settings.quiet * 1e3,
@@ -72,47 +153,47 @@ def script_options(settings: WebSettings, mode: str) -> dict[str, Any]:
     }
 
 
+def shown_page(observation: Observation, settings: WebSettings, error: str | None = None) -> ShownPage:
+    """What the agent is shown of an observation in the mode of the settings. Secrets are masked before anything is cut:
+    half of one would not be recognised later."""
+    seen = observation.seen
+    has_elements = settings.mode != "coordinates"
+    return ShownPage(
+        _short(mask(seen.url), MAX_URL),
+        _short(mask(seen.title), MAX_TITLE),
+        settings.mode,
+        error=error,
+        status=observation.status,
+        tabs=tuple(_short(mask(title), MAX_TITLE) for title in observation.tabs),
+        active_tab=observation.active_tab,
+        is_loading=not seen.is_loaded,
+        notes=observation.notes,
+        refused_hosts=observation.refused_hosts,
+        above=seen.above,
+        below=seen.below,
+        elements=seen.elements if has_elements else (),
+        text=seen.text if settings.mode == "text" else "",
+        is_cut=seen.is_cut and has_elements,
+    )
+
+
 def describe(observation: Observation, settings: WebSettings) -> str:
     """The observation as the text that the agent reads."""
-    seen = observation.seen
-    lines = [f"URL: {_short(seen.url, 300)}", f"Title: {_short(seen.title, 200)}"]
-    if len(observation.tabs) > 1:
-        tabs = (
-            f"{number + 1}. {_short(title, 60)}{' (this one)' if number == observation.active_tab else ''}"
-            for number, title in enumerate(observation.tabs)
-        )
-        lines.append(f"Tabs: {'; '.join(tabs)}")
-    if not seen.is_loaded:
-        lines.append("The page is still loading.")
-    lines.extend(f"Note: {note}" for note in observation.notes)
-    if seen.above or seen.below:
-        lines.append(f"Scrolled: {seen.above} px of the page above, {seen.below} px below")
-    if settings.mode == "set_of_marks":
-        lines.append("Elements:" if seen.elements else "Elements: none")
-        lines.extend(f"[{number}] {element.describe()}" for number, element in enumerate(seen.elements, 1))
-        if seen.is_cut:
-            lines.append("(there are more elements; scroll to see them)")
-    elif settings.mode == "text":
-        lines += ["", seen.text or "(the page shows no text)"]
-        if seen.is_cut:
-            lines.append("(cut here; scroll down to read on)")
-    # Pages cut texts in the middle of a character, and so do we.
-    return well_formed("\n".join(lines))
-
-
-def add_note(text: str, note: str) -> str:
-    """The text of an observation with one more note; the note is before it where it shows no page."""
-    page = read_text(text)
-    if page is None:
-        return f"{note}\n{text}"
-    head = text.removesuffix(page.text).removesuffix("\n")
-    return "\n".join([head, f"Note: {note}", *([page.text] if page.text else [])])
+    return shown_page(observation, settings).describe()
 
 
 def status_note(status: int, text: str) -> str:
-    """What is told of a document that came with an HTTP error."""
+    """The note about a document that came with an HTTP error."""
     return f"The site answered with the status {status} {text}".rstrip() + "."
 
 
 def _short(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[:limit] + "…"
+
+
+def _well_formed_data(value: Any) -> Any:
+    if isinstance(value, str):
+        return value if value.isascii() else well_formed(value)
+    if isinstance(value, dict):
+        return {key: _well_formed_data(inner) for key, inner in value.items()}
+    return [_well_formed_data(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -23,6 +23,7 @@ CHUNK = 64 * 1024
 HEAD_TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
 MAX_TOLD = 20
+REFUSED = "403 Forbidden"
 _HOP_BY_HOP = (b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:")
 
 
@@ -41,6 +42,8 @@ class EgressProxy:
         self.egress = Egress()
         self.faults: dict[str, str] = {}
         """By host, why connections failed since this was last emptied."""
+        self.refused: set[str] = set()
+        """Hosts that the rule refused since this was last emptied."""
         self._server: asyncio.Server | None = None
         self._work: set[asyncio.Task[None]] = set()
 
@@ -104,7 +107,7 @@ class EgressProxy:
         """A connection to the host, at an address that the rule allows."""
         refusal = self.egress.refusal_of_host(host, port)
         if refusal is not None:
-            raise self._fault(host, refusal, "403 Forbidden")
+            raise self._fault(host, refusal, REFUSED)
         why = f"{host}:{port} cannot be reached"
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
@@ -126,7 +129,7 @@ class EgressProxy:
                     except OSError as error:
                         why = f"{host}:{port} cannot be reached ({error.strerror or error})"
                 if len(refusals) == len(found) and refusals:
-                    raise self._fault(host, refusals[0], "403 Forbidden")
+                    raise self._fault(host, refusals[0], REFUSED)
         except TimeoutError:
             why = f"{host}:{port} cannot be reached (no connection within {CONNECT_TIMEOUT:g} s)"
         except socket.gaierror as error:
@@ -140,6 +143,8 @@ class EgressProxy:
     def _fault(self, host: str, text: str, status: str) -> Unreachable:
         if len(self.faults) < MAX_TOLD:
             self.faults[host] = text
+            if status == REFUSED:
+                self.refused.add(host)
         return Unreachable(text, status)
 
 

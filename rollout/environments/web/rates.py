@@ -1,11 +1,11 @@
-"""The rates of web rollouts, twice: as the seed defines them over its steps, and from statuses.
+"""The rates of web rollouts, in two definitions: WebGym-compatible over steps, and from statuses.
 
-Both are defined in docs/web-metrics.md. `calculate_rollout_metrics` is the seed's function: `success_rate`,
+Both are defined in docs/web-metrics.md. `calculate_rollout_metrics` has the WebGym-compatible ones: `success_rate`,
 `avg_steps`, `avg_chars_per_response`, `goback_rate`, `crashed_rate` and `blocked_rate` of the last `chunk_size`
-trajectories, with its crash rules to the letter. `WebRates` counts what the engine recorded instead of guessing
-from lengths: what failed, what was cut, what was scored.
+trajectories, with the same crash rules. `WebRates` counts what the engine recorded instead of guessing from lengths:
+what failed, what was cut, what was scored.
 
-A trajectory is taken in once and leaves a `StepCount`; whatever its length, that is all that is kept of it.
+Each trajectory is read once and leaves a `StepCount`; whatever its length, that is all that is kept of it.
 """
 
 from __future__ import annotations
@@ -259,9 +259,11 @@ class WebRates:
         self._groups: dict[str, Rates] = {}
         self._attempts: dict[str, tuple[int, int]] = {}
 
-    def take(self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None) -> None:
+    def take(
+        self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None, data: Mapping[int, JSON]
+    ) -> None:
         """Count a trajectory: see `steps_of`."""
-        self.take_steps(line, steps_of(line, info, error_kinds=error_kinds))
+        self.take_steps(line, steps_of(line, info, error_kinds=error_kinds, data=data))
 
     def take_steps(self, head: Head, steps: Sequence[JSON]) -> None:
         """Count a trajectory whose steps are made already."""

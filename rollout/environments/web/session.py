@@ -1,9 +1,9 @@
-"""The browser context of one episode as its agent sees it: tabs, one of them active, and what happens around them.
+"""The browser context of one episode as its agent sees it: tabs, one of them active, and the events around them.
 
 A step is: act, settle, observe. Settling waits for events, each with a bound: requests that the step caused come back,
-the document is loaded, and it does not change for a moment. What the page does beside its own pixels is dealt with at
-once and told in the next observation: dialogs are accepted, new tabs become the active one, downloads and file
-choosers are declined, and a document that came with an HTTP error is told by its status, however it was asked for.
+the document is loaded, and it does not change for a moment. Events beside the page's own pixels are handled at once and
+noted in the next observation: dialogs are accepted, new tabs become the active one, downloads and file choosers are
+declined, and a document that came with an HTTP error is noted by its status, however it was asked for.
 
 A tab can also be opened apart from the agent's, to look at a page of the same context when the work is over.
 """
@@ -53,8 +53,10 @@ class Session:
         self._asked_for: set[str] = set()
         """Hosts of the documents that this step asked for."""
         self._refusals: dict[Page, Response] = {}
-        """The last document of a page, where it came with an HTTP error that was not told yet."""
+        """The last document of a page, where it came with an HTTP error that was not noted yet."""
         self._told_of: Response | None = None
+        self._statuses: dict[Page, int] = {}
+        """The status of the last document of a page, where it came since the page was last observed."""
         self._apart: set[Page] = set()
         """Pages that are not the agent's."""
         self._one_at_a_time = asyncio.Lock()
@@ -84,6 +86,7 @@ class Session:
         self._dialogs = 0
         self._asked_for.clear()
         self.lease.proxy.faults.clear()
+        self.lease.proxy.refused.clear()
 
     def note(self, text: str) -> None:
         """Tell something in the next observation."""
@@ -95,7 +98,7 @@ class Session:
         return self.lease.proxy.faults.get(urlsplit(url).hostname or "")
 
     async def observe(self) -> Observation:
-        """Settle, then look. What there was to tell is told.
+        """Settle, then look. The notes so far go with the observation.
 
         Raises PageLost where the browser or the active tab's renderer is gone.
         """
@@ -110,7 +113,9 @@ class Session:
             self.note("The page could not be opened. goback or navigate to go on.")
         notes, self._notes = (*self.reminders, *self._notes), []
         tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
-        return Observation(seen, tabs, self.tabs.index(self.active), notes, image)
+        status = self._statuses.pop(self.active.page, None)
+        refused = tuple(sorted(self.lease.proxy.refused))
+        return Observation(seen, tabs, self.tabs.index(self.active), notes, image, status, refused)
 
     async def settle(self) -> Seen:
         """Settle only: the numbers of the elements stay, and what there is to tell waits for the next observation.
@@ -125,7 +130,8 @@ class Session:
             self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
 
     def document_came(self, page: Page, response: Response) -> None:
-        """Take notice of the answer to a request for a page's own document."""
+        """Note the answer to a request for a page's own document."""
+        self._statuses[page] = response.status
         if response.status < 400:
             self._refusals.pop(page, None)
         elif response is not self._told_of:

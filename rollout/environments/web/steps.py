@@ -1,31 +1,33 @@
-"""A finished web trajectory as the seed's list of steps: one step for each answer of the agent, in plain values.
+"""WebGym-compatible steps of a finished web trajectory: one for each answer of the agent, in plain values.
 
 A step holds what the agent saw (`observation`), what it did (`action`), what it said (`response`) and how it went
-(`reward`). The verdict stands in the last step; those before it have reward 0. `reward.reward` is 1 or 0 where the
-trajectory was scored and -1 where there is no verdict, which the seed calls pending.
+(`reward`). The last step has the verdict; those before it have reward 0. `reward.reward` is 1 or 0 where the trajectory
+was scored and -1 (pending) where there is no verdict.
 
 The key of an action is the name of the tool that was called. Besides these there are
 
-- `invalid_step`: the answer asked for no tool, for one that is not offered, or with arguments that do not fit;
+- `invalid_step`: the answer called no tool, one that is not offered, or one with arguments that do not fit;
 - `none`: the answer was empty: no text, no call;
 - `error`: the last step of a trajectory that failed or was cut, after all that was done;
 - `invalid_url`: the only step of a trajectory whose start page could not be shown (the error `navigation`).
 
-What the agent saw is read from the text that it was shown, so a line is all it takes.
+What the agent saw is read from the data of the observations, which the journal keeps. An observation of an earlier
+version has none; its page is recovered from its text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
 from rollout.core.messages import JSON, MALFORMED_CALL, Message, ToolCall, read_arguments, write_calls
+from rollout.environments.web.shown import NO_PAGE, Page, read_page
 from rollout.trajectories.saved import SavedLine, opening_of
 from rollout.trajectories.stop import Status
-from rollout.trajectories.web_page import NO_PAGE, Page, read_page
 
 ACTIONS = ("click", "type", "hover", "scroll", "select", "press", "wait", "goback", "navigate", "answer", "drag")
 UNREADABLE = frozenset({"unknown_tool", "bad_arguments", "malformed_call"})
@@ -49,13 +51,15 @@ def steps_of(
     info: JSON | None = None,
     *,
     error_kinds: Mapping[int, str] | None = None,
+    data: Mapping[int, JSON] = MappingProxyType({}),
     prompts: Sequence[str | None] = (),
 ) -> list[JSON]:
     """The steps of a trajectory.
 
     `info` is its task's `task_info`. `error_kinds`: of error observations, by their places in the messages; where they
-    are not known, a call counts as invalid only where its name or the form of its arguments shows it. `prompts`: what
-    was sent before each answer, as JSON text. Raises BadLine.
+    are not known, a call counts as invalid only where its name or the form of its arguments shows it. `data`: of
+    observations, by their places, as far as it is on record. `prompts`: what was sent before each answer, as JSON text.
+    Raises BadLine.
     """
     messages = line.read_messages()
     told = _task(line, info or {}, messages)
@@ -65,7 +69,7 @@ def steps_of(
     opening = opening_of(line.metadata)
     for place, message in enumerate(messages):
         if message.role != "assistant":
-            page = read_page(message) or page
+            page = read_page(message, data.get(place)) or page
             continue
         if place < opening:
             continue  # the task's own words, which nobody was asked for
@@ -73,7 +77,8 @@ def steps_of(
         answers = None if error_kinds is None else [error_kinds.get(place + 1 + n) for n in range(len(results))]
         action = _action(message, answers)
         prompt = prompts[len(steps)] if len(steps) < len(prompts) else None
-        steps.append(_step(told, page, action, _response(message, action, page, results, prompt)))
+        effect = _effect(page, results, data.get(place + len(results)))
+        steps.append(_step(told, page, action, _response(message, action, effect, prompt)))
         pages.append(page)
     if line.status in (Status.FAILED, Status.CUT):
         steps.append(_step(told, page, _end(line), _no_response()))
@@ -102,7 +107,7 @@ def _step(task: JSON, page: Page, action: JSON, response: JSON) -> JSON:
         "observation": {
             "task": task,
             "image_path": None if page.image is None else f"{IMAGES}/{page.image}",
-            "ac_tree": page.text,
+            "ac_tree": page.below,
             "page_metadata": {"title": page.title, "url": page.url},
         },
         "action": action,
@@ -173,7 +178,7 @@ def _written(call: ToolCall) -> str:
 
 
 def _end(line: SavedLine) -> JSON:
-    """What stands for the action that never came."""
+    """The action of the step that stands for the end."""
     error = line.metadata.get("error") or {}
     kind = "cut" if line.status == Status.CUT else str(error.get("kind", "infra"))
     text = str(error.get("text") or line.stop_reason)
@@ -184,7 +189,7 @@ def _end(line: SavedLine) -> JSON:
     }
 
 
-def _response(message: Message, action: JSON, page: Page, results: Sequence[Message], prompt: str | None) -> JSON:
+def _response(message: Message, action: JSON, effect: str, prompt: str | None) -> JSON:
     content = message.content or ""
     text = message.raw or content
     written = write_calls(message.tool_calls)
@@ -200,7 +205,7 @@ def _response(message: Message, action: JSON, page: Page, results: Sequence[Mess
             "action": sections.get("action") or action["action_string"],
             "tool_call": in_words[0] if in_words else written,
             "thinking": thinking,
-            "observation": _effect(page, results),
+            "observation": effect,
             "memory": sections.get("memory", ""),
         },
         "raw_prompt": prompt,
@@ -232,11 +237,11 @@ def _results(messages: Sequence[Message], place: int) -> list[Message]:
     return results
 
 
-def _effect(before: Page, results: Sequence[Message]) -> str:
-    """What became of the page, in words: the seed writes it to the answer that caused it."""
+def _effect(before: Page, results: Sequence[Message], data: JSON | None) -> str:
+    """The effect on the page, in words, which stands with the answer that caused it. `data`: of the last result."""
     if not results:
         return ""
-    after = read_page(results[-1])
+    after = read_page(results[-1], data)
     if after is None:
         return results[-1].content or ""
     same = before.looks_like(after)

@@ -1,15 +1,16 @@
-"""A browser context as a world: the agent's calls are actions on its pages, their results are what it sees then.
+"""A browser context as a world: the agent's calls are actions on its pages, and their results show the page.
 
-The task's `info["start_url"]` (or `website`, as the seed's task files have it) is the page it begins at; `hosts` and
-`private_hosts` there add to what the settings let pages reach.
+The task's `info["start_url"]` (or `website`, as in task files of earlier tools) is the page it begins at; `hosts` and
+`private_hosts` there extend the hosts that the settings let pages reach.
 
 A step that goes wrong costs its own episode only, and each has an end. Where the browser or the page's renderer dies
 or does not answer in `step_timeout`, the context is replaced. Then `navigate` and `wait`, which need nothing of the
-page that was lost, are done again; after any other action the last page is loaded anew and the result is an error
-observation that says so, because what was typed, and the site's cookies, are gone. The fourth loss ends the episode.
+lost page, are repeated. After any other action the last page is loaded again and the result is an error observation
+that says so, because what was typed, and the site's cookies, are gone. The fourth loss ends the episode.
 
 Calls of one message run in order; only the last is observed, so that the numbers of elements that the model saw hold
-for all of them. Such a world has no snapshots: it is brought back by replaying its calls.
+for all of them. An observation carries its data (`ToolResult.data`) beside the text: see
+`rollout.environments.web.observe`. Such a world has no snapshots: it is restored by replaying its calls.
 
 A world of one known site extends this class by `before_pages`, `after_visit` and `after_step`.
 """
@@ -22,17 +23,19 @@ import hashlib
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urljoin
 
+import msgspec
+
 from rollout.config.browsing import WebSettings
 from rollout.core.errors import ConfigError, NavigationError, WorldError
 from rollout.core.messages import Message, ToolResult, Toolset
-from rollout.core.results import failed_result
+from rollout.core.results import error_text, failed_result
 from rollout.core.task import Task
 from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.web.actions import ActionFault, act, checked_url, goto, pause, toolset_of
 from rollout.environments.web.browsers import BrowserPool, Lease
 from rollout.environments.web.egress import Egress, egress_of
 from rollout.environments.web.inspection import Finding, Probe, look_into
-from rollout.environments.web.observe import Observation, Seen, describe
+from rollout.environments.web.observe import Observation, Seen, shown_page
 from rollout.environments.web.page import PageLost
 from rollout.environments.web.session import Session
 from rollout.environments.web.sites import Sites
@@ -52,7 +55,7 @@ class BrowserWorld(World):
         self.answer: str | None = None
         """What the agent answered; None as long as it has not."""
         self.is_done = False
-        """Whether the world is over by itself, as a game that was won. `after_step` sets it."""
+        """Whether the world is over by itself, as a game that was won: `after_step` said so."""
         self._pool = pool
         self._settings = settings
         self._sites = sites
@@ -97,9 +100,10 @@ class BrowserWorld(World):
                 if tries == 2:
                     text = f"task {task.id}: the start page {url} cannot be shown: {error or 'no answer in time'}"
                     raise NavigationError(text, transient=True) from error
-        text = describe(observation, self._settings)
+        page = shown_page(observation, self._settings)
         images = tuple(image.name for image in observation.images)
-        return Opening(self._toolset, Message(role="user", content=text, images=images), observation.images)
+        message = Message(role="user", content=page.describe(), images=images)
+        return Opening(self._toolset, message, observation.images, page.to_data())
 
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
         results = []
@@ -173,9 +177,10 @@ class BrowserWorld(World):
     async def after_visit(self, session: Session) -> None:
         """When the start page has begun to load, or after a loss the last page again; before it is observed."""
 
-    async def after_step(self, session: Session, result: ToolResult) -> ToolResult:
-        """After an action and its observation: the result, which may say that the world is over (`end`)."""
-        return result
+    async def after_step(self, session: Session) -> str | None:
+        """After an action, when the page has been observed. Returns the note that says why the world is over; None
+        where it goes on."""
+        return None
 
     # ---- a step -------------------------------------------------------------------------------------------------
 
@@ -215,17 +220,26 @@ class BrowserWorld(World):
             fault = error
             if not fault.has_moved:
                 return failed_result(call.call_id, fault.kind, f"{call.name}: {fault}.")
-        if fault is not None:
-            result = self._told(call, f"{call.name}: {fault}", await self._observe(session), fault.kind)
-        elif not is_last:
+        if fault is None and not is_last:
             seen = await session.settle()
             session.note_faults()
             self._keep_url(seen)
-            result = ToolResult(call.call_id, f"Done. URL: {seen.url}")
+            over = await self.after_step(session)
+            done = f"Done. URL: {seen.url}"
+            result = ToolResult(call.call_id, done if over is None else f"{over}\n{done}")
         else:
             observation = await self._observe(session)
-            result = ToolResult(call.call_id, describe(observation, self._settings), images=observation.images)
-        return await self.after_step(session, result)
+            over = await self.after_step(session)
+            if over is not None:
+                observation = msgspec.structs.replace(observation, notes=(over, *observation.notes))
+            if fault is None:
+                result = self._show(call, observation)
+            else:
+                result = self._show(call, observation, f"{call.name}: {fault}", fault.kind)
+        if over is None:
+            return result
+        self.is_done = True
+        return msgspec.structs.replace(result, end="world_done")
 
     async def _step_again(self, call: Invocation, is_last: bool, why: str) -> ToolResult:
         """After a loss: on a new context, the step again, or the last page and an error observation."""
@@ -256,14 +270,20 @@ class BrowserWorld(World):
                     if is_empty
                     else "The page was loaded again; what was typed and the site's cookies are gone."
                 )
-                return self._told(call, text, observation, "crash")
+                return self._show(call, observation, text, "crash")
         raise WorldError(f"{call.name}: {why}, and no page can be shown any more", transient=True)
 
-    def _told(self, call: Invocation, text: str, observation: Observation, kind: str) -> ToolResult:
-        """An error observation that also shows where the agent is now."""
-        bare = failed_result(call.call_id, kind, text)
-        content = f"{bare.content}\n{describe(observation, self._settings)}"
-        return ToolResult(call.call_id, content, is_error=True, images=observation.images, error_kind=kind)
+    def _show(
+        self, call: Invocation, observation: Observation, error: str | None = None, kind: str | None = None
+    ) -> ToolResult:
+        """The page as a result; with an error, what went wrong and below it where the agent is now."""
+        if error is None or kind is None:
+            page = shown_page(observation, self._settings)
+            return ToolResult(call.call_id, page.describe(), images=observation.images, data=page.to_data())
+        page = shown_page(observation, self._settings, error_text(error))
+        failed = failed_result(call.call_id, kind, error)
+        content = f"{failed.content}\n{page.describe()}"
+        return msgspec.structs.replace(failed, content=content, images=observation.images, data=page.to_data())
 
     async def _visit(self, url: str) -> Observation:
         session = self._session or await self._begin()

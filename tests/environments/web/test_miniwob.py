@@ -22,11 +22,11 @@ from rollout.environments.suites.miniwob.scorer import MiniwobScorer
 from rollout.environments.suites.miniwob.scripted import PLANS, Scripted, goal_of
 from rollout.environments.suites.miniwob.world import MiniwobWorld
 from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.shown import read_page
 from rollout.environments.web.sites import Sites
 from rollout.models.model import Generation, Request
 from rollout.pipelines.score import open_scoring, rescore, saved_config
 from rollout.store.reader import open_reader
-from rollout.trajectories.web_page import read_text
 from tests.conftest import read_lines, roll_out
 
 AT_ONCE = 6
@@ -218,22 +218,23 @@ async def test_the_end_is_told_and_nothing_is_done_after_it(begin: Begin) -> Non
 
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize("mode", ["coordinates", "set_of_marks", "text"])
-async def test_every_view_tells_the_goal_and_is_read_as_a_page(begin: Begin, mode: str) -> None:
+async def test_every_observation_states_the_goal_and_is_a_page(begin: Begin, mode: str) -> None:
     play = await begin("click-test-2", mode=mode)
     wait, press, over = [
         await play.do("wait", seconds=0.01),
         await play.do("press", key="Tab"),
         await play.do("press", key="Enter"),
     ]
-    for text in (play.text, wait.content, press.content, over.content):
-        page = read_text(text)
+    for result in (wait, press, over):
+        page = read_page(result.to_message(), result.data)
         assert page is not None
         assert page.url == "http://miniwob.test/miniwob/click-test-2.html"
         assert "Goal: Click button ONE." in page.notes
     assert over.end == "world_done"
-    page = read_text(over.content)
+    page = read_page(over.to_message(), over.data)
     assert page is not None
     assert "The task is over." in page.notes
+    assert "Note: The task is over." in over.content
     assert "The task is over." not in page.body
 
 

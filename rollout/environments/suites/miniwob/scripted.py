@@ -1,8 +1,9 @@
-"""A scripted agent that solves some kinds of MiniWoB++ pages, and reads nothing but what any agent is shown.
+"""A scripted model that solves some kinds of MiniWoB++ pages from the same text that any agent is shown.
 
-No model, no key: it shows that the way from goal to reward works, in the modes `set_of_marks` and `text`. For each kind
+It needs no key and shows that the way from goal to reward works, in the modes `set_of_marks` and `text`. For each kind
 of page there is a plan: from the goal to steps, each a tool, the line of the element that it is for, and further
-arguments. It plays one in an answer, and says that it is done when none is left.
+arguments. It takes one step in an answer, and says that it is done when none is left. Like any model it is sent
+messages, not data, so it looks for the goal and for elements in their text.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from rollout.core.errors import ConfigError, ModelError
 from rollout.core.messages import Message, ToolCall
 from rollout.environments.suites.miniwob.world import GOAL
 from rollout.models.model import Capability, Generation, Request
-from rollout.trajectories.web_page import Page, read_text
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -33,6 +33,8 @@ class Step(msgspec.Struct, frozen=True):
     """Which of those that fit."""
 
 
+_GOAL_NOTE = re.compile(rf"^Note: {GOAL}(.*)$", re.MULTILINE)
+_ADDRESS = re.compile(r"^URL: (\S+)$", re.MULTILINE)
 SUBMIT = Step("click", 'button "submit"')
 BOX = "textbox"
 
@@ -100,17 +102,15 @@ PLANS: dict[str, Callable[[str], Sequence[Step]]] = {
 
 
 def goal_of(messages: Sequence[Message]) -> str:
-    """The goal, as the last view of the page tells it."""
-    return next(note.removeprefix(GOAL) for note in _last_page(messages).notes if note.startswith(GOAL))
+    """The goal in the last observation that states it."""
+    goals = (found for message in reversed(messages) if (found := _GOAL_NOTE.search(message.content or "")))
+    return str(next(goals)[1])
 
 
 def kind_of(messages: Sequence[Message]) -> str:
-    """The kind of page, which is the name of its file."""
-    return PurePosixPath(urlsplit(_last_page(messages).url).path).stem
-
-
-def _last_page(messages: Sequence[Message]) -> Page:
-    return [page for message in messages if (page := read_text(message.content or "")) is not None][-1]
+    """The kind of page, which is the name of its file in the address that the last observation shows."""
+    addresses = (found for message in reversed(messages) if (found := _ADDRESS.search(message.content or "")))
+    return PurePosixPath(urlsplit(next(addresses)[1]).path).stem
 
 
 def number_of(step: Step, observation: str) -> int:

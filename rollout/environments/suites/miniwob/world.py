@@ -1,11 +1,11 @@
-"""A MiniWoB++ page as a world: a browser at that page, whose goal, end and reward are the page's own.
+"""A MiniWoB++ page as a world: a browser at that page, with the page's own goal, end and reward.
 
-The script in page.js comes into the page before its own scripts. It seeds what the page draws by chance, takes the time
-limit out of the way and begins the episode, so the same task has the same goal, and the same actions show the
-same page, in every run. A page that is loaded again (a browser was lost) begins the same episode from its start.
+The script in page.js is injected before the page's own scripts. It seeds the page's randomness, removes the time limit
+and begins the episode, so the same task has the same goal, and the same actions show the same page, in every run. A
+page that is loaded again after a lost browser begins the same episode from its start.
 
-The goal is told in every observation, so that an agent which is shown the last ones only still has it. After each step
-the page is asked whether the task is over. What comes after that is not done any more.
+The goal is a note in every observation, so that an agent which is shown only the last ones still has it. After each
+step the page is asked whether the task is over. Later calls are refused.
 """
 
 from __future__ import annotations
@@ -18,11 +18,10 @@ import msgspec
 
 from rollout.config.browsing import WebSettings
 from rollout.core.errors import WorldError
-from rollout.core.messages import JSON, ToolResult, Toolset
+from rollout.core.messages import JSON, Toolset
 from rollout.core.task import Task
 from rollout.core.world import Opening
 from rollout.environments.web.browsers import BrowserPool
-from rollout.environments.web.observe import add_note
 from rollout.environments.web.session import Session
 from rollout.environments.web.sites import Sites
 from rollout.environments.web.world import BrowserWorld
@@ -34,7 +33,7 @@ _OUTCOME = (
 )
 OVER = "The task is over."
 GOAL = "Goal: "
-"""The beginning of the note that tells it."""
+"""The beginning of the note with the goal."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -73,13 +72,12 @@ class MiniwobWorld(BrowserWorld):
         goal = said["utterance"] if isinstance(said, dict) else str(said)
         session.reminders = (GOAL + " ".join(goal.splitlines()),)
 
-    async def after_step(self, session: Session, result: ToolResult) -> ToolResult:
+    async def after_step(self, session: Session) -> str | None:
         found = await _evaluate(session, _OUTCOME)
         if found is None:
-            return result
+            return None
         self.outcome = msgspec.convert(found, Outcome)
-        self.is_done = True
-        return msgspec.structs.replace(result, content=add_note(result.content, OVER), end="world_done")
+        return OVER
 
 
 def task_type_of(task: Task) -> str:

@@ -1,16 +1,16 @@
-"""Whether a site would not let the agent in: rules over what the agent was shown, and no model.
+"""Block detection: rules that say from the pages of a trajectory whether a site refused the agent, without a model.
 
-Only the end counts: a check that was passed on the way has blocked nobody. The last page that was shown is held against
-signs of its own kinds:
+Only the end counts: a check that was passed on the way has blocked nobody. The last page is examined for four kinds of
+signs, all in the data of its observation:
 
-    the status     401, 403, 429 or 503, told when the document came; it holds until another document comes
+    the status     401, 403, 429 or 503, of the document; it holds until another document comes
     the address    of a challenge (a path or a host that serves nothing else)
     the title      of a challenge, word for word; of a refusal ("Access denied"), which others may have too
     the text       phrases that only challenges and refusals address to a reader
 
 A sure sign is enough on a page that shows hardly anything else. A doubtful one needs a second of another kind. So an
-article about captchas, with its own title and its many links, is none, and neither is a form that ends in "I'm not a
-robot". What is left between is unsure, for a judge to look at.
+article about captchas, with its own title and its many links, is no block, and neither is a form that ends in "I'm not
+a robot". Everything between is unsure, for a judge to decide.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from rollout.environments.web.scoring.steps import Step
-from rollout.trajectories.web_page import Page, read_text
+from rollout.environments.web.shown import Page
 
 STATUSES = frozenset({401, 403, 429, 503})
 SHORT_TEXT = 1_500
@@ -80,7 +80,7 @@ _SAME = str.maketrans({"’": "'", "‘": "'", "\xa0": " "})
 
 
 class Blocking(msgspec.Struct, frozen=True):
-    """What the rules say of a trajectory."""
+    """The finding of the rules about a trajectory."""
 
     is_blocked: bool | None
     """None: they are unsure."""
@@ -135,10 +135,10 @@ def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[Step, Page, 
 
 
 def _pages(steps: Sequence[Step]) -> list[tuple[Step, Page, int | None]]:
-    """The pages that were shown, each with the HTTP error that its document came with."""
+    """The pages that were shown, each with the status of its document, where it is known."""
     pages: list[tuple[Step, Page, int | None]] = []
     for step in steps:
-        told = read_text(step.observation)
+        told = step.page
         if told is None:
             continue
         status = told.status
@@ -168,8 +168,7 @@ def _signs(told: Page, status: int | None) -> _Signs:
     phrases = [found[0] for phrase in _PHRASES.values() if (found := phrase.search(body))]
     if phrases:
         doubtful["text"] = "; ".join(phrases)
-    elements = told.body.count("\n[") + told.body.startswith("[")
-    return _Signs(sure, doubtful, len(told.body) <= SHORT_TEXT and elements <= FEW_ELEMENTS)
+    return _Signs(sure, doubtful, len(told.body) <= SHORT_TEXT and told.elements <= FEW_ELEMENTS)
 
 
 def _plain(text: str) -> str:

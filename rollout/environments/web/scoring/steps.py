@@ -1,4 +1,4 @@
-"""A web trajectory step by step: what the agent was shown, what it did, and what it answered."""
+"""The steps of a web trajectory for scorers: what the agent was shown, what it did, and what it answered."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from rollout.core.messages import Message, ToolCall, read_arguments
 from rollout.core.task import Task
+from rollout.environments.web.shown import Page, read_page
 from rollout.scoring.scorer import Trajectory
 
 
@@ -22,12 +23,16 @@ class Step(msgspec.Struct, frozen=True):
     """What the agent wrote beside its call."""
     call: ToolCall | None = None
     observation: str = ""
+    """The text that the agent read, for a judge to read."""
     images: tuple[str, ...] = ()
     """Names of blobs."""
+    page: Page | None = None
+    """The page that it shows, for programs; None where it shows none."""
 
 
 def read_steps(task: Task, trajectory: Trajectory) -> list[Step]:
     """The steps of a trajectory: its opening observation, then one for each result of a call."""
+    data = trajectory.data
     steps: list[Step] = []
     calls: dict[str, ToolCall] = {}
     said = ""
@@ -39,10 +44,12 @@ def read_steps(task: Task, trajectory: Trajectory) -> list[Step]:
         elif message.role == "tool":
             done += 1
             call = calls.get(message.tool_call_id or "")
-            steps.append(Step(done, place, said, call, message.content or "", message.images))
+            page = read_page(message, data.get(place))
+            steps.append(Step(done, place, said, call, message.content or "", message.images, page))
             said = ""
         elif message.role == "user" and place >= len(task.messages):
-            steps.append(Step(done, place, "", None, message.content or "", message.images))
+            page = read_page(message, data.get(place))
+            steps.append(Step(done, place, "", None, message.content or "", message.images, page))
     return steps
 
 
