@@ -21,8 +21,8 @@ from rollout.environments.suites.find import settle_dataset
 from rollout.environments.suites.suite import Suite
 from rollout.models.builtin import OracleModel
 from rollout.models.registry import Registry
+from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.costs import describe_unpriced
-from rollout.pipelines.filter import RuleBook
 from rollout.pipelines.pools import Pools, open_pools
 from rollout.pipelines.scorers import make_panel
 from rollout.pipelines.tools import DatasetTools, load_tools, open_tasks
@@ -64,7 +64,7 @@ def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:
         for report in found:
             report.problems.append("cluster: needs the extra: pip install 'rollout[ray]'")
     try:
-        RuleBook(config)
+        FiltersByDataset(config)
     except ConfigError as error:
         for report in found:
             report.problems.append(str(error))

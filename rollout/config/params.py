@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from rollout.config.load import describe_problem
+from rollout.config.problems import describe_problems
 from rollout.config.section import Section
 from rollout.core.errors import ConfigError
 
@@ -19,5 +19,4 @@ def read_params(model: type[P], params: Mapping[str, Any], key: str = "params") 
     try:
         return model.model_validate(dict(params))
     except ValidationError as error:
-        problems = [describe_problem(problem, model, key) for problem in error.errors(include_url=False)]
-        raise ConfigError("; ".join(problems)) from None
+        raise ConfigError("; ".join(describe_problems(error, model, key))) from None

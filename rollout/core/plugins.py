@@ -1,8 +1,8 @@
 """Parts that others bring: found by Python entry points, or named as `module:Name` in a config.
 
 A package offers a part by an entry point in one of the groups `rollout.models`, `rollout.worlds`, `rollout.strategies`,
-`rollout.scorers`, `rollout.exporters`, `rollout.suites`, `rollout.sites`, `rollout.memories`. What is loaded must keep
-the contract of its room.
+`rollout.scorers`, `rollout.filters`, `rollout.exporters`, `rollout.row_forms`, `rollout.suites`, `rollout.sites`,
+`rollout.memories`. What is loaded must keep the contract of its room.
 
 Modules are found where Python finds them, then in the working directory, then beside the configuration file. The two
 folders come last in `sys.path`, so that a file in them never hides an installed package.
@@ -26,7 +26,9 @@ Group = Literal[
     "rollout.worlds",
     "rollout.strategies",
     "rollout.scorers",
+    "rollout.filters",
     "rollout.exporters",
+    "rollout.row_forms",
     "rollout.suites",
     "rollout.sites",
     "rollout.memories",

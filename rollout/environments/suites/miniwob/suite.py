@@ -12,9 +12,9 @@ from typing import Any, Literal
 from pydantic import Field, ValidationError
 
 from rollout.config.browsing import WebMode, WebSettings
-from rollout.config.load import describe_problem
 from rollout.config.models import User
 from rollout.config.params import read_params
+from rollout.config.problems import describe_problem
 from rollout.config.section import Section
 from rollout.core.errors import ConfigError, WorldError
 from rollout.core.messages import JSON, Message, Toolset
