@@ -1,4 +1,4 @@
-"""Parameters that a part brings along itself: checked like every other section of a configuration."""
+"""Parameters that a part brings itself: checked like every other section of a configuration."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from rollout.core.errors import ConfigError
 P = TypeVar("P", bound=Section)
 
 
-def read_params(model: type[P], params: Mapping[str, Any], key: str = "params") -> P:
-    """The parameters under `key`, checked. Raises ConfigError that names the key and what was expected of it."""
+def read_params(model: type[P], params: Mapping[str, Any], key: str | None = "params") -> P:
+    """The parameters under `key`, if there is one, checked. Raises ConfigError that names the key and what was expected
+    of it."""
     try:
         return model.model_validate(dict(params))
     except ValidationError as error:

@@ -60,7 +60,7 @@ def test_a_builder_of_ones_own_writes_the_prompts() -> None:
     assert [exchange.request[0]["content"] for exchange in made] == ["Count to three.", "saw 0", "saw 1"]
     with pytest.raises(ConfigError, match="no memory builder"):
         find_builder("nobody")
-    with pytest.raises(ConfigError, match=r"expected rollout\.messages\.Message"):
+    with pytest.raises(ConfigError, match=r"expected rollout\.core\.messages\.Message"):
         list(remember(attempted("a", long_one(1)), lambda memory: ["text"]))  # type: ignore[list-item]
 
 
