@@ -1,4 +1,4 @@
-"""What the commands print: errors, log lines, the table at the end.
+"""Terminal output of the commands: errors, log lines, the table at the end.
 
 Everything is printed through `SafeConsole`. Most of it holds text of models, tools, servers and data files, so the
 console takes no string for markup and removes control sequences from whatever is rendered; only our own styles colour

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from rollout.config.filters import BUILT_IN, find_filter
-from rollout.config.load import load_config
+from rollout.config.load import load_config, remember_secrets
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
+from rollout.core.secrets import redact
 from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.trajectories.filters.filter import Filter
 from tests.conftest import read_lines, write_yaml
@@ -172,6 +173,11 @@ def test_a_saved_configuration_is_read_where_its_filter_is_gone() -> None:
     assert Config.model_validate(saved.model_dump(mode="json")) == saved
     with pytest.raises(ConfigError, match=r"filters\.long_gone:Filter: .* cannot be imported"):
         FiltersByDataset(saved)
+
+
+def test_keys_of_own_filters_are_secrets_where_they_sound_like_one() -> None:
+    remember_secrets(Config.model_validate({"filters": {"own_filters:Short": {"api_key": "filters-own-c0ffee"}}}))
+    assert "c0ffee" not in redact("sent filters-own-c0ffee")
 
 
 def test_own_filters_look_in_the_pass_of_their_base_class() -> None:
