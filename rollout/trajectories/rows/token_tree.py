@@ -76,7 +76,7 @@ class TokenTree(msgspec.Struct, frozen=True):
 class _Growing:
     """A node in the making."""
 
-    def __init__(self, part: _Part | None, position: int) -> None:
+    def __init__(self, part: _RowPart | None, position: int) -> None:
         self.part = part
         self.position = position
         self.children: dict[_Identity, _Growing] = {}
@@ -89,7 +89,7 @@ class _Growing:
 _Identity = tuple[int, StepKey | None, bool, bytes, bytes | None]
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _RowPart(msgspec.Struct, frozen=True):
     span: TokenSpan
     ids: array[int]
     logprobs: array[float] | None
@@ -182,11 +182,11 @@ class _Beginnings:
         return step
 
 
-def _parts(row: TokenRow, beginnings: _Beginnings) -> Iterable[_Part]:
+def _parts(row: TokenRow, beginnings: _Beginnings) -> Iterable[_RowPart]:
     begin = 0
     for span in (piece for whole in row.spans for piece in beginnings.pieces(whole)):
         end = begin + span.length
-        yield _Part(
+        yield _RowPart(
             span,
             row.ids[begin:end],
             None if row.logprobs is None else row.logprobs[begin:end],
