@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rollout.config.filters import Filters
     from rollout.config.schema import Config
     from rollout.pipelines.filter import Subjects
-    from rollout.trajectories.filters.summary import Summary
+    from rollout.trajectories.filters.summary import FilterSummary
 
 SHOWN_PROBLEMS = 5
 
@@ -32,7 +32,9 @@ def filter_run(
     ] = None,
     filter_: Annotated[
         list[str] | None,
-        typer.Option("--filter", "-f", metavar="NAME[=POLICY]", help="Only these filters. May be repeated."),
+        typer.Option(
+            "--filter", "-f", metavar="NAME[=POLICY]", help="Only these; your own as module:Name. May be repeated."
+        ),
     ] = None,
     off: Annotated[
         list[str] | None, typer.Option("--off", metavar="NAME", help="Without this filter. May be repeated.")
@@ -75,20 +77,22 @@ def filter_run(
     """
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import RolloutError
-    from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+    from rollout.pipelines.active_filters import FiltersByDataset
+    from rollout.pipelines.filter import Subjects, filter_subjects
     from rollout.store.filter_file import write_records
     from rollout.store.run_dir import FILTERS
-    from rollout.trajectories.filters.summary import Summary
+    from rollout.trajectories.filters.summary import FilterSummary
 
     console = make_console(no_colors)
     try:
         subjects = Subjects(path, run or ())
-        book = RuleBook(_config(config, subjects.run_dir), _wished(filter_, off, set_, counts_in_group))
-        summary = Summary(book.filters(), examples)
+        given = _config(config, subjects.run_dir)
+        filters = FiltersByDataset(given, _wished(given, filter_, off, set_, counts_in_group))
+        summary = FilterSummary(filters.listed(), examples)
         target = output or (None if subjects.run_dir is None else subjects.run_dir / FILTERS)
         if dry_run:
             target = None
-        records = filter_subjects(subjects, book, summary, None if target is None else target.parent)
+        records = filter_subjects(subjects, filters, summary, None if target is None else target.parent)
         if target is None:
             collections.deque(records, maxlen=0)
         else:
@@ -114,17 +118,23 @@ def _config(path: Path | None, run_dir: Path | None) -> Config:
 
 
 def _wished(
-    only: Sequence[str] | None, off: Sequence[str] | None, set_: Sequence[str] | None, counts_in_group: bool | None
+    config: Config,
+    only: Sequence[str] | None,
+    off: Sequence[str] | None,
+    set_: Sequence[str] | None,
+    counts_in_group: bool | None,
 ) -> Filters:
     """What the options ask for. Raises ConfigError."""
-    from rollout.config.filters import Filters
+    from rollout.config.filters import Filters, filter_problems
     from rollout.config.load import validate
-    from rollout.pipelines.filter import NAMES
+    from rollout.config.problems import list_problems
+    from rollout.core.errors import ConfigError
+    from rollout.pipelines.active_filters import named_filters
 
     wished: dict[str, Any] = {}
     if only:
         named = [entry.partition("=") for entry in only]
-        wished = {name: {"enabled": False} for name in NAMES}
+        wished = {name: {"enabled": False} for name in named_filters(config)}
         for name, _, policy in named:
             wished[_known(name, "--filter")] = {"enabled": True, **({"policy": policy} if policy else {})}
     for name in off or ():
@@ -134,15 +144,21 @@ def _wished(
         wished.setdefault(_known(name, "--set"), {})[key] = value
     if counts_in_group is not None:
         wished["counts_in_group"] = counts_in_group
-    return validate(wished, Filters, "the options")
+    filters = validate(wished, Filters, "the options")
+    problems = filter_problems(filters)
+    if problems:
+        raise ConfigError(list_problems("the options", problems))
+    return filters
 
 
 def _known(name: str, option: str) -> str:
+    from rollout.config.filters import filter_names
     from rollout.core.errors import ConfigError
-    from rollout.pipelines.filter import NAMES
+    from rollout.core.plugins import is_reference
 
-    if name not in NAMES:
-        raise ConfigError(f"{option}: there is no filter {name!r}; there are {', '.join(NAMES)}")
+    names = filter_names()
+    if name not in names and not is_reference(name):
+        raise ConfigError(f"{option}: there is no filter {name!r}; there are {', '.join(names)}")
     return name
 
 
@@ -152,7 +168,7 @@ def _read_setting(text: str) -> tuple[str, str, Any]:
     from rollout.core.errors import ConfigError
 
     where, given, value = text.partition("=")
-    name, dot, key = where.partition(".")
+    name, dot, key = where.rpartition(".")
     if not (given and dot and name and key):
         raise ConfigError(f"--set: {text!r} is not NAME.KEY=VALUE; expected such as repetition.ratio=0.4")
     try:
@@ -161,7 +177,7 @@ def _read_setting(text: str) -> tuple[str, str, Any]:
         return name, key, value
 
 
-def _print_json(summary: Summary, subjects: Subjects, target: Path | None) -> None:
+def _print_json(summary: FilterSummary, subjects: Subjects, target: Path | None) -> None:
     import msgspec
 
     document = {
@@ -173,7 +189,7 @@ def _print_json(summary: Summary, subjects: Subjects, target: Path | None) -> No
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def _show(console: Console, summary: Summary, subjects: Subjects, target: Path | None) -> None:
+def _show(console: Console, summary: FilterSummary, subjects: Subjects, target: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 

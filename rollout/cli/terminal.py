@@ -1,4 +1,4 @@
-"""What the commands print: errors, log lines, the table at the end.
+"""Terminal output of the commands: errors, log lines, the table at the end.
 
 Everything is printed through `SafeConsole`. Most of it holds text of models, tools, servers and data files, so the
 console takes no string for markup and removes control sequences from whatever is rendered; only our own styles colour
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from rollout.core.messages import JSON
     from rollout.pipelines.run import Opened
-    from rollout.pipelines.summary import DatasetSummary
     from rollout.trajectories.passk import PassK
 
 NOTHING = ("0", "–")
@@ -130,25 +129,12 @@ def set_up_logging(level: str, file: Path | None, console: Console) -> None:
 
 def show_summary(console: Console, opened: Opened, again: str, paused: str | None) -> None:
     """The table at the end, and what to do next. `again` is the command that goes on."""
+    from rollout.cli.summary_columns import summary_cells
+
     summary = opened.summary
     assert summary is not None
     console.print()
-    shown = {
-        "shows_unscored": summary.total.unscored > 0,
-        "shows_spared": summary.total.not_needed > 0,
-        "shows_cut": "cut" in summary.total.statuses,
-        "shows_truncated_passes": summary.total.passed_but_truncated > 0,
-    }
-    shown["shows_groups"] = shown["shows_spared"] or summary.dynamic is not None
-    columns = {name: _cells(sums, **shown) for name, sums in summary.datasets.items()}
-    if len(columns) > 1:
-        columns["all"] = _cells(summary.total, **shown)
-    if summary.dynamic is not None:
-        # What is wanted is wanted of all datasets together.
-        for cells in columns.values():
-            cells["wanted groups"] = "–"
-        list(columns.values())[-1]["wanted groups"] = str(summary.dynamic.wanted_groups)
-    console.print(side_by_side(console, "paused" if paused else "done", columns))
+    console.print(side_by_side(console, "paused" if paused else "done", summary_cells(summary)))
     show_pass_k(console, {name: sums.pass_k for name, sums in summary.datasets.items()})
     if summary.ranks:
         console.print(rank_table(summary.ranks, "ranks"))
@@ -237,37 +223,3 @@ def show_pass_k(console: Console, tables: dict[str, list[PassK]]) -> None:
         if fewer:
             text = f"{name}: fewer than {entries[0].tasks} tasks have enough scored attempts: {', '.join(fewer)}"
             console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _unscored(found: DatasetSummary) -> str:
-    """What was not checked; where nothing of it can be, at least how many ended properly."""
-    proper = found.succeeded - found.solved
-    return f"{found.unscored} ({proper} ended properly)" if proper else str(found.unscored)
-
-
-def _cells(
-    found: DatasetSummary,
-    *,
-    shows_unscored: bool,
-    shows_spared: bool,
-    shows_cut: bool,
-    shows_truncated_passes: bool,
-    shows_groups: bool,
-) -> dict[str, str]:
-    return {
-        "planned": str(found.planned),
-        "completed": str(found.statuses.get("completed", 0)),
-        "truncated": str(found.statuses.get("truncated", 0)),
-        **({"cut": str(found.statuses.get("cut", 0))} if shows_cut else {}),
-        "failed": str(found.failed),
-        **({"not needed": str(found.not_needed)} if shows_spared else {}),
-        "unfinished": str(found.unfinished),
-        "solved": "–" if found.solved_rate is None else f"{found.solved} ({found.solved_rate:.0%})",
-        **({"passed but truncated": str(found.passed_but_truncated)} if shows_truncated_passes else {}),
-        **({"unscored": _unscored(found)} if shows_unscored else {}),
-        **({"useful groups": f"{found.useful_groups} of {found.groups}"} if shows_groups else {}),
-        "turns": str(found.turns),
-        "tool calls": str(found.tool_calls),
-        "tokens": f"{found.prompt_tokens + found.completion_tokens:,}" if found.completion_tokens else "–",
-        "cost": f"${found.cost:.4f}" if found.cost else "–",
-    }

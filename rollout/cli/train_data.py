@@ -1,10 +1,10 @@
-"""`rollout train-data`."""
+"""`rollout train-data`: write training data out of finished runs."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -21,13 +21,9 @@ from rollout.cli.export import (
     read_field,
 )
 from rollout.cli.label import Runs
+from rollout.trajectories.rows import BUILT_IN
 
-if TYPE_CHECKING:
-    from rollout.trajectories.rows.records import Maker
-
-Form = Literal["prefix_merge", "per_step", "memory", "tree", "sft", "preferences", "process", "verl"]
 FORMATS = ("parquet", "pt", "jsonl")
-WITH_ADVANTAGES = ("prefix_merge", "per_step", "memory", "tree")
 
 
 def train_data(
@@ -36,7 +32,13 @@ def train_data(
         typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that is written to.")],
-    form: Annotated[Form, typer.Option(help="What a record is.")] = "prefix_merge",
+    form: Annotated[
+        str, typer.Option(metavar="FORM", help=f"What a record is: {', '.join(BUILT_IN)}, or your own as module:Name.")
+    ] = "prefix_merge",
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the form. May be repeated."),
+    ] = None,
     format_: Annotated[
         list[str] | None,
         typer.Option("--format", "-f", metavar="FORMAT", help="parquet (default), pt, jsonl. May be repeated."),
@@ -61,15 +63,23 @@ def train_data(
     memory: Annotated[
         str | None, typer.Option(metavar="NAME", help="memory: who writes the prompts, module:function.")
     ] = None,
-    last: Annotated[int, typer.Option(min=0, help="memory: how many steps are remembered.")] = 3,
+    last: Annotated[
+        int | None, typer.Option(min=0, help="memory: how many steps are remembered (3).", show_default=False)
+    ] = None,
     best: Annotated[
-        Literal["one", "all"], typer.Option(help="sft: of each task the best, or all that solved it.")
-    ] = "one",
+        Literal["one", "all"] | None,
+        typer.Option(help="sft: of each task the best (default), or all that solved it."),
+    ] = None,
     pairs: Annotated[
-        Literal["extremes", "all"], typer.Option(help="preferences: best against worst, or every two.")
-    ] = "extremes",
-    margin: Annotated[float, typer.Option(min=0, help="preferences: values must differ by more than this.")] = 0.0,
-    above: Annotated[float, typer.Option(help="process: a step whose value is above this is labelled true.")] = 0.0,
+        Literal["extremes", "all"] | None,
+        typer.Option(help="preferences: best against worst (default), or every two."),
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(min=0, help="preferences: values must differ by more than this (0).")
+    ] = None,
+    above: Annotated[
+        float | None, typer.Option(help="process: a step whose value is above this (0) is labelled true.")
+    ] = None,
     filters: Annotated[bool, typer.Option("--filters", help="Keep to the marks of `rollout filter`.")] = False,
     status: Statuses = None,
     success: Success = None,
@@ -94,6 +104,10 @@ def train_data(
     Pairs of answers to the same request, for DPO:
 
         rollout train-data runs/portal -o data --form preferences
+
+    A form of your own, with a parameter:
+
+        rollout train-data runs/portal -o data --form my_forms:Prompts --set longest=500
     """
     sys.exit(perform(**locals()))
 
@@ -102,7 +116,8 @@ def perform(
     *,
     paths: list[Path],
     output: Path,
-    form: Form,
+    form: str,
+    set_: list[str] | None,
     format_: list[str] | None,
     reward: str,
     advantage: str,
@@ -114,22 +129,22 @@ def perform(
     split_seed: int,
     run: list[Path] | None,
     memory: str | None,
-    last: int,
-    best: Literal["one", "all"],
-    pairs: Literal["extremes", "all"],
-    margin: float,
-    above: float,
+    last: int | None,
+    best: str | None,
+    pairs: str | None,
+    margin: float | None,
+    above: float | None,
     **wanted: Any,
 ) -> int:
     """Write what these paths mean; returns the exit code."""
     from rollout.cli.tally import show_tally
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import ConfigError, RolloutError
+    from rollout.pipelines.row_forms import make_form
     from rollout.pipelines.sources import Prompts, find_sources
     from rollout.pipelines.train_data import DataWish, write_training_data
     from rollout.trajectories.merging import parse_splits
-    from rollout.trajectories.rows import records
-    from rollout.trajectories.rows.memory import find_builder
+    from rollout.trajectories.rows.form import TokenChoice
     from rollout.trajectories.rows.tokenising import ChatTokenizer
 
     console = make_console()
@@ -138,34 +153,20 @@ def perform(
         unknown = [name for name in formats if name not in FORMATS]
         if unknown:
             raise ConfigError(f"--format: there is no {', '.join(unknown)}; there are {', '.join(FORMATS)}")
-        if text and (tokenizer is not None or form == "tree"):
+        options = {"memory": memory, "last": last, "best": best, "pairs": pairs, "margin": margin, "above": above}
+        params = dict(read_field(entry, "--set", "last=3") for entry in set_ or ())
+        chosen = make_form(form, params, options)
+        if text and (tokenizer is not None or chosen.needs_ids):
             raise ConfigError("--text: a tree and a --tokenizer make token ids; leave one of the two out")
         chat = None if tokenizer is None else ChatTokenizer.read(tokenizer)
-        builder = find_builder(memory)
-
-        def make(any_ids: bool) -> Maker:
-            if form == "preferences":
-                return records.PairMaker(pairs, margin)
-            if form == "process":
-                return records.ProcessMaker(above)
-            if form == "verl":
-                return records.VerlMaker()
-            # What a memory builder writes was never sent, and best attempts are mostly taught to another model.
-            by_default = form == "tree" or (any_ids and form not in ("memory", "sft"))
-            has_ids = not text if text is not None else chat is not None or by_default
-            rows = records.RowMaker("prefix_merge" if form in ("tree", "sft") else form, has_ids, chat, builder, last)
-            if form == "tree":
-                return records.TreeMaker(rows)
-            return records.BestMaker(rows, best) if form == "sft" else rows
-
         wish = DataWish(
-            form,
-            make,
+            form.rpartition(":")[2].lower(),
+            lambda any_ids: chosen.maker(TokenChoice(text, chat, any_ids)),
             make_selection(**wanted),
             None if split is None else parse_splits(split, split_seed),
             formats,
             reward,
-            advantage if form in WITH_ADVANTAGES and advantage != "none" else None,
+            advantage if chosen.has_advantages and advantage != "none" else None,
             dict(read_field(entry, "--param", "scale=none") for entry in param or ()),
             filters,
         )

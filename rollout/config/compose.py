@@ -17,7 +17,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.config.load import known_keys, remember_secrets, validate
+from rollout.config.load import remember_secrets, validate
+from rollout.config.problems import known_keys
 from rollout.config.web import NO_EFFECT, WebConfig
 from rollout.core.errors import ConfigError
 

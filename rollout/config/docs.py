@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 from rollout.config.browsing import Browsers, WebSettings
 from rollout.config.cluster import Cluster
 from rollout.config.exploring import Budget, Comparison, Dynamic, StrategyChoice
-from rollout.config.filters import Filters
+from rollout.config.filters import BUILT_IN, Filters, find_filter
 from rollout.config.models import Agent, LocalModel, ModelEntry, SamplingKeys, User
 from rollout.config.schema import AutoDiscover, Config, Dataset, Retries, Scoring, Tail, Timeouts
 from rollout.config.servers import McpServer, MockServers
@@ -52,11 +52,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`local`", LocalModel),
     ("`auto_discover`", AutoDiscover),
     ("`filters`, here or in a dataset", Filters),
-    *(
-        (f"`filters.{name}`", field.annotation)
-        for name, field in Filters.model_fields.items()
-        if isinstance(field.annotation, type) and issubclass(field.annotation, BaseModel)
-    ),
+    *((f"`filters.{name}`", find_filter(name)) for name in BUILT_IN),
 )
 
 
@@ -78,8 +74,15 @@ def describe() -> str:
             f"| `{name}` | {_type(field.annotation)} | {_default(field)} | {_meaning(field)} |"
             for name, field in fields.items()
         ]
+        if section is Filters:
+            lines += [f"| `{name}` | section | – | {_summary(find_filter(name))} |" for name in BUILT_IN]
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def _summary(section: type[BaseModel]) -> str:
+    """The first line of a section's description."""
+    return (inspect.getdoc(section) or "").partition("\n")[0]
 
 
 def describe_web() -> str:

@@ -1,171 +1,40 @@
-"""The keys under `filters`: what is not to be learnt, and what is done about it."""
+"""The keys under `filters`: a filter's name, and its parameters.
+
+A filter brings its own parameters: its class *is* a section of the configuration. So a configuration holds the keys of
+each filter as they were given, and the class checks them. It is found by name: a built-in filter of the table below, an
+entry point of the group `rollout.filters`, or `module:Name`. Classes are loaded when their names are met.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
+from pydantic import BeforeValidator, ConfigDict, SerializerFunctionWrapHandler, ValidationError, model_serializer
 
+from rollout.config.problems import describe_problems, shown_key
 from rollout.config.section import Section
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import find_plugin
+from rollout.core.spelling import suggest
 
-Policy = Literal["drop_trajectory", "mask_turn", "truncate_before", "keep"]
-WholePolicy = Literal["drop_trajectory", "keep"]
-
-
-class _Given(Section):
-    """A section that is saved with no more than what was given: a default must not become a choice by being saved."""
-
-    @model_serializer(mode="wrap")
-    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        given = handler(self)
-        return {name: given[name] for name in type(self).model_fields if name in self.model_fields_set}
-
-
-class TurnFilter(_Given):
-    """A filter that finds turns."""
-
-    enabled: bool = True
-    """Whether it looks at all. `name: false` is short for it."""
-    policy: Policy = "drop_trajectory"
-    """What becomes of what it finds. `name: mask_turn` is short for it."""
-
-
-class WholeFilter(_Given):
-    """A filter that finds whole trajectories."""
-
-    enabled: bool = True
-    """Whether it looks at all. `name: false` is short for it."""
-    policy: WholePolicy = "drop_trajectory"
-    """What becomes of what it finds. `name: keep` is short for it."""
-
-
-class VoidTurns(TurnFilter):
-    """Turns without a call and without an answer: empty, garbage, or a block of code that never ends."""
-
-    answer_pattern: str | None = None
-    """A regular expression that the last answer must hold, where tasks ask for a form, such as `\\\\boxed\\{`."""
-
-    @field_validator("answer_pattern")
-    @classmethod
-    def _compiles(cls, value: str | None) -> str | None:
-        try:
-            re.compile(value or "")
-        except re.error as error:
-            raise ValueError(f"expected a regular expression: {error}") from None
-        return value
-
-
-class PrematureEnd(TurnFilter):
-    """Turns that ended by themselves after next to nothing, and trajectories without an answer."""
-
-    policy: Policy = "mask_turn"
-    """What becomes of what it finds."""
-    min_tokens: int = Field(2, ge=0)
-    """An answer without a call has at least this many tokens, reasoning and the end of turn not counted, unless it was
-    scored as solved."""
-
-
-class Repetition(TurnFilter):
-    """Turns whose words repeat, and turns that make the same calls again."""
-
-    policy: Policy = "mask_turn"
-    """What becomes of what it finds."""
-    n: int = Field(4, ge=1)
-    """Words of an n-gram."""
-    ratio: float = Field(0.5, gt=0, le=1)
-    """From this share of n-grams that were there before."""
-    min_words: int = Field(20, ge=1)
-    """Shorter texts are not looked at."""
-    calls: Literal["same_answer", "any", "off"] = "same_answer"
-    """Calls that repeat since the user last spoke, at once or in a cycle: same_answer, unless the world's answers show
-    progress; any; off."""
-
-
-class MalformedCalls(TurnFilter):
-    """Turns with a call that could not be read: broken JSON, or a call written into the text."""
-
-    bad_arguments: bool = False
-    """Also calls whose arguments can be read and do not fit the tool's schema."""
-
-
-class UnknownTools(TurnFilter):
-    """Turns that call a tool that was not offered."""
-
-    policy: Policy = "mask_turn"
-    """What becomes of what it finds."""
-
-
-class LengthTruncated(TurnFilter):
-    """Turns that were cut at the limit of tokens."""
-
-
-class LeakedMarkers(TurnFilter):
-    """Markers, template tokens, or long pieces of the system prompt in what is said."""
-
-    markers: list[str] = ["###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###"]
-    """Texts that steer the simulated user."""
-    template_tokens: bool = True
-    """Also tokens of chat templates, such as `<|im_end|>`, and a stray `</think>`."""
-    prompt_words: int = Field(30, ge=0)
-    """Also so many words of the system prompt in a row, said aloud; 0: none of it."""
-
-
-class InfrastructureErrors(WholeFilter):
-    """Trajectories that broke, and those of whose answers the server broke one off. They count in no group."""
-
-    tool_errors: list[str] = []
-    """Kinds of error observations that are infrastructure here, too, such as `timeout` or `crash`."""
-
-
-class Overlong(WholeFilter):
-    """Trajectories that a budget ended."""
-
-    stop_reasons: list[str] = ["max_turns", "max_steps", "context_length", "deadline"]
-    """The stop reasons that mean it."""
-    max_turns: int | None = Field(None, ge=1)
-    """Also those with more answers of the agent."""
-    max_tokens: int | None = Field(None, ge=1)
-    """Also those with more tokens of the agent."""
-
-
-class NearDuplicates(WholeFilter):
-    """Trajectories that are nearly another one, of the same task or of the same run."""
-
-    policy: WholePolicy = "keep"
-    """What becomes of what it finds."""
-    similarity: float = Field(0.9, ge=0.5, le=1)
-    """From this Jaccard index of their shingles."""
-    words: int = Field(5, ge=1)
-    """Words of a shingle."""
-    across_tasks: bool = True
-    """Also compare trajectories of different tasks."""
-
-
-class ConstantGroups(WholeFilter):
-    """Groups whose attempts are all worth the same."""
-
-    policy: WholePolicy = "keep"
-    """What becomes of what it finds."""
-    reward: str = "success"
-    """What an attempt is worth: success, scores, partial, score:NAME, partial:NAME."""
-    min_attempts: int = Field(2, ge=2)
-    """Groups with fewer attempts that have a reward are left alone."""
-
-
-class AccuracyBand(WholeFilter):
-    """Groups that are too hard or too easy."""
-
-    policy: WholePolicy = "keep"
-    """What becomes of what it finds."""
-    low: float = 0.1
-    """The least mean reward."""
-    high: float = 0.9
-    """The highest mean reward."""
-    reward: str = "success"
-    """What an attempt is worth: success, scores, partial, score:NAME, partial:NAME."""
-    min_attempts: int = Field(4, ge=1)
-    """Groups with fewer attempts that have a reward are left alone."""
+GROUP: Literal["rollout.filters"] = "rollout.filters"
+BUILT_IN = {
+    "void_turns": "rollout.trajectories.filters.faults:VoidTurns",
+    "premature_end": "rollout.trajectories.filters.faults:PrematureEnd",
+    "repetition": "rollout.trajectories.filters.faults:Repetition",
+    "malformed_calls": "rollout.trajectories.filters.faults:MalformedCalls",
+    "unknown_tools": "rollout.trajectories.filters.faults:UnknownTools",
+    "length_truncated": "rollout.trajectories.filters.faults:LengthTruncated",
+    "leaked_markers": "rollout.trajectories.filters.leaks:LeakedMarkers",
+    "infrastructure_errors": "rollout.trajectories.filters.endings:InfrastructureErrors",
+    "overlong": "rollout.trajectories.filters.endings:Overlong",
+    "near_duplicates": "rollout.trajectories.filters.duplicates:NearDuplicates",
+    "constant_groups": "rollout.trajectories.filters.groups:ConstantGroups",
+    "accuracy_band": "rollout.trajectories.filters.groups:AccuracyBand",
+}
+"""The filters that are on by default, in the order in which they are listed. Others are on where they are named."""
 
 
 def _shorthand(value: Any) -> Any:
@@ -175,47 +44,78 @@ def _shorthand(value: Any) -> Any:
     return {"policy": value} if isinstance(value, str) else value
 
 
-class Filters(_Given):
-    """What is not to be learnt: marks over finished trajectories, made by `rollout filter`."""
+class Filters(Section):
+    """What is not to be learnt: marks over finished trajectories, made by `rollout filter`.
+
+    A filter of your own is a key, too: the name of its entry point, or `module:Name`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Annotated[Any, BeforeValidator(_shorthand)]]
 
     counts_in_group: bool = True
     """Whether a trajectory that is dropped still counts in the statistics of its group (SimpleTIR)."""
-    void_turns: Annotated[VoidTurns, BeforeValidator(_shorthand)] = VoidTurns()
-    """Turns that do nothing."""
-    premature_end: Annotated[PrematureEnd, BeforeValidator(_shorthand)] = PrematureEnd()
-    """Turns that end at once."""
-    repetition: Annotated[Repetition, BeforeValidator(_shorthand)] = Repetition()
-    """Turns that repeat themselves."""
-    malformed_calls: Annotated[MalformedCalls, BeforeValidator(_shorthand)] = MalformedCalls()
-    """Calls that cannot be read."""
-    unknown_tools: Annotated[UnknownTools, BeforeValidator(_shorthand)] = UnknownTools()
-    """Calls of tools that there are not."""
-    length_truncated: Annotated[LengthTruncated, BeforeValidator(_shorthand)] = LengthTruncated()
-    """Turns that were cut."""
-    leaked_markers: Annotated[LeakedMarkers, BeforeValidator(_shorthand)] = LeakedMarkers()
-    """Machinery in what is said."""
-    infrastructure_errors: Annotated[InfrastructureErrors, BeforeValidator(_shorthand)] = InfrastructureErrors()
-    """What broke."""
-    overlong: Annotated[Overlong, BeforeValidator(_shorthand)] = Overlong()
-    """What a budget ended."""
-    near_duplicates: Annotated[NearDuplicates, BeforeValidator(_shorthand)] = NearDuplicates()
-    """What is there already."""
-    constant_groups: Annotated[ConstantGroups, BeforeValidator(_shorthand)] = ConstantGroups()
-    """Groups without a difference."""
-    accuracy_band: Annotated[AccuracyBand, BeforeValidator(_shorthand)] = AccuracyBand()
-    """Groups that are too hard or too easy."""
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """What was given for each filter that was named: its keys, unless that is a mistake."""
+        return self.__pydantic_extra__
 
     def over(self, base: Filters) -> Filters:
         """These keys, as far as they were given; the rest is the other's."""
-        return _laid_over(self, base)
+        merged = {name: _merged(base.given.get(name), keys) for name, keys in self.given.items()}
+        own = {"counts_in_group": self.counts_in_group} if "counts_in_group" in self.model_fields_set else {}
+        return Filters.model_validate({**base.model_dump(), **merged, **own})
+
+    @model_serializer(mode="wrap")
+    def _only_given(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A default must not become a choice by being saved."""
+        saved: dict[str, Any] = handler(self)
+        return {name: value for name, value in saved.items() if name in self.model_fields_set}
 
 
-S = TypeVar("S", bound=Section)
+def _merged(base: Any, keys: Any) -> Any:
+    return {**base, **keys} if isinstance(base, dict) and isinstance(keys, dict) else keys
 
 
-def _laid_over(given: S, base: S) -> S:
-    update: dict[str, Any] = {}
-    for name in given.model_fields_set:
-        value, below = getattr(given, name), getattr(base, name)
-        update[name] = _laid_over(value, below) if isinstance(value, Section) else value
-    return base.model_copy(update=update)
+def find_filter(name: str) -> type[Section]:
+    """The class of a filter, which holds its parameters. Raises ConfigError."""
+    found = find_plugin(GROUP, BUILT_IN.get(name, name))
+    if found is None:
+        known = sorted(["counts_in_group", *filter_names()])
+        raise ConfigError(f"there is no such key; {suggest(name, known, 'known keys', cutoff=0.5)}")
+    if not (isinstance(found, type) and issubclass(found, Section) and {"enabled", "policy"} <= {*found.model_fields}):
+        raise ConfigError("is no filter; expected a subclass of a class of rollout.trajectories.filters.filter")
+    return found
+
+
+def filter_names() -> list[str]:
+    """The built-in filters, and those that installed packages offer."""
+    return [*BUILT_IN, *(point.name for point in entry_points(group=GROUP))]
+
+
+def filter_problems(filters: Filters, under: str | None = None) -> list[str]:
+    """What is wrong with the keys that were given, each with the key, which lies `under` another."""
+    problems: list[str] = []
+    for name, keys in filters.given.items():
+        key = shown_key(name) if under is None else f"{under}.{shown_key(name)}"
+        try:
+            section = find_filter(name)
+        except ConfigError as error:
+            problems.append(f"{key}: {error}")
+            continue
+        try:
+            section.model_validate(keys)
+        except ValidationError as error:
+            problems += describe_problems(error, section, key)
+    return problems
+
+
+def read_filters(filters: Filters) -> dict[str, Section]:
+    """Every filter with its parameters, those that are off included: the built-in ones, then the others that are named.
+    Raises ConfigError."""
+    problems = filter_problems(filters, "filters")
+    if problems:
+        raise ConfigError("; ".join(problems))
+    names = dict.fromkeys([*BUILT_IN, *filters.given])
+    return {name: find_filter(name).model_validate(filters.given.get(name, {})) for name in names}

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl
 
 import yaml
 from pydantic import BaseModel, SecretStr, ValidationError
-from pydantic.fields import FieldInfo
-from pydantic_core import ErrorDetails
 
+from rollout.config.filters import filter_problems
 from rollout.config.models import ModelEntry
+from rollout.config.problems import SOUNDS_SECRET, describe_problems, list_problems, shown_key
 from rollout.config.schema import Config
 from rollout.config.section import Section
 from rollout.core import secrets
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import look_in
-from rollout.core.spelling import suggest
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)
-_MACHINERY = re.compile(r"(function-\w+|nullable|list|dict|union|tagged-union)\[.*\]|\[key\]", re.DOTALL)
-_SOUNDS_SECRET = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|signature", re.IGNORECASE)
 _USER_INFO = re.compile(r"://([^/@\s]+)@")
 _PLACEHOLDERS = re.compile(r"\{(?:seed|task|workdir)\}")
 _HARMLESS_HEADERS = ("accept", "accept-encoding", "accept-language", "content-type", "user-agent")
@@ -48,14 +45,26 @@ class RegistryFile(Section):
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     """Read a configuration and the registry file it names, and remember every key in it as a secret. Modules beside the
-    file are found from then on."""
+    file are found from then on, and the filters that it names must be there."""
     config = parse_file(path, Config, environment)
+    look_in(path.parent)
+    _refuse_filters(config, str(path))
     if config.models_config_file is not None:
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})
     remember_secrets(config)
-    look_in(path.parent)
     return config
+
+
+def _refuse_filters(config: Config, where: str) -> None:
+    """Raise where a filter's keys are wrong. A run's saved configuration is not checked: it can be read where a filter
+    that was installed then is gone."""
+    problems = filter_problems(config.filters, "filters")
+    for name, dataset in config.datasets.items():
+        if dataset.filters is not None:
+            problems += filter_problems(dataset.filters, f"datasets.{name}.filters")
+    if problems:
+        raise ConfigError(list_problems(where, problems))
 
 
 def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> dict[str, ModelEntry]:
@@ -94,7 +103,7 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
         return _VARIABLE.sub(replace, value)
     if isinstance(value, dict):
         return {
-            key: expand(inner, environment, f"{where}.{_shown(key)}" if where else _shown(key))
+            key: expand(inner, environment, f"{where}.{shown_key(key)}" if where else shown_key(key))
             for key, inner in value.items()
         }
     if isinstance(value, list):
@@ -143,73 +152,8 @@ def validate(raw: Mapping[str, Any], model: type[M], where: str) -> M:
     try:
         return model.model_validate(raw)
     except ValidationError as error:
-        found = error.errors(include_url=False)
-        # A default that depends on other keys cannot be made where one of these is wrong, which is said anyway.
-        problems = [describe_problem(each, model) for each in found if each["type"] != "default_factory_not_called"]
-        listed = "\n  ".join(problems)
-        raise ConfigError(f"{where}:{' ' if len(problems) == 1 else chr(10) + '  '}{listed}") from None
-
-
-def describe_problem(problem: ErrorDetails, model: type[BaseModel], under: str | None = None) -> str:
-    """What pydantic found wrong, as the key, which lies `under` another, and what was expected of it."""
-    is_unknown = problem["type"] == "extra_forbidden"
-    location = [part for part in problem["loc"][:-1] if not _is_machinery(part)]
-    location += [part for part in problem["loc"][-1:] if is_unknown or not _is_machinery(part)]
-    key = ".".join(map(_shown, location if under is None else [under, *location])) or "the file"
-    if is_unknown:
-        known = sorted(known_keys(model, location[:-1]))
-        return f"{key}: there is no such key; {suggest(str(location[-1]), known, 'known keys', cutoff=0.5)}"
-    text = problem["msg"].removeprefix("Value error, ")
-    text = text[:1].lower() + text[1:]
-    given = problem["input"]
-    if isinstance(given, (str, int, float, bool)) and not _looks_secret(location):
-        return f"{key}: {text}, got {given!r}"
-    return f"{key}: {text}"
-
-
-def _shown(part: Any) -> str:
-    """A key as a terminal may show it."""
-    return part if isinstance(part, str) and part.isprintable() else repr(part)
-
-
-def _is_machinery(part: str | int) -> bool:
-    """Names that pydantic puts into a location for validators and unions, which no file has."""
-    return isinstance(part, str) and _MACHINERY.fullmatch(part) is not None
-
-
-def _looks_secret(location: Iterable[str | int]) -> bool:
-    return any(
-        part in ("models", "env") or _SOUNDS_SECRET.search(str(part)) or "header" in str(part) for part in location
-    )
-
-
-def known_keys(model: type[BaseModel], location: Sequence[str | int]) -> list[str]:
-    """The keys of the section that a location leads to."""
-    annotation: Any = model
-    for part in location:
-        annotation = _unwrapped(annotation)
-        if get_origin(annotation) is dict:
-            annotation = get_args(annotation)[1]
-        elif _is_section(annotation):
-            annotation = next((field.annotation for key, field in _fields(annotation) if key == part), None)
-    annotation = _unwrapped(annotation)
-    return [key for key, _ in _fields(annotation)] if _is_section(annotation) else []
-
-
-def _fields(section: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
-    """The fields of a section by the names that a file calls them."""
-    return [(field.alias or name, field) for name, field in section.model_fields.items()]
-
-
-def _unwrapped(annotation: Any) -> Any:
-    """The section or mapping inside `Section | None` and `Annotated[Section, …]`."""
-    if _is_section(annotation) or get_origin(annotation) is dict:
-        return annotation
-    return next((found for inner in get_args(annotation) if (found := _unwrapped(inner)) is not None), None)
-
-
-def _is_section(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+        problems = describe_problems(error, model)
+    raise ConfigError(list_problems(where, problems))
 
 
 def _secrets(value: Any, name: str = "") -> Iterable[str]:
@@ -217,11 +161,11 @@ def _secrets(value: Any, name: str = "") -> Iterable[str]:
     stands before the @ of an address or in its query under such a name. Values of a server's environment and headers
     are keys unless they are evidently something else."""
     if isinstance(value, str):
-        if _SOUNDS_SECRET.search(name):
+        if SOUNDS_SECRET.search(name):
             yield value
         if "://" in value and "?" in value:
             query = parse_qsl(value.partition("?")[2])
-            yield from (inner for key, inner in query if _SOUNDS_SECRET.search(key))
+            yield from (inner for key, inner in query if SOUNDS_SECRET.search(key))
         # A name alone is no secret, unless it is all there is.
         yield from (found for match in _USER_INFO.findall(value) for found in (match, match.partition(":")[2]))
     elif isinstance(value, list):
@@ -231,12 +175,13 @@ def _secrets(value: Any, name: str = "") -> Iterable[str]:
         text = value.get_secret_value()
         yield from _secrets(text, name)
         is_known = name.lower() in _HARMLESS_HEADERS or _HARMLESS.fullmatch(text) is not None
-        if not name or _SOUNDS_SECRET.search(name) or not is_known:
+        if not name or SOUNDS_SECRET.search(name) or not is_known:
             # What stands around a placeholder is the same for every conversation.
             yield from (text, *(part for part in _PLACEHOLDERS.split(text) if part != text))
     elif isinstance(value, BaseModel):
         for name in type(value).model_fields:
             yield from _secrets(getattr(value, name), "")
+        yield from _secrets(value.model_extra or {}, "")
     elif isinstance(value, dict):
         for key, inner in value.items():
             yield from _secrets(inner, str(key))
@@ -252,7 +197,7 @@ def _refuse_unprintable(value: Any, where: str = "") -> None:
     elif isinstance(value, dict):
         for key, inner in value.items():
             _refuse_unprintable(key, where)
-            _refuse_unprintable(inner, f"{where}.{_shown(key)}" if where else _shown(key))
+            _refuse_unprintable(inner, f"{where}.{shown_key(key)}" if where else shown_key(key))
     elif isinstance(value, (list, tuple, set)):
         for index, inner in enumerate(value):
             _refuse_unprintable(inner, f"{where}[{index}]")

@@ -1,4 +1,4 @@
-"""Parameters that a part brings along itself: checked like every other section of a configuration."""
+"""Parameters that a part brings itself: checked like every other section of a configuration."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from rollout.config.load import describe_problem
+from rollout.config.problems import describe_problems
 from rollout.config.section import Section
 from rollout.core.errors import ConfigError
 
 P = TypeVar("P", bound=Section)
 
 
-def read_params(model: type[P], params: Mapping[str, Any], key: str = "params") -> P:
-    """The parameters under `key`, checked. Raises ConfigError that names the key and what was expected of it."""
+def read_params(model: type[P], params: Mapping[str, Any], key: str | None = "params") -> P:
+    """The parameters under `key`, if there is one, checked. Raises ConfigError that names the key and what was expected
+    of it."""
     try:
         return model.model_validate(dict(params))
     except ValidationError as error:
-        problems = [describe_problem(problem, model, key) for problem in error.errors(include_url=False)]
-        raise ConfigError("; ".join(problems)) from None
+        raise ConfigError("; ".join(describe_problems(error, model, key))) from None

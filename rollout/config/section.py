@@ -1,11 +1,7 @@
-"""What every part of a configuration is."""
+"""The base class of configuration sections, as the schema imports it."""
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from rollout.core.section import Section
 
-
-class Section(BaseModel):
-    """A part of a configuration: unknown keys are errors, defaults are checked too."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, validate_default=True)
+__all__ = ["Section"]

@@ -25,7 +25,9 @@ Group = Literal[
     "rollout.environments",
     "rollout.strategies",
     "rollout.scorers",
+    "rollout.filters",
     "rollout.exporters",
+    "rollout.row_forms",
     "rollout.sites",
     "rollout.memories",
 ]

@@ -17,8 +17,8 @@ from rollout.core.errors import ConfigError
 from rollout.core.spelling import suggest
 from rollout.environments.environment import OpenEnvironment
 from rollout.models.registry import Registry
+from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.agent import secret_text
-from rollout.pipelines.filter import RuleBook
 from rollout.pipelines.wiring import Wired, open_wired
 from rollout.scoring.panel import Panel
 from rollout.store.output_files import output_problems
@@ -55,7 +55,7 @@ async def check_datasets(config: Config, names: list[str]) -> list[DatasetCheck]
         for report in found:
             report.problems.append("cluster: needs the extra: pip install 'rollout[ray]'")
     try:
-        RuleBook(config)
+        FiltersByDataset(config)
     except ConfigError as error:
         for report in found:
             report.problems.append(str(error))

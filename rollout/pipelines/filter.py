@@ -8,122 +8,27 @@ rules that the run itself goes by. Nothing that was written before is changed: t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from rollout.config.filters import Filters
-from rollout.config.schema import Config
-from rollout.config.section import Section
 from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
-from rollout.core.spelling import suggest
+from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.sources import Prompts, Source, find_sources
 from rollout.store.filter_file import RecordFile
 from rollout.store.reader import JournalReader, RecordedPath, open_reader
 from rollout.store.run_dir import FILTERS, find_run
-from rollout.trajectories.filters.duplicates import NearDuplicates
-from rollout.trajectories.filters.endings import Infrastructure, Overlong
-from rollout.trajectories.filters.faults import (
-    LengthTruncated,
-    MalformedCalls,
-    PrematureEnd,
-    Repetition,
-    TrajectoryFilter,
-    UnknownTools,
-    VoidTurns,
-)
-from rollout.trajectories.filters.filtering import Active, Filtering, Rules, digest_of
-from rollout.trajectories.filters.groups import AccuracyBand, ConstantGroups, GroupFilter
-from rollout.trajectories.filters.leaks import LeakedMarkers
-from rollout.trajectories.filters.marks import Filtered, Policy
+from rollout.trajectories.filters.filtering import Filtering, digest_of
+from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.subject import Subject, read_path
-from rollout.trajectories.filters.summary import Summary
+from rollout.trajectories.filters.summary import FilterSummary
 from rollout.trajectories.labels import NoPrompt, Prompt
-from rollout.trajectories.rewards import reward_rule
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved
-from rollout.trajectories.stop import StopReason
 
-OWN: dict[str, Callable[..., TrajectoryFilter]] = {
-    "void_turns": VoidTurns,
-    "premature_end": PrematureEnd,
-    "repetition": Repetition,
-    "malformed_calls": MalformedCalls,
-    "unknown_tools": UnknownTools,
-    "length_truncated": LengthTruncated,
-    "leaked_markers": LeakedMarkers,
-    "infrastructure_errors": Infrastructure,
-    "overlong": Overlong,
-}
-DUPLICATES = "near_duplicates"
-GROUPS: dict[str, Callable[..., GroupFilter]] = {"constant_groups": ConstantGroups, "accuracy_band": AccuracyBand}
-NAMES = (*OWN, DUPLICATES, *GROUPS)
 _encode = msgspec.json.Encoder().encode
-
-
-# ---- the rules ------------------------------------------------------------------------------------------------------
-
-
-def make_rules(filters: Filters) -> Rules:
-    """The filters that a configuration switches on. Raises ConfigError for an unknown reward or stop reason."""
-    own = [(name, make, getattr(filters, name)) for name, make in OWN.items()]
-    groups = [(name, make, getattr(filters, name)) for name, make in GROUPS.items()]
-    for name, _, section in groups:
-        try:
-            reward_rule(section.reward)
-        except ConfigError as error:
-            raise ConfigError(f"filters.{name}: {error}") from error
-    for reason in filters.overlong.stop_reasons:
-        if reason not in list(StopReason):
-            hint = suggest(reason, list(StopReason))
-            raise ConfigError(f"filters.overlong.stop_reasons: there is no stop reason {reason!r}; {hint}")
-    near = filters.near_duplicates
-    return Rules(
-        tuple(Active(name, section.policy, make(**_params(section))) for name, make, section in own if section.enabled),
-        Active(DUPLICATES, near.policy, NearDuplicates(**_params(near))) if near.enabled else None,
-        tuple(
-            Active(name, section.policy, make(**_params(section))) for name, make, section in groups if section.enabled
-        ),
-        filters.counts_in_group,
-        filters.premature_end.min_tokens,
-        filters.repetition.n,
-    )
-
-
-def _params(section: Section) -> dict[str, Any]:
-    """What a filter's record is made of: lists become tuples, which can be compared and kept."""
-    given = {name: getattr(section, name) for name in type(section).model_fields if name not in ("enabled", "policy")}
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in given.items()}
-
-
-class RuleBook:
-    """The rules of each dataset: its own, over those of the whole configuration."""
-
-    def __init__(self, config: Config, wished: Filters | None = None) -> None:
-        """`wished`: what goes over all of them, such as options of a command."""
-        wished = Filters() if wished is None else wished
-        self._whole = make_rules(wished.over(config.filters))
-        self._own = {
-            name: make_rules(wished.over(dataset.filters.over(config.filters)))
-            for name, dataset in config.datasets.items()
-            if dataset.filters is not None
-        }
-
-    def of(self, dataset: str) -> Rules:
-        return self._own.get(dataset, self._whole)
-
-    def filters(self) -> list[tuple[str, Policy]]:
-        """Every filter that is on somewhere, with its policy, in the order of the documentation."""
-        found: set[tuple[str, Policy]] = set()
-        for rules in (self._whole, *self._own.values()):
-            found |= {(active.name, active.policy) for active in rules.own}
-            found |= {(active.name, active.policy) for active in rules.groups}
-            if rules.duplicates is not None:
-                found.add((rules.duplicates.name, rules.duplicates.policy))
-        return sorted(found, key=lambda entry: (NAMES.index(entry[0]), entry[1]))
 
 
 # ---- the trajectories -----------------------------------------------------------------------------------------------
@@ -257,13 +162,13 @@ def _opening(metadata: JSON) -> int:
 
 
 def filter_subjects(
-    subjects: Subjects, book: RuleBook, summary: Summary, folder: Path | None = None
+    subjects: Subjects, filters: FiltersByDataset, summary: FilterSummary, folder: Path | None = None
 ) -> Iterator[Filtered]:
     """Filter everything that is there: read all of it, then give the records one at a time and count each.
 
     `folder`: where to put aside what does not fit into memory; see `Filtering`.
     """
-    filtering = Filtering(book.of, folder)
+    filtering = Filtering(filters.of, folder)
     for subject in subjects.read():
         filtering.add(subject)
     for record in filtering.records():

@@ -1,4 +1,4 @@
-"""What `rollout filter` said of a trajectory, as training data keeps to it."""
+"""The marks of `rollout filter` in the terms of training data: steps instead of messages."""
 
 from __future__ import annotations
 

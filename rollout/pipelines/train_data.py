@@ -1,4 +1,4 @@
-"""From finished runs to training data: who is compared with whom, what each step was worth, and the rows of it.
+"""From finished runs to training data: groups, advantages, and the rows of each.
 
 A file of trajectories is read twice. The first pass only finds out which attempts belong together and where each line
 begins. The second reads the attempts of some tasks at a time, whole, with the token ids that the journal has, works out
@@ -42,8 +42,8 @@ from rollout.trajectories.line import Head
 from rollout.trajectories.merging import Splits, UniqueNames
 from rollout.trajectories.rewards import UNREWARDED
 from rollout.trajectories.rows.exchange import Attempted, StepKey, ids_of_path
+from rollout.trajectories.rows.form import RecordMaker
 from rollout.trajectories.rows.pt import RowsPt
-from rollout.trajectories.rows.records import Maker
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
 from rollout.trajectories.selection import Selection
 
@@ -58,7 +58,7 @@ class DataWish(msgspec.Struct, frozen=True):
 
     name: str
     """How files are called."""
-    make: Callable[[bool], Maker]
+    make: Callable[[bool], RecordMaker]
     """Makes the form, told whether any of the trajectories has token ids on record."""
     selection: Selection = Selection()
     splits: Splits | None = None
@@ -81,7 +81,7 @@ class DataWish(msgspec.Struct, frozen=True):
         }
 
 
-class _Place(msgspec.Struct, frozen=True, gc=False):
+class _LinePlace(msgspec.Struct, frozen=True, gc=False):
     """Where a trajectory lies in its file."""
 
     begin: int
@@ -96,13 +96,13 @@ class _Group(msgspec.Struct, frozen=True):
 
     source: Source
     name: str
-    places: list[_Place]
+    places: list[_LinePlace]
 
 
-class _Member(msgspec.Struct):
+class _ReadAttempt(msgspec.Struct):
     """An attempt of a group that was read."""
 
-    place: _Place
+    place: _LinePlace
     line: SavedLine
     attempt: Attempt
     generations: list[Generation]
@@ -140,7 +140,7 @@ def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataW
 
 def _write(
     groups: Iterable[_Group],
-    maker: Maker,
+    maker: RecordMaker,
     prompts: Prompts,
     reading: _Reading,
     wish: DataWish,
@@ -189,7 +189,7 @@ class _Survey:
 
     def add(self, source: Source) -> None:
         """Go through a file."""
-        groups: dict[str, list[_Place]] = {}
+        groups: dict[str, list[_LinePlace]] = {}
         for where, begin, line in read_saved_places(source.path):
             self._tally.read += 1
             if isinstance(line, BadLine):
@@ -198,7 +198,7 @@ class _Survey:
                 self._tally.drop(f"status {line.status}")
             else:
                 places = groups.setdefault(group_of(line), [])
-                places.append(_Place(begin, where, self._ids.take(line.id, source.run)))
+                places.append(_LinePlace(begin, where, self._ids.take(line.id, source.run)))
                 self.has_ids = self.has_ids or self._is_learnt_with_ids(line, source)
         self.groups += [_Group(source, self._names.take(name, source.run), places) for name, places in groups.items()]
 
@@ -225,7 +225,7 @@ class _Reading:
         self._stack = stack
         self._journals: dict[Path, JournalReader] = {}
 
-    def read(self, groups: Iterable[_Group]) -> Iterator[tuple[_Group, list[_Member]]]:
+    def read(self, groups: Iterable[_Group]) -> Iterator[tuple[_Group, list[_ReadAttempt]]]:
         """The groups with their members, in order."""
         for source, its_groups in itertools.groupby(groups, key=lambda group: group.source):
             try:
@@ -244,7 +244,7 @@ class _Reading:
 
     def _read_batch(
         self, source: Source, file: BinaryIO, groups: Sequence[_Group]
-    ) -> Iterator[tuple[_Group, list[_Member]]]:
+    ) -> Iterator[tuple[_Group, list[_ReadAttempt]]]:
         lines = LineReader(self._wish.reward)
         read = [
             (
@@ -260,7 +260,7 @@ class _Reading:
         self._estimate([member for _, members in read for member in members])
         yield from read
 
-    def _read_member(self, source: Source, file: BinaryIO, place: _Place, lines: LineReader) -> _Member | None:
+    def _read_member(self, source: Source, file: BinaryIO, place: _LinePlace, lines: LineReader) -> _ReadAttempt | None:
         try:
             line = read_saved_at(file, place.begin)
             attempt = lines.attempt_of(line)
@@ -276,7 +276,7 @@ class _Reading:
         if self._wish.advantage == "at2po":
             attempt = _with_surprisal(attempt, generations)
         refusal = self._wish.selection.reason_against(line) or marks.refusal
-        return _Member(place, line, attempt, generations, marks, refusal)
+        return _ReadAttempt(place, line, attempt, generations, marks, refusal)
 
     def _generations(self, line: SavedLine, source: Source) -> list[Generation]:
         """The agent's answers that the run's journal has of a trajectory; none where there is no journal."""
@@ -286,7 +286,7 @@ class _Reading:
             self._journals[source.run_dir] = self._stack.enter_context(open_reader(source.run_dir))
         return self._journals[source.run_dir].generations(str(line.metadata.get("dataset")), line.id)
 
-    def _estimate(self, members: Sequence[_Member]) -> None:
+    def _estimate(self, members: Sequence[_ReadAttempt]) -> None:
         attempts = [member.attempt for member in members]
         if not attempts:
             return
@@ -317,7 +317,7 @@ def _with_surprisal(attempt: Attempt, generations: Sequence[Generation]) -> Atte
     return msgspec.structs.replace(attempt, steps=steps)
 
 
-def _attempted(group: _Group, member: _Member, prompts: Prompts) -> Attempted:
+def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempted:
     """A trajectory as rows are made of it. Raises BadLine and NoPrompt."""
     line, source, steps, generations = member.line, group.source, member.attempt.steps, member.generations
     if line.is_labelled:
@@ -374,7 +374,7 @@ def _open(kind: str, path: Path, columns: Columns) -> Writer:
     return RowsPt(path, columns) if kind == "pt" else JsonLines(path)
 
 
-def _about(wish: DataWish, maker: Maker, tally: Tally) -> JSON:
+def _about(wish: DataWish, maker: RecordMaker, tally: Tally) -> JSON:
     return {
         "form": wish.name,
         "reward": wish.reward,

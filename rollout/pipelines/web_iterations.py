@@ -44,7 +44,7 @@ _RUN_DIR = re.compile(r"iteration(\d+)$")
 SITES_FILE = "navigation_error_websites.txt"
 
 
-class Mark(msgspec.Struct, omit_defaults=True):
+class IterationRecord(msgspec.Struct, omit_defaults=True):
     """What `iteration.json` says of an iteration."""
 
     iteration: int
@@ -83,10 +83,10 @@ class Iteration(msgspec.Struct, frozen=True):
         """Whether its sample is there."""
         return self.paths.tasks.is_file()
 
-    def mark(self) -> Mark | None:
+    def mark(self) -> IterationRecord | None:
         """What its `iteration.json` says; None where there is none that can be read."""
         try:
-            return msgspec.json.decode((self.paths.run_dir / "iteration.json").read_bytes(), type=Mark)
+            return msgspec.json.decode((self.paths.run_dir / "iteration.json").read_bytes(), type=IterationRecord)
         except (OSError, msgspec.MsgspecError):
             return None
 
@@ -111,7 +111,7 @@ class Iteration(msgspec.Struct, frozen=True):
             mark = _new_mark(web, self, len(self.paths.tasks.read_bytes().splitlines()), [])
         self._write_mark(msgspec.structs.replace(mark, finished_at=_timestamp()))
 
-    def _write_mark(self, mark: Mark) -> None:
+    def _write_mark(self, mark: IterationRecord) -> None:
         path = self.paths.run_dir / "iteration.json"
         write_atomic(path, msgspec.json.format(msgspec.json.encode(mark), indent=2), is_private=True)
 
@@ -119,7 +119,7 @@ class Iteration(msgspec.Struct, frozen=True):
 class Sample(msgspec.Struct, frozen=True):
     """The tasks of an iteration, drawn and not written down yet."""
 
-    mark: Mark
+    mark: IterationRecord
     lines: bytes
     problems: list[Problem]
     """What is wrong in the task file."""
@@ -145,7 +145,7 @@ def choose_iteration(web: WebConfig) -> tuple[Iteration, bool]:
     return Iteration(web.save_path, web.split, known[-1].number + 1 if known else 0), False
 
 
-def describe_changes(web: WebConfig, mark: Mark) -> list[str]:
+def describe_changes(web: WebConfig, mark: IterationRecord) -> list[str]:
     """What a command says otherwise than the one that began an iteration, and what becomes of it."""
     size_key, size = _asked_size(web)
     attempts_key = "samples" if web.split == "train" else "env_config.test_tasks_repeat_times"
@@ -195,8 +195,8 @@ def draw_sample(web: WebConfig, iteration: Iteration, now: datetime) -> Sample:
     return Sample(mark, b"".join(lines), tasks.problems)
 
 
-def _new_mark(web: WebConfig, iteration: Iteration, tasks: int, notes: list[str]) -> Mark:
-    return Mark(
+def _new_mark(web: WebConfig, iteration: Iteration, tasks: int, notes: list[str]) -> IterationRecord:
+    return IterationRecord(
         iteration=iteration.number,
         split=iteration.split,
         tasks=tasks,

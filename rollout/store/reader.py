@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from rollout.core.errors import JournalError
-from rollout.core.messages import Message, message_from_json
+from rollout.core.messages import JSON, Message, message_from_json
 from rollout.store.connection import connect_read_only
 from rollout.store.counting import CountsReader
 from rollout.store.damage import missing, reads_journal

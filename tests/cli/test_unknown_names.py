@@ -12,8 +12,8 @@ from rollout.cli.check import DatasetCheck, check_config
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
+from rollout.pipelines.active_filters import make_filters
 from rollout.pipelines.discover import with_discovered
-from rollout.pipelines.filter import make_rules
 from tests.conftest import roll_out, write_tasks
 
 PORTAL: dict[str, Any] = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "limit": 1}
@@ -86,7 +86,7 @@ def test_a_dry_run_names_scorers_and_tools_that_only_tasks_name() -> None:
 def test_filters_know_their_stop_reasons() -> None:
     wrong = Filters.model_validate({"overlong": {"stop_reasons": ["max_turn"]}})
     with pytest.raises(ConfigError, match="there is no stop reason 'max_turn'; did you mean 'max_turns'"):
-        make_rules(wrong)
+        make_filters(wrong)
     assert any("did you mean 'max_turns'?" in problem for problem in check(filters=wrong.model_dump()).problems)
 
 

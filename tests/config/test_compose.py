@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rollout.config.compose import Composed, compose_tree, compose_web
-from rollout.config.load import known_keys
+from rollout.config.problems import known_keys
 from rollout.config.web import NO_EFFECT, WebConfig
 from rollout.core.errors import ConfigError
 from tests.conftest import write_yaml

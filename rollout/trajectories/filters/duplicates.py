@@ -21,13 +21,15 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
-import msgspec
+from pydantic import Field
 
 from rollout.core.messages import Message
+from rollout.trajectories.filters.filter import ComparingFilter
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.minhash import band_hashes, band_rows, jaccard, shared_hashes
 from rollout.trajectories.filters.subject import Subject, spoken_words
 from rollout.trajectories.filters.texts import shingles, words
+from rollout.trajectories.filters.traces import LoadTrace, Sketch, Trace
 
 ALL_PAIRS = 32
 """Groups of up to this many attempts are compared pair by pair."""
@@ -37,54 +39,17 @@ AT_HAND = 64
 """Trajectories whose shingles are kept loaded, of a group and of all others."""
 
 
-class Trace(msgspec.Struct, frozen=True, array_like=True):
-    """What an exact comparison needs of a trajectory."""
+class NearDuplicates(ComparingFilter):
+    """Trajectories that are nearly another one, of the same task or of the same run."""
 
-    shingles: bytes
-    """The shingles of its messages in their order, packed."""
-    starts: tuple[int, ...]
-    """Where those of each message begin."""
-    digests: tuple[bytes, ...]
-    """Equal where messages are equal."""
-    opening: int
-    inherited: int
-    """Messages that it shares with the attempt that it branched from; at least the opening."""
-
-    def since(self, place: int) -> frozenset[int]:
-        """Its shingles from a message on."""
-        if place >= len(self.starts):
-            return frozenset()
-        return frozenset(array("q", self.shingles[array("q").itemsize * self.starts[place] :]))
-
-
-class Sketch(msgspec.Struct, frozen=True, gc=False):
-    """What is kept of a trajectory until all are there."""
-
-    key: tuple[str, str, int, str]
-    """Dataset, group, attempt, id."""
-    size: int
-    """Shingles of the whole; 0 where only attempts at one task are compared."""
-    bands: bytes
-    """The packed hashes of its bands; empty where only attempts at one task are compared."""
-
-    @property
-    def group(self) -> tuple[str, str]:
-        return self.key[:2]
-
-
-Load = Callable[[int], Trace]
-"""The trace of the trajectory at a place."""
-
-
-class NearDuplicates(msgspec.Struct, frozen=True):
-    """Trajectories that are nearly another one."""
-
-    similarity: float
-    words: int
-    across_tasks: bool
+    similarity: float = Field(0.9, ge=0.5, le=1)
+    """From this Jaccard index of their shingles."""
+    words: int = Field(5, ge=1)
+    """Words of a shingle."""
+    across_tasks: bool = True
+    """Also compare trajectories of different tasks."""
 
     def trace(self, subject: Subject, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
-        """What to keep of a trajectory, and what to put aside. `digests`: those of its messages."""
         branch = subject.head.metadata.get("branch")
         known = branch if isinstance(branch, dict) else {}
         number, shared = (_whole(known.get(name)) for name in ("number", "shared_messages"))
@@ -108,8 +73,7 @@ class NearDuplicates(msgspec.Struct, frozen=True):
         whole = set(found)
         return Sketch(key, len(whole), band_hashes(whole, band_rows(self.similarity)).tobytes()), trace
 
-    def find(self, sketches: Sequence[Sketch], load: Load) -> Iterator[tuple[int, Found]]:
-        """Which of them are duplicates, by their places, and of which other."""
+    def compare(self, sketches: Sequence[Sketch], load: LoadTrace) -> Iterator[tuple[int, Found]]:
         order = _in_order(sketches, load)
         others = _Others(self.similarity, [sketches[place] for place in order] if self.across_tasks else [])
         ranks = iter(range(len(order)))
@@ -173,7 +137,7 @@ class _Others:
 class _Pairs:
     """The attempts of a group of usual size, each compared with all that were kept before it."""
 
-    def __init__(self, similarity: float, load: Load) -> None:
+    def __init__(self, similarity: float, load: LoadTrace) -> None:
         self._similarity = similarity
         self._read = load
         self._traces: dict[int, Trace] = {}
@@ -216,7 +180,7 @@ class _Crowd(_Pairs):
     there is a signature from each message up to that one.
     """
 
-    def __init__(self, similarity: float, members: Sequence[int], load: Load) -> None:
+    def __init__(self, similarity: float, members: Sequence[int], load: LoadTrace) -> None:
         super().__init__(similarity, load)
         last = max(load(place).inherited for place in members)
         rows = band_rows(similarity)
@@ -236,7 +200,7 @@ class _Crowd(_Pairs):
         return sorted(found, key=self._rank.__getitem__)
 
 
-def _fellows(similarity: float, members: Sequence[int], load: Load) -> _Pairs:
+def _fellows(similarity: float, members: Sequence[int], load: LoadTrace) -> _Pairs:
     if len(members) <= ALL_PAIRS:
         return _Pairs(similarity, load)
     return _Crowd(similarity, members, load)
@@ -250,7 +214,7 @@ def _bands_since(trace: Trace, last: int, rows: int) -> bytes:
     )
 
 
-def _in_order(sketches: Sequence[Sketch], load: Load) -> list[int]:
+def _in_order(sketches: Sequence[Sketch], load: LoadTrace) -> list[int]:
     """The places, by key; where two have the same, by what they hold."""
     order = sorted(range(len(sketches)), key=lambda place: sketches[place].key)
     found: list[int] = []

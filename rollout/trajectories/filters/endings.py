@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
-import msgspec
+from pydantic import Field, field_validator
 
+from rollout.core.spelling import suggest
+from rollout.trajectories.filters.filter import WholeFilter
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import count_tokens, quote
 from rollout.trajectories.filters.turns import Turn
-from rollout.trajectories.stop import Status
+from rollout.trajectories.stop import Status, StopReason
 
 
-class Infrastructure(msgspec.Struct, frozen=True):
-    """Trajectories that broke, and turns that the server broke off: nobody's fault, and nothing to learn from.
+class InfrastructureErrors(WholeFilter):
+    """Trajectories that broke, and those of whose answers the server broke one off. They count in no group."""
 
-    What it marks never counts in the statistics of a group.
-    """
-
-    tool_errors: tuple[str, ...]
+    finds_broken: ClassVar[bool] = True
+    tool_errors: list[str] = []
+    """Kinds of error observations that are infrastructure here, too, such as `timeout` or `crash`."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         head = subject.head
@@ -37,12 +39,23 @@ class Infrastructure(msgspec.Struct, frozen=True):
                     yield Found(f"{call.name} met a {kind}", told, turn.turn)
 
 
-class Overlong(msgspec.Struct, frozen=True):
+class Overlong(WholeFilter):
     """Trajectories that a budget ended, and those beyond limits of their own."""
 
-    stop_reasons: tuple[str, ...]
-    max_turns: int | None
-    max_tokens: int | None
+    stop_reasons: list[str] = ["max_turns", "max_steps", "context_length", "deadline"]
+    """The stop reasons that mean it."""
+    max_turns: int | None = Field(None, ge=1)
+    """Also those with more answers of the agent."""
+    max_tokens: int | None = Field(None, ge=1)
+    """Also those with more tokens of the agent."""
+
+    @field_validator("stop_reasons")
+    @classmethod
+    def _exist(cls, value: list[str]) -> list[str]:
+        for reason in value:
+            if reason not in list(StopReason):
+                raise ValueError(f"there is no stop reason {reason!r}; {suggest(reason, list(StopReason))}")
+        return value
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         if subject.stop_reason in self.stop_reasons:

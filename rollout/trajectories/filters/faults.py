@@ -2,44 +2,44 @@
 
 What SimpleTIR calls a void turn, neither a complete call nor a final answer, is told apart here: `void_turns` for one
 that says nothing or leaves its code open, `malformed_calls` for a call that is not complete, `length_truncated` for one
-that was cut. A turn
-that the server broke off is none of them: see `endings.Infrastructure`.
-
-Each filter is a frozen record of its parameters; what they are by default stands in `rollout.config.filters`.
+that was cut. A turn that the server broke off is none of them: see `endings.InfrastructureErrors`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
-import msgspec
+from pydantic import Field, field_validator
 
 from rollout.core.messages import MALFORMED_CALL, ToolCall
 from rollout.trajectories.filters.cycles import find_cycles
-from rollout.trajectories.filters.marks import Found
+from rollout.trajectories.filters.filter import TurnFilter
+from rollout.trajectories.filters.marks import Found, Policy
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import measure_repetition, most_repeated, quote
-from rollout.trajectories.filters.turns import Turn, call_status, count_answer, is_shorter
+from rollout.trajectories.filters.turns import MIN_TOKENS, NGRAM, Turn, call_status, count_answer, is_shorter
 
 
-class TrajectoryFilter(Protocol):
-    """A filter that needs nothing but the trajectory itself. It never raises, whatever the trajectory holds."""
-
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
-        """What it finds, in order."""
-        ...
-
-
-class VoidTurns(msgspec.Struct, frozen=True):
-    """Turns that ask for no call and give no answer: empty, garbage, or a fragment of code that was never closed.
+class VoidTurns(TurnFilter):
+    """Turns without a call and without an answer: empty, garbage, or a block of code that never ends.
 
     Words to a user, also a question, are not void. A fragment that was cut at the limit is `length_truncated`, and one
     that holds the final answer (`answer_pattern`) is not void.
     """
 
-    answer_pattern: str | None
+    answer_pattern: str | None = None
+    """A regular expression that the last answer must hold, where tasks ask for a form, such as `\\\\boxed\\{`."""
+
+    @field_validator("answer_pattern")
+    @classmethod
+    def _compiles(cls, value: str | None) -> str | None:
+        try:
+            re.compile(value or "")
+        except re.error as error:
+            raise ValueError(f"expected a regular expression: {error}") from None
+        return value
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         pattern = None if self.answer_pattern is None else re.compile(self.answer_pattern)
@@ -63,14 +63,14 @@ class VoidTurns(msgspec.Struct, frozen=True):
                 yield Found("ended without a final answer (answer_pattern)", quote(content[-300:]), turn.turn)
 
 
-class PrematureEnd(msgspec.Struct, frozen=True):
-    """Turns that ended by themselves within fewer tokens than an answer has, and trajectories without any answer.
+class PrematureEnd(TurnFilter):
+    """Turns that ended by themselves after next to nothing, and trajectories without an answer."""
 
-    The token that ends the turn is not counted, nor is reasoning. A short answer that was scored as solved was long
-    enough.
-    """
-
-    min_tokens: int
+    policy: Policy = "mask_turn"
+    """What becomes of what it finds."""
+    min_tokens: int = Field(MIN_TOKENS, ge=0)
+    """An answer without a call has at least this many tokens, reasoning and the end of turn not counted, unless it was
+    scored as solved."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         if not turns:
@@ -90,13 +90,20 @@ class PrematureEnd(msgspec.Struct, frozen=True):
                 )
 
 
-class Repetition(msgspec.Struct, frozen=True):
-    """Turns whose text repeats its n-grams, and turns that make the same calls once more: see `cycles`."""
+class Repetition(TurnFilter):
+    """Turns whose words repeat, and turns that make the same calls again."""
 
-    n: int
-    ratio: float
-    min_words: int
-    calls: Literal["same_answer", "any", "off"]
+    policy: Policy = "mask_turn"
+    """What becomes of what it finds."""
+    n: int = Field(NGRAM, ge=1)
+    """Words of an n-gram."""
+    ratio: float = Field(0.5, gt=0, le=1)
+    """From this share of n-grams that were there before."""
+    min_words: int = Field(20, ge=1)
+    """Shorter texts are not looked at."""
+    calls: Literal["same_answer", "any", "off"] = "same_answer"
+    """Calls that repeat since the user last spoke, at once or in a cycle: same_answer, unless the world's answers show
+    progress; any; off."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         again = {} if self.calls == "off" else find_cycles(subject, turns, any_answer=self.calls == "any")
@@ -113,10 +120,11 @@ class Repetition(msgspec.Struct, frozen=True):
                 yield Found(f"makes {what} once more", _written(message.tool_calls), turn.turn)
 
 
-class MalformedCalls(msgspec.Struct, frozen=True):
-    """Turns with a call that could not be read."""
+class MalformedCalls(TurnFilter):
+    """Turns with a call that could not be read: broken JSON, or a call written into the text."""
 
-    bad_arguments: bool
+    bad_arguments: bool = False
+    """Also calls whose arguments can be read and do not fit the tool's schema."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         for turn in turns:
@@ -137,8 +145,11 @@ class MalformedCalls(msgspec.Struct, frozen=True):
                     break
 
 
-class UnknownTools(msgspec.Struct, frozen=True):
+class UnknownTools(TurnFilter):
     """Turns that call a tool that was not offered."""
+
+    policy: Policy = "mask_turn"
+    """What becomes of what it finds."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         for turn in turns:
@@ -151,7 +162,7 @@ class UnknownTools(msgspec.Struct, frozen=True):
                     break
 
 
-class LengthTruncated(msgspec.Struct, frozen=True):
+class LengthTruncated(TurnFilter):
     """Turns that were cut at the limit of tokens: their end was never sampled."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:

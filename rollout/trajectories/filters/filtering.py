@@ -1,7 +1,8 @@
 """All filters over all trajectories of a run, in three passes whose order is fixed.
 
 1. Each trajectory by itself, as it is read (`Filtering.add`).
-2. Near-duplicates, among those that the first pass did not drop: nothing is a duplicate of what is gone.
+2. Comparisons, such as near-duplicates, among those that the first pass did not drop: nothing is a duplicate of what
+   is gone.
 3. Groups, by the rewards of all attempts, or of those that are left (`counts_in_group: false`).
 
 A run may be larger than memory. What the first pass found lies in a temporary file (`spill`); about a kilobyte of each
@@ -21,40 +22,45 @@ from typing import Generic, TypeVar
 import msgspec
 
 from rollout.core.messages import Message, encode_message
-from rollout.trajectories.filters.duplicates import NearDuplicates, Sketch, Trace
-from rollout.trajectories.filters.endings import Infrastructure
-from rollout.trajectories.filters.faults import TrajectoryFilter
-from rollout.trajectories.filters.groups import GroupFilter
+from rollout.trajectories.filters.filter import ComparingFilter, Filter, GroupFilter, TrajectoryFilter
 from rollout.trajectories.filters.marks import Filtered, Found, Mark, Policy, settle
 from rollout.trajectories.filters.spill import Spill
 from rollout.trajectories.filters.subject import Subject
+from rollout.trajectories.filters.traces import Sketch, Trace
 from rollout.trajectories.filters.turns import MIN_TOKENS, NGRAM, Turn, read_turns
 from rollout.trajectories.line import Head
 from rollout.trajectories.rewards import reward_rule
 from rollout.trajectories.stop import Status
 
-F = TypeVar("F")
+F = TypeVar("F", bound=Filter, covariant=True)
 MOST_REWARD = 1e100
 """Beyond it is no reward but something else under its name."""
 
 
-class Active(msgspec.Struct, Generic[F], frozen=True):
+class ActiveFilter(msgspec.Struct, Generic[F], frozen=True):
     """A filter that is on."""
 
     name: str
-    policy: Policy
     filter: F
+
+    def __hash__(self) -> int:
+        # Not by the filter's parameters, which may be lists.
+        return hash(self.name)
+
+    @property
+    def policy(self) -> Policy:
+        return self.filter.policy
 
     def mark(self, found: Found) -> Mark:
         return Mark(self.name, self.policy, found.reason, found.evidence, found.turn)
 
 
-class Rules(msgspec.Struct, frozen=True):
-    """The filters that are on for a dataset."""
+class ActiveFilters(msgspec.Struct, frozen=True):
+    """The filters that are on for a dataset, by the pass in which they look."""
 
-    own: tuple[Active[TrajectoryFilter], ...] = ()
-    duplicates: Active[NearDuplicates] | None = None
-    groups: tuple[Active[GroupFilter], ...] = ()
+    own: tuple[ActiveFilter[TrajectoryFilter], ...] = ()
+    comparing: tuple[ActiveFilter[ComparingFilter], ...] = ()
+    groups: tuple[ActiveFilter[GroupFilter], ...] = ()
     counts_in_group: bool = True
     """Whether a trajectory that is dropped still counts in the statistics of its group."""
     min_tokens: int = MIN_TOKENS
@@ -82,54 +88,64 @@ class _Draft(msgspec.Struct, array_like=True):
 class _Member(msgspec.Struct, gc=False):
     """What stays in memory of a trajectory."""
 
-    rules: Rules
+    filters: ActiveFilters
     is_broken: bool
     is_dropped: bool
     rewards: tuple[float | None, ...] = ()
     """What it is worth by each rule that somebody asks about, in their order; None where that is not known."""
-    duplicate: Found | None = None
-    sketch: Sketch | None = None
-    trace: int = 0
-    """The place of its trace among those put aside, where it has a sketch."""
+    compared: tuple[Mark, ...] = ()
+    """What the second pass found."""
     counts: bool = False
+
+
+class _Sketched(msgspec.Struct, frozen=True, gc=False):
+    """A trajectory that a filter compares with others."""
+
+    member: int
+    sketch: Sketch
+    trace: int
+    """The place of its trace among those put aside."""
 
 
 class Filtering:
     """Takes trajectories in, then gives the record of each."""
 
-    def __init__(self, rules_of: Callable[[str], Rules], folder: Path | None = None) -> None:
-        """`rules_of`: the rules of a dataset. `folder`: where what does not fit into memory is put aside, in a file
+    def __init__(self, filters_of: Callable[[str], ActiveFilters], folder: Path | None = None) -> None:
+        """`filters_of`: the filters of a dataset. `folder`: where what does not fit into memory is put aside, in a file
         without a name; the system's folder for such files where it is None."""
-        self._rules_of = rules_of
+        self._filters_of = filters_of
         self._members: list[_Member] = []
         self._groups: dict[tuple[str, str], list[int]] = {}
+        self._sketched: dict[ActiveFilter[ComparingFilter], list[_Sketched]] = {}
+        """What each filter compares: datasets that have the same one are compared with one another."""
         self._drafts = Spill(_Draft, folder)
         self._traces = Spill(Trace, folder)
 
     def add(self, subject: Subject) -> None:
         """Look at one trajectory by itself."""
-        rules = self._rules_of(subject.dataset)
-        turns = tuple(read_turns(subject, min_tokens=rules.min_tokens, ngram=rules.ngram))
+        filters = self._filters_of(subject.dataset)
+        turns = tuple(read_turns(subject, min_tokens=filters.min_tokens, ngram=filters.ngram))
         is_failed = subject.head.status == Status.FAILED
         marks: list[Mark] = []
         is_broken = is_failed
-        for active in rules.own:
-            is_infrastructure = isinstance(active.filter, Infrastructure)
-            if is_failed and not is_infrastructure:
+        for active in filters.own:
+            if is_failed and not active.filter.finds_broken:
                 continue
             found = [active.mark(entry) for entry in active.filter.find(subject, turns)]
-            is_broken = is_broken or (is_infrastructure and bool(found))
+            is_broken = is_broken or (active.filter.finds_broken and bool(found))
             marks += found
         is_dropped = settle(marks, turns).verdict == "drop"
         encoded = [encode_message(message) for message in subject.messages]
-        member = _Member(rules, is_broken, is_dropped)
-        if rules.duplicates is not None and not is_broken and not is_dropped:
+        member = _Member(filters, is_broken, is_dropped)
+        if filters.comparing and not is_broken and not is_dropped:
             digests = [_digest(message).digest() for message in encoded]
-            sketch, trace = rules.duplicates.filter.trace(subject, digests)
-            member.sketch, member.trace = sketch, len(self._traces)
-            self._traces.append(trace)
+            for comparing in filters.comparing:
+                sketch, trace = comparing.filter.trace(subject, digests)
+                sketched = _Sketched(len(self._members), sketch, len(self._traces))
+                self._sketched.setdefault(comparing, []).append(sketched)
+                self._traces.append(trace)
         if not is_broken:
-            member.rewards = tuple(_reward(subject.head, rule) for rule in rules.rewards)
+            member.rewards = tuple(_reward(subject.head, rule) for rule in filters.rewards)
         self._groups.setdefault((subject.dataset, subject.group), []).append(len(self._members))
         self._members.append(member)
         self._drafts.append(
@@ -147,31 +163,24 @@ class Filtering:
     def records(self) -> Iterator[Filtered]:
         """The record of each trajectory, in the order in which they were added. Ends the filtering: call it once."""
         with self._drafts, self._traces:
-            self._find_duplicates()
+            self._compare()
             judged = self._judge_groups()
             for member, draft in zip(self._members, self._drafts, strict=True):
-                marks = list(draft.marks)
-                if member.duplicate is not None and member.rules.duplicates is not None:
-                    marks.append(member.rules.duplicates.mark(member.duplicate))
+                marks = [*draft.marks, *member.compared]
                 if not member.is_broken:
                     # What broke is not part of the group that is spoken of.
                     marks += judged.get((draft.dataset, draft.group), ())
                 yield _record(draft, marks, member.counts)
 
-    def _find_duplicates(self) -> None:
-        by_rule: dict[Active[NearDuplicates], list[_Member]] = {}
-        for member in self._members:
-            if member.sketch is not None and member.rules.duplicates is not None:
-                by_rule.setdefault(member.rules.duplicates, []).append(member)
-        for active, members in by_rule.items():
-            sketches = [member.sketch for member in members if member.sketch is not None]
+    def _compare(self) -> None:
+        for active, compared in self._sketched.items():
 
-            def load(place: int, members: list[_Member] = members) -> Trace:
-                return self._traces[members[place].trace]
+            def load(place: int, compared: list[_Sketched] = compared) -> Trace:
+                return self._traces[compared[place].trace]
 
-            for place, found in active.filter.find(sketches, load):
-                member = members[place]
-                member.duplicate = found
+            for place, found in active.filter.compare([entry.sketch for entry in compared], load):
+                member = self._members[compared[place].member]
+                member.compared += (active.mark(found),)
                 # It is said of the whole, so any policy but to keep it leaves nothing.
                 member.is_dropped = member.is_dropped or active.policy != "keep"
 
@@ -180,12 +189,14 @@ class Filtering:
         judged: dict[tuple[str, str], list[Mark]] = {}
         for group, places in self._groups.items():
             every = [self._members[place] for place in places]
-            rules = every[0].rules
-            members = [member for member in every if rules.counts_in_group or not member.is_dropped]
+            filters = every[0].filters
+            members = [member for member in every if filters.counts_in_group or not member.is_dropped]
             for member in members:
                 # Not by what it is worth: that depends on the rule by which somebody asks later.
                 member.counts = not member.is_broken
-            found = [(active, active.filter.judge(_rewards(active.filter, rules, members))) for active in rules.groups]
+            found = [
+                (active, active.filter.judge(_rewards(active.filter, filters, members))) for active in filters.groups
+            ]
             marks = [active.mark(entry) for active, entry in found if entry is not None]
             if marks:
                 judged[group] = marks
@@ -211,9 +222,9 @@ def _record(draft: _Draft, marks: Sequence[Mark], counts: bool) -> Filtered:
     )
 
 
-def _rewards(judge: GroupFilter, rules: Rules, members: Sequence[_Member]) -> list[float]:
+def _rewards(judge: GroupFilter, filters: ActiveFilters, members: Sequence[_Member]) -> list[float]:
     """What the members are worth to a filter, as far as it is known."""
-    place = rules.rewards.index(judge.reward)
+    place = filters.rewards.index(judge.reward)
     return sorted(reward for member in members if member.rewards and (reward := member.rewards[place]) is not None)
 
 

@@ -7,34 +7,21 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from typing import Protocol
 
-import msgspec
+from pydantic import Field
 
+from rollout.trajectories.filters.filter import GroupFilter
 from rollout.trajectories.filters.marks import Found
 
 CONSTANT = 1e-3
 """A group whose rewards deviate no more than this is constant (SimpleTIR)."""
 
 
-class GroupFilter(Protocol):
-    """A filter that takes or leaves whole groups."""
+class ConstantGroups(GroupFilter):
+    """Groups whose attempts are all worth the same: nothing tells them apart (DAPO)."""
 
-    @property
-    def reward(self) -> str:
-        """The rule by which an attempt is worth something: see `rollout.trajectories.rewards`."""
-        ...
-
-    def judge(self, rewards: Sequence[float]) -> Found | None:
-        """What is wrong with a group whose attempts are worth this, if anything."""
-        ...
-
-
-class ConstantGroups(msgspec.Struct, frozen=True):
-    """Groups in which all attempts are worth the same: nothing tells them apart (DAPO)."""
-
-    reward: str
-    min_attempts: int
+    min_attempts: int = Field(2, ge=2)
+    """Groups with fewer attempts that have a reward are left alone."""
 
     def judge(self, rewards: Sequence[float]) -> Found | None:
         if len(rewards) < self.min_attempts or statistics.pstdev(rewards) > CONSTANT:
@@ -42,13 +29,15 @@ class ConstantGroups(msgspec.Struct, frozen=True):
         return Found("its group is constant", f"{len(rewards)} attempts, all worth {rewards[0]:g}")
 
 
-class AccuracyBand(msgspec.Struct, frozen=True):
+class AccuracyBand(GroupFilter):
     """Groups that are too hard or too easy (SimpleTIR)."""
 
-    low: float
-    high: float
-    reward: str
-    min_attempts: int
+    low: float = 0.1
+    """The least mean reward."""
+    high: float = 0.9
+    """The highest mean reward."""
+    min_attempts: int = Field(4, ge=1)
+    """Groups with fewer attempts that have a reward are left alone."""
 
     def judge(self, rewards: Sequence[float]) -> Found | None:
         if len(rewards) < self.min_attempts:

@@ -1,4 +1,4 @@
-"""What should never be heard: markers that steer the simulated user, tokens of chat templates, the system prompt.
+"""The filter of leaks: markers that steer the simulated user, tokens of chat templates, the system prompt.
 
 Looked at: what the agent says, thinks and writes into calls, and what a simulated user says. A piece of the system
 prompt is a leak only in what the agent says aloud; thinking of a rule in its own words is what it is for.
@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
+from pydantic import Field
 
 from rollout.core.messages import Message
 from rollout.trajectories.filters.code_blocks import without_code
+from rollout.trajectories.filters.filter import TurnFilter
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import quote, words
@@ -25,12 +27,15 @@ _TEMPLATE = re.compile(
 _THINKING = re.compile(r"<(/?)(think|thinking|thought)>")
 
 
-class LeakedMarkers(msgspec.Struct, frozen=True):
-    """Messages with something in them that belongs to the machinery."""
+class LeakedMarkers(TurnFilter):
+    """Markers, template tokens, or long pieces of the system prompt in what is said."""
 
-    markers: tuple[str, ...]
-    template_tokens: bool
-    prompt_words: int
+    markers: list[str] = ["###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###"]
+    """Texts that steer the simulated user."""
+    template_tokens: bool = True
+    """Also tokens of chat templates, such as `<|im_end|>`, and a stray `</think>`."""
+    prompt_words: int = Field(30, ge=0)
+    """Also so many words of the system prompt in a row, said aloud; 0: none of it."""
 
     def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
         numbers = {turn.message: turn.turn for turn in turns}

@@ -1,4 +1,4 @@
-"""What the filters took, in numbers that add up."""
+"""The summary of a filtering: what each filter took, in numbers that add up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollout.core.messages import JSON
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, Policy
 
 
-class Example(msgspec.Struct, frozen=True, omit_defaults=True):
+class MarkExample(msgspec.Struct, frozen=True, omit_defaults=True):
     """A mark, and where it is."""
 
     id: str
@@ -30,10 +30,10 @@ class FilterCount(msgspec.Struct):
     """Marked turns, each once."""
     decided: int = 0
     """Trajectories that are not kept as they are because of it, alone or with others."""
-    examples: list[Example] = []
+    examples: list[MarkExample] = []
 
 
-class Summary:
+class FilterSummary:
     """Sums over the records of a run."""
 
     def __init__(self, filters: Iterable[tuple[str, Policy]] = (), examples: int = 3) -> None:
@@ -84,7 +84,7 @@ class Summary:
             count.decided += record.verdict != "keep" and key[0] in record.why
             if len(count.examples) < self._examples:
                 first = marks[0]
-                count.examples.append(Example(record.id, first.reason, first.evidence, first.turn))
+                count.examples.append(MarkExample(record.id, first.reason, first.evidence, first.turn))
 
     def to_json(self) -> JSON:
         """All of it, for machines."""

@@ -1,4 +1,4 @@
-"""What can be measured on a text without understanding it: its words, how much repeats, how much is garbage.
+"""Measures of a text that need no understanding: its words, how much repeats, how much is garbage.
 
 Words are lower-case runs of letters and digits. Scripts that set no spaces give a word for each character, and an
 endless run gives pieces of equal length, so that repetition shows in all of them.

@@ -1,4 +1,4 @@
-"""What each answer of the agent was, fact by fact: could its calls be read, was it the last word, how did it end.
+"""Turns: facts about each answer of the agent. Could its calls be read, was it the last word, how did it end?
 
 Facts only: whether any of them is a fault is for filters to say, and for whoever makes training data. They are kept
 apart so that no later rule has to be guessed back out of one boolean.

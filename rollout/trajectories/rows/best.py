@@ -1,13 +1,50 @@
-"""The attempts worth imitating: solved, then the highest reward, then the shortest."""
+"""The form `sft`: rows of the attempts worth imitating: solved, then the highest reward, then the shortest."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
 
+import msgspec
+
+from rollout.core.messages import JSON
+from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.rows.exchange import Attempted
+from rollout.trajectories.rows.form import Account, RecordMaker, RowForm, TokenChoice
+from rollout.trajectories.rows.row_maker import RowMaker
 
 Best = Literal["one", "all"]
+
+
+class BestAttempts(RowForm):
+    """Rows of the best attempt at each task, for supervised training."""
+
+    best: Best = "one"
+    """Of each task the best attempt, or all that solved it."""
+
+    def maker(self, tokens: TokenChoice) -> RecordMaker:
+        # The best attempts are mostly taught to another model, so ids are written only where they are asked for.
+        return BestMaker(RowMaker(tokens.has_ids(False), tokens.tokenizer), self.best)
+
+
+class BestMaker(msgspec.Struct, frozen=True):
+    """Rows of the best attempts alone: supervised data."""
+
+    compares: ClassVar[bool] = False
+    rows: RowMaker
+    how_many: Best = "one"
+
+    @property
+    def columns(self) -> Columns:
+        return self.rows.columns
+
+    def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
+        chosen = best_of(group, self.how_many)
+        names = {attempted.id for attempted in chosen}
+        for attempted in group:
+            if attempted.id not in names:
+                account.drop("no success" if not attempted.head.success else "not the best of its task")
+        return self.rows.records(chosen, account)
 
 
 def best_of(group: Sequence[Attempted], how_many: Best = "one") -> list[Attempted]:

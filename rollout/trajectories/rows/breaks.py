@@ -1,4 +1,4 @@
-"""Where a prefix breaks, and why.
+"""Breaks of a prefix, and their causes.
 
 Two exchanges belong in one row where the second request begins with the first and its answer: id for id where the ids
 are known, else message for message. Where it does not, what a row showed before its answers would not be what the model

@@ -1,4 +1,4 @@
-"""Prompts that do not depend on the steps before: the task, what is remembered, what is seen now.
+"""The form `memory`: prompts of the task, what is remembered, and what is seen now.
 
 Each step becomes a row of its own whose prompt a *memory builder* writes, so that prompts stay short however long the
 episode is. The model never saw these prompts; rows of this form are never exact. A builder of your own is any function
@@ -7,15 +7,20 @@ from `Memory` to the messages of the prompt, named as `module:function`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar
 
 import msgspec
+from pydantic import Field, field_validator
 
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, message_to_json
 from rollout.core.plugins import find_plugin
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Attempted, Exchange
+from rollout.trajectories.rows.form import RecordMaker, RowForm, TokenChoice
+from rollout.trajectories.rows.row_maker import RowMaker
+from rollout.trajectories.rows.stretches import Stretch, per_step
 
 LAST_STEPS = 3
 
@@ -44,6 +49,42 @@ class Memory(msgspec.Struct, frozen=True):
 MemoryBuilder = Callable[[Memory], Sequence[Message]]
 
 
+class MemoryRows(RowForm):
+    """One answer behind a prompt that a memory builder writes."""
+
+    has_advantages: ClassVar[bool] = True
+    memory: str | None = None
+    """Who writes the prompts, as `module:function`; by default the built-in builder, `last_steps`."""
+    last: int = Field(LAST_STEPS, ge=0)
+    """How many steps are remembered."""
+
+    @field_validator("memory")
+    @classmethod
+    def _is_a_builder(cls, value: str | None) -> str | None:
+        try:
+            find_builder(value)
+        except ConfigError as error:
+            raise ValueError(str(error)) from error
+        return value
+
+    def maker(self, tokens: TokenChoice) -> RecordMaker:
+        # What a memory builder writes was never sent, so ids are written only where they are asked for.
+        return MemoryMaker(tokens.has_ids(False), tokens.tokenizer, find_builder(self.memory), self.last)
+
+
+class MemoryMaker(RowMaker, frozen=True):
+    """Rows of one answer each, behind prompts that were never sent."""
+
+    builder: MemoryBuilder
+    last_steps: int
+
+    def exchanges(self, attempted: Attempted) -> Iterator[Exchange]:
+        return remember(attempted, self.builder, self.last_steps)
+
+    def divide(self, exchanges: Iterable[Exchange]) -> Iterator[Stretch]:
+        return per_step(exchanges)
+
+
 def last_steps(memory: Memory) -> list[Message]:
     """The built-in builder: the system prompt, and one user message with the task, the last steps and what is seen."""
     said = [_text(message) for message in memory.task]
@@ -67,9 +108,7 @@ def find_builder(name: str | None) -> MemoryBuilder:
         return last_steps
     found = find_plugin("rollout.memories", name)
     if not callable(found):
-        raise ConfigError(
-            f"--memory: {name!r} is no memory builder; expected last_steps, or your own as module:function"
-        )
+        raise ConfigError(f"{name!r} is no memory builder; expected last_steps, or your own as module:function")
     builder: MemoryBuilder = found
     return builder
 

@@ -1,4 +1,4 @@
-"""Pairs of answers to the same request, one of which turned out better: for DPO.
+"""The form `preferences`: pairs of answers to the same request, one of which turned out better, for DPO.
 
 Answers are siblings where their requests are equal in all but the ids of calls: branches of a tree at the node where
 they part, and chains for as long as their worlds answered alike. Each answer is worth the mean reward of all attempts
@@ -10,17 +10,60 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
+from pydantic import Field
 
 from rollout.core.messages import JSON, message_to_json
 from rollout.trajectories.exports.conversational import entries
+from rollout.trajectories.exports.exporter import Unfit
+from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.rows.exchange import Attempted, Exchange
+from rollout.trajectories.rows.form import Account, RowForm
+from rollout.trajectories.rows.row_maker import OWNER_COLUMNS
 from rollout.trajectories.rows.text_rows import read_request
 
 Pairs = Literal["extremes", "all"]
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class Preferences(RowForm):
+    """Pairs of answers to the same request."""
+
+    compares: ClassVar[bool] = True
+    columns: ClassVar[Columns] = {
+        **OWNER_COLUMNS,
+        "prompt": ["json"],
+        "chosen": ["json"],
+        "rejected": ["json"],
+        "tools": "json",
+        "chosen_value": "float",
+        "rejected_value": "float",
+        "chosen_attempts": "int",
+        "rejected_attempts": "int",
+        "chosen_id": "text",
+        "rejected_id": "text",
+        "step": "int",
+    }
+    pairs: Pairs = "extremes"
+    """Of each request the best answer and the worst, or every two."""
+    margin: float = Field(0.0, ge=0)
+    """Values must differ by more than this."""
+
+    def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
+        paired: set[str] = set()
+        for pair in pairs_of(group, self.pairs, self.margin):
+            try:
+                record = pair.to_json()
+            except Unfit as error:
+                account.note(f"pairs left out: {error}")
+                continue
+            paired |= {*pair.chosen.rewards, *pair.rejected.rewards}
+            yield {"task_id": group[0].head.task_id, "group_id": group[0].group, **record}
+        for attempted in group:
+            if attempted.is_learnt and attempted.id not in paired:
+                account.drop("no reward" if attempted.reward is None else "no sibling with another value")
 
 
 class Candidate(msgspec.Struct):

@@ -1,16 +1,52 @@
-"""Rows for process reward models: what each step was worth, by what became of the attempts that share it.
+"""The form `process`, for process reward models: what each step was worth.
 
-The record is TRL's stepwise supervision, in plain text: a prompt, the steps one after the other, a label for each.
-What the agent saw before a step stands at that step's beginning.
+A step is worth the mean reward of the attempts that share it. The record is TRL's stepwise supervision, in plain text:
+a prompt, the steps one after the other, a label for each. What the agent saw before a step stands at that step's
+beginning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from rollout.core.messages import JSON, Message
 from rollout.trajectories.exports.exporter import Unfit
+from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.rows.exchange import Attempted
+from rollout.trajectories.rows.form import Account, RowForm
+from rollout.trajectories.rows.row_maker import OWNER_COLUMNS
+
+
+class ProcessRewards(RowForm):
+    """What each step of an attempt was worth."""
+
+    columns: ClassVar[Columns] = {
+        "trajectory_id": "text",
+        **OWNER_COLUMNS,
+        "prompt": "text",
+        "completions": ["text"],
+        "labels": ["bool"],
+        "values": ["float"],
+        "reward": "float",
+    }
+    above: float = 0.0
+    """A step whose value is above this is labelled true."""
+
+    def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
+        for attempted in group:
+            try:
+                record = process_row(attempted, self.above)
+            except Unfit as error:
+                account.drop(str(error))
+                continue
+            yield {
+                "trajectory_id": attempted.id,
+                "task_id": attempted.head.task_id,
+                "group_id": attempted.group,
+                **record,
+                "reward": attempted.reward,
+            }
 
 
 def process_row(attempted: Attempted, above: float = 0.0) -> JSON:

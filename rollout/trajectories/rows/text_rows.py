@@ -14,7 +14,7 @@ from rollout.core.messages import JSON, Message, message_from_json, message_to_j
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Exchange
-from rollout.trajectories.rows.forms import Stretch
+from rollout.trajectories.rows.stretches import Stretch
 
 
 class TextRow(msgspec.Struct, frozen=True):

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from rollout.trajectories.rows.exchange import Exchange, Ids, StepKey
-from rollout.trajectories.rows.forms import Stretch
+from rollout.trajectories.rows.stretches import Stretch
 
 NOT_LEARNT = -100
 """The label that PyTorch's losses pass over."""
 
 
-class Span(msgspec.Struct, frozen=True):
+class TokenSpan(msgspec.Struct, frozen=True):
     """A part of a row: what a step sampled, or context."""
 
     length: int
@@ -34,7 +34,7 @@ class TokenRow(msgspec.Struct, frozen=True):
 
     trajectory: str
     ids: array[int]
-    spans: tuple[Span, ...]
+    spans: tuple[TokenSpan, ...]
     """They cover the row from its first id to its last."""
     logprobs: array[float] | None = None
     """Of all ids, 0 where nothing was sampled; None where some sampled id has none on record."""
@@ -73,7 +73,7 @@ def token_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | N
     each of its exchanges."""
     exchanges = stretch.exchanges
     known = [_known(exchange) for exchange in exchanges]
-    spans: list[Span] = []
+    spans: list[TokenSpan] = []
     ids = known[-1].prompt + known[-1].completion
     scores = array("d", bytes(8 * len(ids)))
     shares = array("d", bytes(8 * len(ids)))
@@ -81,9 +81,9 @@ def token_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | N
     for place, (exchange, own) in enumerate(zip(exchanges, known, strict=True)):
         begin = len(own.prompt)
         if begin > end:
-            spans.append(Span(begin - end))
+            spans.append(TokenSpan(begin - end))
         end = begin + len(own.completion)
-        spans.append(Span(end - begin, exchange.key, exchange.is_learnt, exchange.given))
+        spans.append(TokenSpan(end - begin, exchange.key, exchange.is_learnt, exchange.given))
         if own.logprobs is None:
             has_scores = False
         else:

@@ -1,9 +1,9 @@
 """All rows of a task as one tree of tokens: what they share is there once.
 
-Nodes are spans of rows (`token_rows.Span`): what a step sampled, or the context between two steps. Where other steps
-went on from inside a step's answer, it is cut there: each piece is of the step that sampled it. Two rows share a node
-where they share all nodes before it, and its ids, step, mask and logprobs. Nodes stand in the order of a depth-first
-walk, parents before their children.
+Nodes are spans of rows (`token_rows.TokenSpan`): what a step sampled, or the context between two steps. Where other
+steps went on from inside a step's answer, it is cut there: each piece is of the step that sampled it. Two rows share a
+node where they share all nodes before it, and its ids, step, mask and logprobs. Nodes stand in the order of a
+depth-first walk, parents before their children.
 
 The weight of a node is the number of rows that go through it over the number of trajectories: for trajectories of one
 row each, leaves below / leaves in all. So the sum over the nodes' tokens, each with its node's weight, is the mean over
@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from rollout.trajectories.rows.exchange import StepKey
-from rollout.trajectories.rows.token_rows import Span, TokenRow
+from rollout.trajectories.rows.token_rows import TokenRow, TokenSpan
 
 
 class TokenNode(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class TokenNode(msgspec.Struct, frozen=True):
 
     parent: int
     """-1 where a row begins with it."""
-    span: Span
+    span: TokenSpan
     ids: array[int]
     logprobs: array[float] | None
     weight: float
@@ -76,7 +76,7 @@ class TokenTree(msgspec.Struct, frozen=True):
 class _Growing:
     """A node in the making."""
 
-    def __init__(self, part: _Part | None, position: int) -> None:
+    def __init__(self, part: _RowPart | None, position: int) -> None:
         self.part = part
         self.position = position
         self.children: dict[_Identity, _Growing] = {}
@@ -89,8 +89,8 @@ class _Growing:
 _Identity = tuple[int, StepKey | None, bool, bytes, bytes | None]
 
 
-class _Part(msgspec.Struct, frozen=True):
-    span: Span
+class _RowPart(msgspec.Struct, frozen=True):
+    span: TokenSpan
     ids: array[int]
     logprobs: array[float] | None
     advantages: array[float] | None
@@ -158,14 +158,14 @@ class _Beginnings:
                     self._given[span.key] = span.given
                     self._taken.setdefault(span.given[0], set()).add(span.given[1])
 
-    def pieces(self, span: Span) -> Iterator[Span]:
+    def pieces(self, span: TokenSpan) -> Iterator[TokenSpan]:
         """The span, cut wherever one of these steps begins to differ from another."""
         if span.key is None:
             yield span
             return
         begin = 0
         for end in [*sorted(cut for cut in self._cuts(span.key) if cut < span.length), span.length]:
-            yield Span(end - begin, self._owner(span.key, begin), span.is_learnt)
+            yield TokenSpan(end - begin, self._owner(span.key, begin), span.is_learnt)
             begin = end
 
     def _cuts(self, step: StepKey) -> set[int]:
@@ -182,11 +182,11 @@ class _Beginnings:
         return step
 
 
-def _parts(row: TokenRow, beginnings: _Beginnings) -> Iterable[_Part]:
+def _parts(row: TokenRow, beginnings: _Beginnings) -> Iterable[_RowPart]:
     begin = 0
     for span in (piece for whole in row.spans for piece in beginnings.pieces(whole)):
         end = begin + span.length
-        yield _Part(
+        yield _RowPart(
             span,
             row.ids[begin:end],
             None if row.logprobs is None else row.logprobs[begin:end],

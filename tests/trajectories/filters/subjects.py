@@ -7,7 +7,7 @@ from typing import Any
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
 from rollout.core.messages import Message, ToolCall
-from rollout.pipelines.filter import RuleBook, make_rules
+from rollout.pipelines.active_filters import FiltersByDataset, make_filters
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered, Found
 from rollout.trajectories.filters.subject import Subject
@@ -70,7 +70,7 @@ def subject(
 
 def find(name: str, of: Subject, **params: Any) -> list[Found]:
     """What one filter finds in a trajectory."""
-    rules = make_rules(Filters.model_validate({name: params}))
+    rules = make_filters(Filters.model_validate({name: params}))
     filters = {active.name: active.filter for active in rules.own}
     return list(filters[name].find(of, read_turns(of)))
 
@@ -82,7 +82,7 @@ def turns_found(name: str, of: Subject, **params: Any) -> list[int | None]:
 
 def filter_all(*subjects: Subject, **filters: Any) -> dict[str, Filtered]:
     """The records of trajectories that are filtered together, by id."""
-    filtering = Filtering(RuleBook(Config.model_validate({"filters": filters})).of)
+    filtering = Filtering(FiltersByDataset(Config.model_validate({"filters": filters})).of)
     for one in subjects:
         filtering.add(one)
     return {record.id: record for record in filtering.records()}

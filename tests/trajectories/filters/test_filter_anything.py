@@ -13,12 +13,13 @@ from hypothesis import strategies as st
 
 from rollout.config.schema import Config
 from rollout.core.messages import Message, ToolCall, message_to_json
-from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+from rollout.pipelines.active_filters import FiltersByDataset
+from rollout.pipelines.filter import Subjects, filter_subjects
 from rollout.store.filter_file import read_records, write_records
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, settle
 from rollout.trajectories.filters.subject import Subject
-from rollout.trajectories.filters.summary import Summary
+from rollout.trajectories.filters.summary import FilterSummary
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import StopReason, status_of
@@ -80,7 +81,7 @@ rules: st.SearchStrategy[Any] = st.fixed_dictionaries(
 
 
 def filtered(given_: tuple[Subject, ...], filters: Any) -> list[Filtered]:
-    filtering = Filtering(RuleBook(Config.model_validate({"filters": filters})).of)
+    filtering = Filtering(FiltersByDataset(Config.model_validate({"filters": filters})).of)
     for subject in given_:
         filtering.add(subject)
     return list(filtering.records())
@@ -103,7 +104,7 @@ def test_records_do_not_depend_on_the_order_and_come_out_again(
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 def test_counts_add_up_and_records_survive_their_file(given_: tuple[Subject, ...], filters: Any) -> None:
     records = filtered(given_, filters)
-    summary = Summary()
+    summary = FilterSummary()
     for record in records:
         summary.add(record)
         assert record.status == next(s.head.status for s in given_ if s.head.id == record.id)
@@ -148,8 +149,8 @@ entries = st.fixed_dictionaries(
 def test_lines_that_others_wrote_never_break_it(lines: list[dict[str, Any]], tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", *(json.dumps(entry).encode() + b"\n" for entry in lines))
     found = Subjects(path)
-    summary = Summary()
-    records = list(filter_subjects(found, RuleBook(Config()), summary))
+    summary = FilterSummary()
+    records = list(filter_subjects(found, FiltersByDataset(Config()), summary))
     assert len(records) + len(found.unreadable) == len(lines)
     write_records(tmp_path / "filters.jsonl", records)
     assert set(read_records(tmp_path / "filters.jsonl")) == {(record.dataset, record.id) for record in records}

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.schema import Config
-from rollout.pipelines.filter import RuleBook, Subjects, filter_subjects
+from rollout.pipelines.active_filters import FiltersByDataset
+from rollout.pipelines.filter import Subjects, filter_subjects
 from rollout.testing import StubServer
 from rollout.trajectories.filters.marks import Filtered
-from rollout.trajectories.filters.summary import Summary
+from rollout.trajectories.filters.summary import FilterSummary
 from tests.conftest import roll_out, stub_config, write_tasks
 from tests.trajectories.filters.planting import PLANTED
 
@@ -40,9 +41,9 @@ CONFIG: dict[str, Any] = {
 }
 
 
-def filter_path(path: Path, config: dict[str, Any]) -> tuple[Summary, list[Filtered]]:
-    summary = Summary()
-    records = list(filter_subjects(Subjects(path), RuleBook(Config.model_validate(config)), summary))
+def filter_path(path: Path, config: dict[str, Any]) -> tuple[FilterSummary, list[Filtered]]:
+    summary = FilterSummary()
+    records = list(filter_subjects(Subjects(path), FiltersByDataset(Config.model_validate(config)), summary))
     return summary, records
 
 

@@ -12,7 +12,8 @@ import pytest
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
-from rollout.pipelines.filter import Records, RuleBook
+from rollout.pipelines.active_filters import FiltersByDataset
+from rollout.pipelines.filter import Records
 from rollout.pipelines.sources import Source
 from rollout.store.filter_file import read_records, write_records
 from rollout.trajectories.filters import duplicates, spill
@@ -30,7 +31,7 @@ PAIRS = 1000
 
 
 def filtered(subjects: Iterator[Subject] | list[Subject], **filters: object) -> list[Filtered]:
-    filtering = Filtering(RuleBook(Config.model_validate({"filters": filters})).of)
+    filtering = Filtering(FiltersByDataset(Config.model_validate({"filters": filters})).of)
     for one in subjects:
         filtering.add(one)
     return list(filtering.records())
@@ -137,7 +138,7 @@ def test_what_is_kept_of_a_trajectory_does_not_grow_with_its_length(
     def text(chance: random.Random) -> str:
         return " ".join(chance.choices(WORDS, k=200))
 
-    filtering = Filtering(RuleBook(Config()).of, tmp_path)
+    filtering = Filtering(FiltersByDataset(Config()).of, tmp_path)
     for number in range(40):
         filtering.add(long(number))
     tracemalloc.start()
@@ -152,7 +153,7 @@ def test_what_is_kept_of_a_trajectory_does_not_grow_with_its_length(
 
 def test_records_come_one_at_a_time_in_the_order_in_which_trajectories_came() -> None:
     made = attempts(random.Random(4), 30, 5)
-    filtering = Filtering(RuleBook(Config()).of)
+    filtering = Filtering(FiltersByDataset(Config()).of)
     for one in made:
         filtering.add(one)
     records = filtering.records()

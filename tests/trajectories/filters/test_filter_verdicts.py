@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pydantic import ValidationError
 
-from rollout.config.filters import Filters
+from rollout.config.filters import Filters, read_filters
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
-from rollout.pipelines.filter import NAMES, RuleBook, make_rules
+from rollout.pipelines.active_filters import FiltersByDataset, make_filters
+from rollout.trajectories.filters.filter import Filter
 from rollout.trajectories.filters.marks import Filtered, Mark, Policy, Settled, settle
 from rollout.trajectories.filters.turns import Turn, read_turns
 from rollout.trajectories.stop import StopReason
@@ -147,30 +147,30 @@ def test_dataset_says_what_differs_from_the_whole() -> None:
     )
     saved = Config.model_validate(config.model_dump(mode="json"))
     for read in (config, saved):
-        book = RuleBook(read)
-        own = {active.name: active for active in book.of("d").own}
+        filters = FiltersByDataset(read)
+        own = {active.name: active for active in filters.of("d").own}
         assert (own["void_turns"].policy, own["repetition"].policy) == ("mask_turn", "keep")
         assert (own["repetition"].filter.n, own["repetition"].filter.ratio) == (3, 0.9)  # type: ignore[attr-defined]
         assert "overlong" not in own
-        assert "overlong" in {active.name for active in book.of("other").own}
+        assert "overlong" in {active.name for active in filters.of("other").own}
 
 
 def test_whole_trajectories_cannot_be_masked_turn_by_turn() -> None:
-    with pytest.raises(ValidationError, match="overlong"):
-        Filters.model_validate({"overlong": "mask_turn"})
+    with pytest.raises(ConfigError, match=r"filters\.overlong\.policy: input should be 'drop_trajectory' or 'keep'"):
+        make_filters(Filters.model_validate({"overlong": "mask_turn"}))
 
 
 def test_unknown_reward_is_refused_by_name() -> None:
-    with pytest.raises(ConfigError, match=r"filters\.accuracy_band: .*'wins'"):
-        make_rules(Filters.model_validate({"accuracy_band": {"reward": "wins"}}))
+    with pytest.raises(ConfigError, match=r"filters\.accuracy_band\.reward: .*'wins'"):
+        make_filters(Filters.model_validate({"accuracy_band": {"reward": "wins"}}))
 
 
 def test_page_names_every_filter_with_its_policy_and_parameters() -> None:
     page = (Path(__file__).parents[3] / "docs" / "filters.md").read_text()
     table = page[page.index("## The filters") : page.index("## What counts")]
     rows = {row.split("|")[1].strip(" `"): row for row in table.splitlines() if row.startswith("| `")}
-    for name in NAMES:
-        section = getattr(Filters(), name)
+    for name, section in read_filters(Filters()).items():
+        assert isinstance(section, Filter)
         assert f"| `{section.policy}` |" in rows[name]
         assert all(f"`{key}" in rows[name] for key in type(section).model_fields if key not in ("enabled", "policy"))
     assert all(f"`{field}`" in page for field in (*Filtered.__struct_fields__, *Turn.__struct_fields__[2:]))

@@ -15,7 +15,7 @@ from rollout.core.messages import Message
 from rollout.trajectories.labels import Example
 from rollout.trajectories.rows.breaks import break_in_ids, break_in_messages
 from rollout.trajectories.rows.exchange import Exchange, Ids, pack
-from rollout.trajectories.rows.forms import prefix_merge
+from rollout.trajectories.rows.stretches import prefix_merge
 from rollout.trajectories.rows.text_rows import text_row
 from tests.trajectories.lines import CONVERSATION, TOOLS
 from tests.trajectories.rows.made import asked, exchange, said, told

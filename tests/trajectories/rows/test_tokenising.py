@@ -14,8 +14,8 @@ from rollout.core.messages import Message
 from rollout.pipelines.export import Tally
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.breaks import break_in_ids
-from rollout.trajectories.rows.forms import prefix_merge
-from rollout.trajectories.rows.records import RowMaker
+from rollout.trajectories.rows.row_maker import RowMaker
+from rollout.trajectories.rows.stretches import prefix_merge
 from rollout.trajectories.rows.token_rows import token_row
 from rollout.trajectories.rows.tokenising import ChatTokenizer
 from tests.trajectories.lines import TOOLS, conversations
@@ -76,7 +76,7 @@ def test_an_answer_that_was_cut_off_is_not_learnt_with_an_end_it_never_had(token
     one = attempted("a", [asked(), said(call="a"), told("a"), said("I was abou")])
     exchanges = [*one.exchanges[:-1], msgspec.structs.replace(one.exchanges[-1], finish_reason="length")]
     tally = Tally()
-    (row,) = RowMaker(tokenizer=tokenizers[True]).records([msgspec.structs.replace(one, exchanges=exchanges)], tally)
+    (row,) = RowMaker(True, tokenizers[True]).records([msgspec.structs.replace(one, exchanges=exchanges)], tally)
     learnt = [token for token, mask in zip(row["input_ids"], row["loss_mask"], strict=True) if mask]
     assert "count" in decoded(tokenizers[True], learnt)
     assert "abou" not in decoded(tokenizers[True], learnt)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rollout.trajectories.rows.breaks import break_in_ids
 from rollout.trajectories.rows.exchange import Exchange
-from rollout.trajectories.rows.forms import per_step, prefix_merge
-from rollout.trajectories.rows.token_rows import NOT_LEARNT, Span, TokenRow, token_row
+from rollout.trajectories.rows.stretches import per_step, prefix_merge
+from rollout.trajectories.rows.token_rows import NOT_LEARNT, TokenRow, TokenSpan, token_row
 from rollout.trajectories.rows.token_tree import TokenTree, build_tree
 from tests.trajectories.rows.made import Grown, grown
 
@@ -156,7 +156,7 @@ def test_the_same_holds_with_each_leafs_own_advantage(tree: Grown, advantages: l
 def test_weights_of_a_tree_of_whole_rows_are_leaves_below_over_leaves_in_all() -> None:
     def row(name: str, *parts: tuple[list[int], tuple[int, int] | None]) -> TokenRow:
         ids = array("I", [token for part, _ in parts for token in part])
-        return TokenRow(name, ids, tuple(Span(len(part), key, key is not None) for part, key in parts))
+        return TokenRow(name, ids, tuple(TokenSpan(len(part), key, key is not None) for part, key in parts))
 
     shared = ([1, 2], None), ([3], (0, 0)), ([4], None)
     tree = build_tree(
@@ -179,7 +179,7 @@ def test_what_steps_share_inside_an_answer_is_there_once() -> None:
         TokenRow(
             f"a~{key[0]}",
             array("I", [1, *ids]),
-            (Span(1), Span(4, key, True, given)),
+            (TokenSpan(1), TokenSpan(4, key, True, given)),
             advantages=array("d", [0.0, *[float(key[0])] * 4]),
         )
         for key, (ids, given) in answers.items()

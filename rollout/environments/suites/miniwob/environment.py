@@ -14,9 +14,9 @@ from pydantic import Field, ValidationError
 
 from rollout.agents.monitor import MonitorRules
 from rollout.config.browsing import WebMode, WebSettings
-from rollout.config.load import describe_problem
 from rollout.config.models import Agent
 from rollout.config.params import read_params
+from rollout.config.problems import describe_problem
 from rollout.config.schema import Config
 from rollout.config.section import Section
 from rollout.core.errors import ConfigError

@@ -17,9 +17,9 @@ import msgspec
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.pipelines.filter import RuleBook, make_rules
-from rollout.trajectories.filters.faults import TrajectoryFilter
-from rollout.trajectories.filters.filtering import Active, Filtering
+from rollout.pipelines.active_filters import FiltersByDataset, make_filters
+from rollout.trajectories.filters.filter import TrajectoryFilter
+from rollout.trajectories.filters.filtering import ActiveFilter, Filtering
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import read_turns
 
@@ -89,16 +89,16 @@ def labelled_sets() -> dict[str, Callable[[], Iterable[Case]]]:
 
 
 @functools.cache
-def _book(name: str) -> RuleBook:
-    return RuleBook(Config.model_validate({"filters": {name: {}}}))
+def _filters(name: str) -> FiltersByDataset:
+    return FiltersByDataset(Config.model_validate({"filters": {name: {}}}))
 
 
-_made: dict[tuple[str, str], Active[TrajectoryFilter]] = {}
+_made: dict[tuple[str, str], ActiveFilter[TrajectoryFilter]] = {}
 
 
-def _active(name: str, key: str, params: Mapping[str, Any]) -> Active[TrajectoryFilter]:
+def _active(name: str, key: str, params: Mapping[str, Any]) -> ActiveFilter[TrajectoryFilter]:
     if (name, key) not in _made:
-        rules = make_rules(Filters.model_validate({name: dict(params)}))
+        rules = make_filters(Filters.model_validate({name: dict(params)}))
         _made[name, key] = next(one for one in rules.own if one.name == name)
     return _made[name, key]
 
@@ -106,7 +106,7 @@ def _active(name: str, key: str, params: Mapping[str, Any]) -> Active[Trajectory
 def marks_of(name: str, case: Case) -> set[int | None]:
     """The turns of a case that a filter marks."""
     if name == "near_duplicates":
-        filtering = Filtering(_book(name).of)
+        filtering = Filtering(_filters(name).of)
         for subject in (*case.beside, case.subject):
             filtering.add(subject)
         return {

@@ -1,9 +1,4 @@
-"""Which exchanges make up a row: the conversion of many turns to single ones.
-
-`prefix_merge` puts exchanges into one row until the prefix breaks (`breaks`), so a conversation that only grew is one
-row and none of its tokens comes twice. `per_step` makes a row of each exchange, with exactly the context that the model
-saw. `memory` (in its own module) makes a row of each, with a prompt of its own.
-"""
+"""Stretches: which exchanges make up a row, in the conversion of many turns to single ones."""
 
 from __future__ import annotations
 
