@@ -44,8 +44,12 @@ def train_data(
         typer.Option("--format", "-f", metavar="FORMAT", help="parquet (default), pt, jsonl. May be repeated."),
     ] = None,
     reward: Annotated[
-        str, typer.Option(help="success, scores, partial, score:NAME or partial:NAME.", metavar="RULE")
-    ] = "success",
+        str,
+        typer.Option(
+            help="recorded (by the run's own rule), success, scores, partial, score:NAME or partial:NAME.",
+            metavar="RULE",
+        ),
+    ] = "recorded",
     advantage: Annotated[
         str, typer.Option(help="grpo, rloo, inter_intra, tree_rl, at2po, gigpo, or none.", metavar="ESTIMATOR")
     ] = "grpo",

@@ -57,6 +57,7 @@ def make_head(ending: Ending) -> Head:
         "scored": verdict.scored,
         "unscored": verdict.unscored,
         "scores": [score.record() for score in verdict.scores],
+        "reward": None,
         "error": None if ending.error is None else _describe(ending.error),
         "dataset": plan.name,
         "mode": plan.mode,
@@ -89,7 +90,9 @@ def make_head(ending: Ending) -> Head:
     if ending.user_calls:
         metadata["user_calls"] = ending.user_calls
     is_success = verdict.is_success(status, ended_properly=ending.ended_properly)
-    return Head(ending.trajectory, ending.task.id, is_success, metadata)
+    head = Head(ending.trajectory, ending.task.id, is_success, metadata)
+    metadata["reward"] = plan.reward(head)
+    return head
 
 
 def _describe(error: RolloutError) -> JSON:

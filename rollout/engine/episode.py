@@ -56,6 +56,7 @@ from rollout.scoring.scorer import Trajectory
 from rollout.store.blobs import file_url, image_url
 from rollout.store.record import Finished, Record
 from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.rewards import recorded_reward
 from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
 from rollout.trajectories.sums import Sums
 from rollout.trajectories.tree import End, Node, NodeBody, RolloutTree, path_messages
@@ -166,7 +167,9 @@ class Episode:
             head = self._head(await self._score())
             line = encode_line(head, path_messages(self.leaf))
             is_failed = head.status == Status.FAILED
-            done = Finished(self._plan.name, self.id, head, line, is_failed, self._own_sums(head))
+            done = Finished(
+                self._plan.name, self.id, head, line, is_failed, self._own_sums(head), recorded_reward(head)
+            )
             await self._record.settle(self._record.finish(done))
             return head
         finally:

@@ -18,6 +18,7 @@ from rollout.store.reader import Branch, JournalReader, SavedBeginning, SavedLea
 from rollout.strategies.strategy import Beginning
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.trajectories.line import Head
+from rollout.trajectories.rewards import recorded_reward
 from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import Leaf, Node, RolloutTree, path_messages
 
@@ -146,6 +147,5 @@ class DueEpisode(msgspec.Struct):
 
 def leaf_of(node: Node, number: int, head: Head, start: Node, reason: str, beginning: Beginning | None) -> Leaf:
     """Where an attempt ended, with what is on record of it."""
-    reward = float(head.success) if head.metadata["scored"] else None
     continues = None if beginning is None else beginning.generation
-    return Leaf(node, number, Status(head.status), reward, start, reason, head, continues)
+    return Leaf(node, number, Status(head.status), recorded_reward(head), start, reason, head, continues)

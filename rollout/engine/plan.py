@@ -27,6 +27,7 @@ from rollout.scoring.panel import Panel
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.source import Tasks, trajectory_id
 from rollout.trajectories.measure import MakeMeasure
+from rollout.trajectories.rewards import RewardRule
 
 MakeUser = Callable[[Task, int, World], User]
 """A user for a task, a seed and the agent's world, with which the user's own may share its state."""
@@ -54,6 +55,8 @@ class Plan:
     judge: Model | None
     strategy: Strategy
     panel: Panel
+    reward: RewardRule
+    """What an attempt is worth."""
     max_turns: int
     max_steps: int
     mode: str

@@ -56,6 +56,8 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """User messages in a conversation, at most."""
     max_steps_per_turn: int | None = None
     """Answers of the agent in one turn, at most."""
+    reward: str | None = None
+    """What an attempt is worth, by a rule of rewards."""
 
 
 class Traits(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,13 +139,15 @@ class Environment:
         user_guidelines: str | None = None,
         max_turns: int | None = None,
         max_steps_per_turn: int | None = None,
+        reward: str | None = None,
     ) -> None:
         """An environment from parts.
 
         `tasks` are `Task` objects, dicts of the JSONL form, first messages, or the path of a JSONL file. `world` is a
         subclass of `World`, or a function that makes one; without it the agent can only talk. `scorers` decide how
         well it went; without them the checks that a task itself declares. `system` is the agent's system prompt.
-        `user` is who the agent talks to, as in a dataset. The limits hold unless a dataset sets others.
+        `user` is who the agent talks to, `reward` what an attempt is worth, as in a dataset. They and the limits hold
+        unless a dataset sets others.
         """
         self.name = name if name is not None else str(getattr(world, "__name__", "environment"))
         self.tasks = open_tasks(tasks, self.name)
@@ -152,6 +156,7 @@ class Environment:
             user_guidelines=user_guidelines,
             max_turns=max_turns,
             max_steps_per_turn=max_steps_per_turn,
+            reward=reward,
         )
         self._world = world
         self._scorers = tuple(map(as_scorer, scorers))

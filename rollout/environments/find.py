@@ -127,6 +127,8 @@ def with_defaults(name: str, dataset: Dataset, environment: Environment) -> Data
     limits = {"max_turns": defaults.max_turns, "max_steps_per_turn": defaults.max_steps_per_turn}
     if limits["max_turns"] is None and "user" in settled:
         limits["max_turns"] = MAX_TURNS
+    if dataset.reward is None and defaults.reward is not None:
+        settled["reward"] = defaults.reward
     settled |= {
         key: value for key, value in limits.items() if value is not None and key not in dataset.model_fields_set
     }

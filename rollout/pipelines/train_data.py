@@ -40,7 +40,7 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
 from rollout.trajectories.line import Head
 from rollout.trajectories.merging import Splits, UniqueNames
-from rollout.trajectories.rewards import UNREWARDED
+from rollout.trajectories.rewards import RECORDED, UNREWARDED
 from rollout.trajectories.rows.exchange import Attempted, StepKey, ids_of_path
 from rollout.trajectories.rows.form import RecordMaker
 from rollout.trajectories.rows.pt import RowsPt
@@ -63,7 +63,7 @@ class DataWish(msgspec.Struct, frozen=True):
     selection: Selection = Selection()
     splits: Splits | None = None
     formats: tuple[str, ...] = ("parquet",)
-    reward: str = "success"
+    reward: str = RECORDED
     advantage: str | None = "grpo"
     """The name of an estimator; None: no advantages."""
     params: dict[str, Any] = {}

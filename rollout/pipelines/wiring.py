@@ -46,6 +46,7 @@ from rollout.scoring.panel import Panel
 from rollout.strategies.find import make_strategy
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.source import Tasks, refuse_clashes
+from rollout.trajectories.rewards import RECORDED, RULES, default_rule, reward_rule
 
 log = logging.getLogger(__name__)
 
@@ -165,6 +166,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
     name, dataset = one.name, one.dataset
     strategy = panel = agent = viewing = None
     with _collecting(one.problems):
+        refuse_reward(name, dataset)
         strategy = one.strategy = make_dataset_strategy(name, dataset, config)
         if one.tasks is not None:
             refuse_clashes(one.tasks, strategy.most)
@@ -215,6 +217,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
         sampling = make_sampling(dataset.agent, entry.max_tokens, entry.extra_body)
         if Capability.LOGPROBS in strategy.needs and "logprobs" not in dataset.agent.model_fields_set:
             sampling = msgspec.structs.replace(sampling, logprobs=True)
+        reward = default_rule(panel.custom) if dataset.reward is None else reward_rule(dataset.reward)
         token_measures = (TokenMeasure,) if Capability.TOKEN_IDS in agent.capabilities else ()
         plan = Plan(
             name=name,
@@ -233,6 +236,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
             judge=registry.model(config.monitor_judge_model) if asks_judge and dataset.max_turns > 1 else None,
             strategy=strategy,
             panel=panel,
+            reward=reward,
             max_turns=dataset.max_turns,
             max_steps=dataset.max_steps_per_turn,
             mode=dataset.mode,
@@ -268,10 +272,22 @@ def _collecting(problems: list[str]) -> Iterator[None]:
             problems.append(str(error))
 
 
+def refuse_reward(name: str, dataset: Dataset) -> None:
+    """Raise ConfigError where a dataset's `reward` is no rule that it may choose."""
+    if dataset.reward is None:
+        return
+    try:
+        if dataset.reward == RECORDED:
+            raise ConfigError(f"reward: {RECORDED} is for what comes after a run; expected one of {', '.join(RULES)}")
+        reward_rule(dataset.reward)
+    except ConfigError as error:
+        raise ConfigError(f"datasets.{name}.{error}") from error
+
+
 def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strategy:
     """The strategy of a dataset. Raises ConfigError where it cannot be made, or not with this configuration."""
     try:
-        strategy = make_strategy(dataset.strategy, dataset.samples)
+        strategy = make_strategy(dataset.strategy, dataset.samples, dataset.reward)
     except ConfigError as error:
         raise ConfigError(f"datasets.{name}.{error}") from error
     if strategy.has_rounds and not config.use_checkpoints:
@@ -324,6 +340,8 @@ def _identity(plan: Plan, dataset: Dataset, environment: Environment) -> dict[st
         identity["strategy"] = explored
     if dataset.record_states:
         identity["record_states"] = True
+    if dataset.reward is not None:
+        identity["reward"] = dataset.reward
     if plan.takes_ids:
         identity["agent.token_in"] = True
     if agent.reveal_reference:

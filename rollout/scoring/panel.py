@@ -22,6 +22,7 @@ from rollout.core.async_tools import is_cancelled
 from rollout.core.errors import ConfigError, describe_error
 from rollout.core.task import Task
 from rollout.core.world import World
+from rollout.scoring.function import FunctionScorer
 from rollout.scoring.rules import task_rules
 from rollout.scoring.scorer import Score, Scorer, Trajectory
 from rollout.trajectories.generation import Generation
@@ -71,6 +72,11 @@ class Panel:
     @property
     def names(self) -> list[str]:
         return [_name(scorer) for scorer in self._scorers]
+
+    @property
+    def custom(self) -> frozenset[str]:
+        """The names of the scorers that are not part of this package."""
+        return frozenset(_name(scorer) for scorer in self._scorers if _is_custom(scorer))
 
     @property
     def asks_models(self) -> bool:
@@ -181,6 +187,11 @@ def _applies(scorer: Scorer, task: Task) -> bool:
 
 def _needs_world(scorer: Scorer) -> bool:
     return bool(getattr(scorer, "needs_world", True))
+
+
+def _is_custom(scorer: Scorer) -> bool:
+    kind = type(scorer)
+    return kind is FunctionScorer or not kind.__module__.startswith("rollout.")
 
 
 def _name(scorer: Scorer) -> str:

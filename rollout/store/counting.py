@@ -32,13 +32,13 @@ class GroupCounts(msgspec.Struct, frozen=True):
     """The attempts at one task, failed ones included."""
 
     attempts: int
-    scored: int
-    solved: int
+    rewards: int
+    """The number of different rewards among them."""
 
     @property
     def is_mixed(self) -> bool:
-        """Whether some scored attempts solved the task and some did not."""
-        return 0 < self.solved < self.scored
+        """Whether the attempts have different rewards."""
+        return self.rewards > 1
 
 
 class CountedAttempt(msgspec.Struct, frozen=True):
@@ -121,11 +121,13 @@ class CountsReader(FactsReader):
     def groups_by_task(self, dataset: str) -> dict[str, GroupCounts]:
         """The counts of every task that was attempted."""
         rows = self._db.execute(
-            "SELECT t.task, count(*), sum(d.scored), sum(d.scored AND d.success) FROM trajectories d "
-            "JOIN episodes e ON e.id = d.episode JOIN trees t ON t.id = e.tree WHERE d.dataset = ? GROUP BY t.task",
+            # Journals of earlier versions have no rewards; there success is the reward.
+            "SELECT t.task, count(*), count(DISTINCT coalesce(d.reward, CASE WHEN d.scored THEN d.success + 0.0 END)) "
+            "FROM trajectories d JOIN episodes e ON e.id = d.episode JOIN trees t ON t.id = e.tree "
+            "WHERE d.dataset = ? GROUP BY t.task",
             (dataset,),
         )
-        return {task: GroupCounts(attempts, scored, solved) for task, attempts, scored, solved in rows}
+        return {task: GroupCounts(attempts, rewards) for task, attempts, rewards in rows}
 
     def counted_attempts(self, dataset: str) -> dict[str, list[CountedAttempt]]:
         """The attempts at each task in the order of their numbers."""

@@ -33,9 +33,12 @@ if TYPE_CHECKING:
     _KEEP_THE_CONTRACT: tuple[type[Strategy], ...] = (Chain, RandomTree, EntropyTree, Arpo, TreeRl, Mcts, Limited)
 
 
-def make_strategy(choice: StrategyChoice, samples: int = 1) -> Strategy:
-    """The strategy of a dataset, within its limits. `samples` is the number of chains where nothing else says it."""
+def make_strategy(choice: StrategyChoice, samples: int = 1, reward: str | None = None) -> Strategy:
+    """The strategy of a dataset, within its limits. `samples` is the number of chains where nothing else says it, and
+    `reward` the dataset's rule, for strategies that search by value and name no rule of their own."""
     params = {"n": samples, **choice.params} if choice.name == "chain" else choice.params
+    if reward is not None and "value" in getattr(SHIPPED.get(choice.name), "model_fields", {}):
+        params = {"value": reward, **params}
     strategy = _make(choice.name, params)
     if choice.is_limited:
         return Limited(

@@ -117,7 +117,7 @@ class Leaf(msgspec.Struct, frozen=True):
     """The attempt's number within the tree."""
     status: Status
     reward: float | None
-    """1 solved, 0 not; None where nothing could be checked."""
+    """By the dataset's rule; None where nothing could be checked."""
     start: Node
     """The node that it was grown from."""
     reason: str = "init"

@@ -16,7 +16,7 @@ import numpy as np
 from rollout.core.messages import Message
 from rollout.trajectories.advantages.forest import Forest
 from rollout.trajectories.advantages.rows import Floats, Ints, Rows
-from rollout.trajectories.rewards import UNREWARDED, RewardRule, reward_rule
+from rollout.trajectories.rewards import RECORDED, UNREWARDED, RewardRule, reward_rule
 from rollout.trajectories.saved import SavedLine
 from rollout.trajectories.tree import NodeBody, RolloutTree
 
@@ -87,7 +87,7 @@ def _steps(path: Iterable[tuple[NodeBody, tuple[int, int]]]) -> tuple[Step, ...]
     return tuple(steps)
 
 
-def attempts_of_lines(lines: Iterable[SavedLine], reward: str | RewardRule = "success") -> list[Attempt]:
+def attempts_of_lines(lines: Iterable[SavedLine], reward: str | RewardRule = RECORDED) -> list[Attempt]:
     """The attempts that lines of one run hold, in their order. Lines have no logprobs, so steps have no surprisal."""
     reader = LineReader(reward)
     return [reader.attempt_of(line) for line in lines]
@@ -96,7 +96,7 @@ def attempts_of_lines(lines: Iterable[SavedLine], reward: str | RewardRule = "su
 class LineReader:
     """Reads the lines of one run and one dataset as attempts. All lines of a group must go through the same reader."""
 
-    def __init__(self, reward: str | RewardRule = "success") -> None:
+    def __init__(self, reward: str | RewardRule = RECORDED) -> None:
         self._rule = reward_rule(reward) if isinstance(reward, str) else reward
         self._owners: dict[tuple[str, int], str] = {}
         self._counts: dict[str, int] = {}

@@ -39,7 +39,7 @@ from rollout.trajectories.filters.marks import Found, Policy
 from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.traces import LoadTrace, Sketch, Trace
 from rollout.trajectories.filters.turns import Turn
-from rollout.trajectories.rewards import reward_rule
+from rollout.trajectories.rewards import RECORDED, reward_rule
 
 WholePolicy = Literal["drop_trajectory", "keep"]
 
@@ -103,8 +103,8 @@ class GroupFilter(Filter):
 
     policy: WholePolicy = "keep"
     """What becomes of what it finds."""
-    reward: str = "success"
-    """What an attempt is worth: success, scores, partial, score:NAME, partial:NAME."""
+    reward: str = RECORDED
+    """What an attempt is worth: recorded (the run's own rule), success, scores, partial, score:NAME, partial:NAME."""
 
     @field_validator("reward")
     @classmethod

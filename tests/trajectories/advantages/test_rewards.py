@@ -63,5 +63,7 @@ def test_a_deciding_score_without_verdict_leaves_no_mean() -> None:
 
 @pytest.mark.parametrize("rule", ["", "sucess", "score:", "partial:", "success:state"])
 def test_an_unknown_rule_is_named(rule: str) -> None:
-    with pytest.raises(ConfigError, match=r"expected one of success, scores, partial, score:NAME, partial:NAME"):
+    with pytest.raises(
+        ConfigError, match=r"expected one of recorded, success, scores, partial, score:NAME, partial:NAME"
+    ):
         reward_rule(rule)
