@@ -217,7 +217,8 @@ def test_places_that_cannot_be_written_are_refused_and_left_alone(changes: dict[
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_interrupted_run_exits_as_shells_expect_and_resumes(number: signal.Signals, code: int) -> None:
     write_tasks(Path("tasks.jsonl"), *(f"Question {n}" for n in range(40)))
-    with StubProcess({"latency": 0.02}) as stub:
+    # Slow enough that the signal finds a run that goes on, whatever else the machine does.
+    with StubProcess({"latency": 0.5}) as stub:
         config = {
             "run_dir": "run",
             "max_workers": 4,

@@ -27,7 +27,7 @@ SWITCHES = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # no way around the proxy
     "--disable-quic",
 )
-LAUNCH_TIMEOUT = 30.0
+LAUNCH_TIMEOUT = 120.0
 CLOSE_TIMEOUT = 5.0
 
 
