@@ -26,7 +26,7 @@ import uvloop
 from benchmarks.worlds import calls_per_second, lay_out
 from rollout.core.task import Task
 from rollout.environments.domains.domain import Domain, load_domain
-from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.mock import MockWorld, ServersInProcess
 from rollout.environments.domains.worker_template import Template
 from rollout.environments.domains.workers import WorkerPool, WorkerWorld
 
@@ -71,7 +71,7 @@ def interpreter_ms() -> float:
 
 async def measure(base: Path) -> None:
     domain = load_domain(base, "Bench", [])
-    servers = MockServers(domain)
+    servers = ServersInProcess(domain)
     ways: dict[str, tuple[WorkerPool | None, Callable[[], Any]]] = {
         "in this process": (None, lambda: MockWorld(servers))
     }

@@ -24,7 +24,7 @@ import uvloop
 from rollout.core.task import Task
 from rollout.core.world import Invocation
 from rollout.environments.domains.domain import load_domain
-from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.mock import MockWorld, ServersInProcess
 from rollout.environments.domains.workers import WorkerPool, WorkerWorld
 
 LIVE = 32
@@ -151,7 +151,7 @@ async def state_costs(make: Callable[[], Any]) -> tuple[float, float, float]:
 
 async def measure(base: Path) -> None:
     domain = load_domain(base, "Bench", [])
-    servers, pool = MockServers(domain), WorkerPool()
+    servers, pool = ServersInProcess(domain), WorkerPool()
     number = pool.add(domain)
     print(f"{'':24}{'calls/s':>10}{'open ms':>10}{'snapshot ms':>13}{'fork ms':>10}")
     kinds: list[tuple[str, Callable[[], Any]]] = [

@@ -59,7 +59,7 @@ class MonitorRules(msgspec.Struct, frozen=True):
     """Whether a judge model may be asked if the conversation is over, where the run has one."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class CompletionVerdict(msgspec.Struct, frozen=True):
     """What the judge said: over, not over, or nothing that can be used (None)."""
 
     is_complete: bool | None
@@ -121,7 +121,7 @@ class Monitor:
         self._fruitless += 1
         return rule.stop_reason if 0 < rule.most <= self._fruitless else None
 
-    async def judge(self, dialogue: Sequence[Message], seed: int) -> Verdict:
+    async def judge(self, dialogue: Sequence[Message], seed: int) -> CompletionVerdict:
         """Ask the judge model. It fails closed: no usable answer, or no answer at all, decides nothing."""
         assert self._judge is not None
         spoken = [f"{message.role}: {message.content}" for message in dialogue[-_JUDGE_WINDOW:] if is_spoken(message)]
@@ -133,9 +133,9 @@ class Monitor:
             generation = await self._judge.generate(request)
         except (ModelError, DeadlineError) as error:
             log.warning("the judge could not be asked: %s", error)
-            return Verdict(None, None)
+            return CompletionVerdict(None, None)
         verdicts = set(_VERDICT.findall(generation.message.content or ""))
-        return Verdict(verdicts == {"COMPLETE"} if len(verdicts) == 1 else None, generation)
+        return CompletionVerdict(verdicts == {"COMPLETE"} if len(verdicts) == 1 else None, generation)
 
 
 def _call_key(call: ToolCall) -> tuple[str, str]:

@@ -164,7 +164,7 @@ def perform(
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import ConfigError, RolloutError
     from rollout.pipelines.export import Wish, export_sources
-    from rollout.pipelines.sources import Prompts, find_sources
+    from rollout.pipelines.inputs import Prompts, find_sources
     from rollout.trajectories.exports.exporter import find_exporter
     from rollout.trajectories.merging import parse_splits
 

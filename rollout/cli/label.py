@@ -128,7 +128,7 @@ def perform(
     from rollout.environments.domains.domain import read_policy
     from rollout.environments.domains.offering import Offering
     from rollout.pipelines.export import label_sources
-    from rollout.pipelines.sources import Prompts, find_sources
+    from rollout.pipelines.inputs import Prompts, find_sources
 
     console = make_console()
     try:

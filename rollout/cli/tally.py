@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.pipelines.export import Tally
+from rollout.pipelines.export import ExportTally
 
 
-def show_tally(console: Console, title: str, tally: Tally) -> int:
+def show_tally(console: Console, title: str, tally: ExportTally) -> int:
     """Print what was read, kept and left out, and where it is; returns the exit code: 1 where something is to mend."""
     console.print(Text(title, "bold"))
     table = Table(show_header=False)

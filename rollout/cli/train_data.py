@@ -144,8 +144,8 @@ def perform(
     from rollout.cli.tally import show_tally
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import ConfigError, RolloutError
+    from rollout.pipelines.inputs import Prompts, find_sources
     from rollout.pipelines.row_forms import make_form
-    from rollout.pipelines.sources import Prompts, find_sources
     from rollout.pipelines.train_data import DataWish, write_training_data
     from rollout.trajectories.merging import parse_splits
     from rollout.trajectories.rows.form import TokenChoice

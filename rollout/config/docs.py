@@ -18,7 +18,7 @@ from rollout.config.browsing import Browsers, WebSettings
 from rollout.config.cluster import Cluster
 from rollout.config.exploring import Budget, Comparison, Dynamic, StrategyChoice
 from rollout.config.filters import BUILT_IN, Filters, find_filter
-from rollout.config.models import Agent, LocalModel, ModelEntry, SamplingKeys, User
+from rollout.config.models import AgentConfig, LocalModel, ModelEntry, SamplingKeys, UserConfig
 from rollout.config.schema import AutoDiscover, Config, Dataset, Retries, Scoring, Tail, Timeouts
 from rollout.config.servers import McpServer, MockServers
 
@@ -34,8 +34,8 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("`datasets.<name>`", Dataset),
     ("`datasets.<name>.mcpServers.<name>`", McpServer),
     ("`datasets.<name>.web`", WebSettings),
-    ("`datasets.<name>.agent`", Agent),
-    ("`datasets.<name>.user`", User),
+    ("`datasets.<name>.agent`", AgentConfig),
+    ("`datasets.<name>.user`", UserConfig),
     ("`datasets.<name>.scoring`", Scoring),
     ("`datasets.<name>.strategy`", StrategyChoice),
     ("`datasets.<name>.strategy.budget`", Budget),
@@ -60,7 +60,7 @@ def describe() -> str:
     """The whole page."""
     parts = [HEAD]
     for title, section in SECTIONS:
-        inherited = set(SamplingKeys.model_fields) if section in (Agent, User) else set()
+        inherited = set(SamplingKeys.model_fields) if section in (AgentConfig, UserConfig) else set()
         fields = {name: field for name, field in section.model_fields.items() if name not in inherited}
         lines = [
             f"## {title}",

@@ -123,7 +123,7 @@ class SamplingKeys(Section):
     """Put into every request body as it is."""
 
 
-class Agent(SamplingKeys):
+class AgentConfig(SamplingKeys):
     """Who acts."""
 
     model: str = "deepseek/deepseek-chat"
@@ -160,7 +160,7 @@ class Agent(SamplingKeys):
     actions. Without it, a model sees nothing but what it is sent."""
 
 
-class User(SamplingKeys):
+class UserConfig(SamplingKeys):
     """Whom the agent talks to."""
 
     kind: Literal["model", "scripted", "builtin", "person"] = "model"

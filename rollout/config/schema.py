@@ -15,7 +15,7 @@ from rollout.config.browsing import Browsers, WebSettings
 from rollout.config.cluster import Cluster, cluster_shorthand
 from rollout.config.exploring import Comparison, Dynamic, StrategyChoice, strategy_shorthand
 from rollout.config.filters import Filters
-from rollout.config.models import Agent, LocalModel, ModelEntry, User, model_shorthand
+from rollout.config.models import AgentConfig, LocalModel, ModelEntry, UserConfig, model_shorthand
 from rollout.config.names import FileName
 from rollout.config.section import Section
 from rollout.config.servers import McpServer, MockServers
@@ -115,9 +115,9 @@ class Dataset(Section):
     """Holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
     policy: Path | None = None
     """A policy file other than the domain's own."""
-    agent: Annotated[Agent, BeforeValidator(model_shorthand)] = Agent()
+    agent: Annotated[AgentConfig, BeforeValidator(model_shorthand)] = AgentConfig()
     """Who acts. A bare model name is short for `{model: …}`."""
-    user: Annotated[User, BeforeValidator(model_shorthand)] | None = None
+    user: Annotated[UserConfig, BeforeValidator(model_shorthand)] | None = None
     """Whom the agent talks to. Needed where `max_turns` is more than 1."""
     max_turns: int = Field(default_factory=default_max_turns, ge=1)
     """User messages at most. By default 20 where there is a `user`, else 1. 1: the agent answers the task's opening and

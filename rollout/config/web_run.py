@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from rollout.config.browsing import Browsers
 from rollout.config.load import load_registry
-from rollout.config.models import Agent, ModelEntry
+from rollout.config.models import AgentConfig, ModelEntry
 from rollout.config.schema import Config, Dataset, Retries, Scoring, Tail, Timeouts
 from rollout.config.web import WebConfig
 from rollout.core import seeds
@@ -139,7 +139,7 @@ def _agent_model(web: WebConfig, models: Mapping[str, ModelEntry]) -> tuple[str,
     return name, ModelEntry(provider="vllm", model=name, api_base=f"{base}/v1", **limits), True
 
 
-def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Agent:
+def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> AgentConfig:
     policy, context, settings = web.policy_config, web.context_config, web.model_settings
     sampling: dict[str, Any] = {
         "temperature": policy.temperature,
@@ -150,7 +150,7 @@ def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Age
         sampling |= {"top_k": policy.top_k, "min_p": policy.min_p}
     elif not model.startswith("builtin/"):
         notes.append(f"top_k and min_p are not sent: {model} is not served by env_config.vllm_server_url")
-    return Agent(
+    return AgentConfig(
         model=model,
         tool_format="native" if settings.model_type == "native" else "text",
         prompt="complete" if settings.prompt_version == "complete" else "plain",

@@ -14,10 +14,9 @@ from rollout.core.errors import BranchMismatch, ReplayMismatch, RolloutError
 from rollout.core.world import Snapshot
 from rollout.distributed.wire import Cancel, Cut, Start
 from rollout.distributed.worker import BRANCH, CANCELLED, PAUSED, REPLAY
-from rollout.engine.attempt import Attempt
 from rollout.engine.control import Control, Paused
 from rollout.engine.observer import Observer
-from rollout.engine.plan import Plan
+from rollout.engine.plan import AttemptSpec, Plan
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 
@@ -37,7 +36,7 @@ class FarEpisode:
         self,
         ranks: Ranks,
         plan: Plan,
-        attempt: Attempt,
+        attempt: AttemptSpec,
         tree: RolloutTree,
         start: Node,
         control: Control,

@@ -32,7 +32,7 @@ from rollout.distributed.wire import (
 from rollout.engine.control import Control
 from rollout.models.limits import Gate
 from rollout.store.blobs import write_named
-from rollout.store.journal import Batch, Journal
+from rollout.store.journal import CommitBatch, Journal
 
 if TYPE_CHECKING:
     from rollout.distributed.far_episode import FarEpisode
@@ -170,7 +170,7 @@ class Rank:
 
     # ---- what it says -------------------------------------------------------------------------------------------
 
-    def _take(self, told: ToDriver) -> Batch | None:
+    def _take(self, told: ToDriver) -> CommitBatch | None:
         match told:
             case Nodes(episode, place, bodies):
                 for body in bodies:

@@ -25,11 +25,10 @@ from rollout.distributed.rank import Rank
 from rollout.distributed.rank_counts import RankCounts
 from rollout.distributed.wire import Pause, Version
 from rollout.distributed.worker import Setup
-from rollout.engine.attempt import Attempt
 from rollout.engine.control import Control
 from rollout.engine.episode import Growing
 from rollout.engine.observer import Observer
-from rollout.engine.plan import Plan
+from rollout.engine.plan import AttemptSpec, Plan
 from rollout.models.registry import Registry
 from rollout.store.journal import Journal
 from rollout.store.record import Record
@@ -79,7 +78,7 @@ class Ranks:
     def open_episode(
         self,
         plan: Plan,
-        attempt: Attempt,
+        attempt: AttemptSpec,
         tree: RolloutTree,
         start: Node,
         record: Record,

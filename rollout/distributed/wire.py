@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from rollout.core.world import Snapshot
-from rollout.engine.attempt import Attempt
+from rollout.engine.plan import AttemptSpec
 from rollout.store.record import Finished
 from rollout.trajectories.tree import NodeBody
 
@@ -27,7 +27,7 @@ class Start(_Told):
     """Run an episode."""
 
     dataset: str
-    attempt: Attempt
+    attempt: AttemptSpec
     path: tuple[NodeBody, ...] = ()
     """From the opening's end to the node that it starts from."""
     snapshots: dict[int, Snapshot] = {}

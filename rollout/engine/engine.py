@@ -17,15 +17,13 @@ import msgspec
 from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
 from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch, RolloutError
-from rollout.engine.attempt import Attempt
-from rollout.engine.collector import rare_collections
-from rollout.engine.control import Control, Grace, Paused
+from rollout.engine.admission import Admission
+from rollout.engine.control import Control, Grace, Paused, rare_collections
 from rollout.engine.episode import Episode, Growing, OpenEpisode
 from rollout.engine.groups import Group, GroupStream
 from rollout.engine.live_tree import DueEpisode, LiveTree, leaf_of
-from rollout.engine.needs import Needs
 from rollout.engine.observer import Observer, Progress
-from rollout.engine.plan import Plan
+from rollout.engine.plan import AttemptSpec, Plan
 from rollout.store.journal import Journal
 from rollout.store.reader import SavedEpisode
 from rollout.strategies.strategy import Expansion
@@ -63,7 +61,7 @@ class Engine:
         self._grace = Grace(self.control, grace)
         self._observers: tuple[Observer, ...] = (self.progress, *observers)
         self._due: deque[DueEpisode] = deque()
-        self._needs = Needs(plans, journal, self.progress, dynamic)
+        self._admission = Admission(plans, journal, self.progress, dynamic)
         self._saved = {plan.name: journal.unfinished(plan.name) for plan in plans}
         self._source = self._open_tasks(plans)
         self._workers = 0
@@ -75,11 +73,11 @@ class Engine:
         self._stream: GroupStream | None = None
         self.replay_mismatches = 0
         for plan in plans:
-            self.progress.finished_before += len(self._needs.finished[plan.name] & plan.wanted_ids())
+            self.progress.finished_before += len(self._admission.finished[plan.name] & plan.wanted_ids())
 
     async def run(self) -> None:
         """Until everything is done or the run pauses."""
-        self._needs.start(streams=self._stream is not None)
+        self._admission.start(streams=self._stream is not None)
         try:
             with rare_collections():
                 async with asyncio.TaskGroup() as group:
@@ -125,15 +123,15 @@ class Engine:
 
     def not_needed(self) -> dict[str, int]:
         """Trajectories of each dataset that were planned at most and that nobody asks for."""
-        return self._needs.not_needed()
+        return self._admission.not_needed()
 
     def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[LiveTree | None]:
         """The trees to grow, one after the other; None where the next one has to wait."""
         for plan in plans:
             for index, task_id in enumerate(plan.tasks.ids[: plan.task_count]):
-                if self._needs.is_done(plan, task_id):
+                if self._admission.is_done(plan, task_id):
                     continue
-                while (may_open := self._needs.may_open(plan, task_id)) is None:
+                while (may_open := self._admission.may_open(plan, task_id)) is None:
                     yield None
                 if not may_open:
                     continue
@@ -144,9 +142,9 @@ class Engine:
                     log.error("%s", error)
                     continue
                 live_tree = LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
-                if self._needs.leaves(plan) and not self._take_up(live_tree):
+                if self._admission.leaves(plan) and not self._take_up(live_tree):
                     continue
-                self._needs.opened(plan, task_id)
+                self._admission.opened(plan, task_id)
                 yield live_tree
 
     def _take_up(self, live_tree: LiveTree) -> bool:
@@ -207,7 +205,7 @@ class Engine:
         elif plan.strategy.has_rounds and live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
             self._journal.finish_tree(live_tree.id)
         attempts = live_tree.next_number + len(live_tree.saved)
-        self._needs.ended(plan, task.id, attempts, (leaf.reward for leaf in leaves))
+        self._admission.ended(plan, task.id, attempts, (leaf.reward for leaf in leaves))
 
     def _launch(self, live_tree: LiveTree, expansion: Expansion) -> None:
         number, live_tree.next_number = live_tree.next_number, live_tree.next_number + 1
@@ -215,7 +213,7 @@ class Engine:
         saved = live_tree.saved.pop(trajectory, None)
         if saved is not None:
             live_tree.take_in(self._journal, saved, number)
-        elif trajectory not in self._needs.finished[live_tree.plan.name]:
+        elif trajectory not in self._admission.finished[live_tree.plan.name]:
             live_tree.open += 1
             node, _, reason, temperature, beginning = msgspec.structs.astuple(expansion)
             self._due.append(DueEpisode(live_tree, node, number, reason, temperature, beginning))
@@ -239,7 +237,7 @@ class Engine:
                 if self._stream is not None:
                     await self._stream.room()
                 launch = None if self.control.is_pausing else self._take()
-                if self._due or self._needs.has_rule:
+                if self._due or self._admission.has_rule:
                     self._hire(group, max(len(self._due), HIRE_AT_ONCE))
         except asyncio.CancelledError:
             if not self._grace.is_over:
@@ -280,12 +278,12 @@ class Engine:
         except RolloutError as error:
             # Expected of machines: its workers died again and again. It stays unfinished, its siblings go on.
             log.error("%s: could not be run: %s", launch.trajectory, error)
-            self._needs.gave_up(plan, live_tree.task.id)
+            self._admission.gave_up(plan, live_tree.task.id)
             return
         except Exception:
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)
-            self._needs.gave_up(plan, live_tree.task.id)
+            self._admission.gave_up(plan, live_tree.task.id)
             return
         finally:
             for observer in self._observers:
@@ -345,7 +343,7 @@ class Engine:
                 live_tree.id = self._journal.begin_tree(plan.name, live_tree.task.id, live_tree.task.messages)
             episode = self._journal.begin_episode(live_tree.id, launch.trajectory, tries, seed, launch.branch)
         live_tree.began(episode, launch.number, launch.beginning)
-        attempt = Attempt(
+        attempt = AttemptSpec(
             episode,
             launch.trajectory,
             live_tree.task,

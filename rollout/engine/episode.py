@@ -39,15 +39,14 @@ from rollout.core.messages import Image, Message, ToolCall, ToolResult, Toolset,
 from rollout.core.results import failed_result
 from rollout.core.secrets import mask_data
 from rollout.core.world import Opening, World
-from rollout.engine.attempt import Attempt
 from rollout.engine.control import Control
 from rollout.engine.counts import MASKED, UNJUDGED, Counts
-from rollout.engine.ending import UNSCORED, Ending, make_head
 from rollout.engine.observer import Observer
-from rollout.engine.plan import Plan
+from rollout.engine.outcome import UNSCORED, Ending, make_head
+from rollout.engine.plan import AttemptSpec, Plan
 from rollout.engine.replay import calls_any, check_opening, replay
-from rollout.engine.states import StateKeys
-from rollout.engine.user_side import UserSide
+from rollout.engine.state_keys import StateKeys
+from rollout.engine.user_tools import UserSide
 from rollout.models.masking import mask_message
 from rollout.models.model import Request
 from rollout.models.reference import Reference, ReferenceModel
@@ -90,7 +89,7 @@ class Growing(Protocol):
         ...
 
 
-OpenEpisode = Callable[[Plan, Attempt, RolloutTree, Node, Record, Control, Sequence[Observer]], Growing]
+OpenEpisode = Callable[[Plan, AttemptSpec, RolloutTree, Node, Record, Control, Sequence[Observer]], Growing]
 """Makes what grows an attempt's path from a node of its tree on: in this process, or on another machine."""
 
 
@@ -100,7 +99,7 @@ class Episode:
     def __init__(
         self,
         plan: Plan,
-        attempt: Attempt,
+        attempt: AttemptSpec,
         tree: RolloutTree,
         start: Node,
         record: Record,

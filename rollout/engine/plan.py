@@ -17,11 +17,11 @@ from rollout.agents.users.user import User
 from rollout.agents.viewing import Viewing
 from rollout.core import seeds
 from rollout.core.calls import CallReader
-from rollout.core.messages import Toolset
+from rollout.core.messages import JSON, Toolset
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.environment import OpenEnvironment
-from rollout.models.model import Capability, Model, Sampling
+from rollout.models.model import Capability, Model, Prefix, Sampling
 from rollout.models.reference import AgentModel
 from rollout.scoring.panel import Panel
 from rollout.strategies.strategy import Strategy
@@ -123,6 +123,21 @@ class Plan:
     def episode_seed(self, task_id: str, number: int) -> int:
         """An attempt's own."""
         return seeds.derive(self.seed, self.name, task_id, "episode", number)
+
+
+class AttemptSpec(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One attempt at a task. It is the same wherever its episode runs."""
+
+    id: int
+    """Of its episode, in the journal."""
+    trajectory: str
+    task: Task
+    branch: JSON
+    """Where it branched off and why, as it stands in the trajectory's metadata."""
+    seed: int
+    sampling: Sampling
+    prefix: Prefix | None = None
+    """The first tokens of its first generation, where it branches inside of one."""
 
 
 def world_seed(seed: int, dataset: str, task_id: str) -> int:

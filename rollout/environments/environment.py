@@ -19,7 +19,7 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.agents.monitor import MonitorRules
-from rollout.config.models import Agent, User, model_shorthand
+from rollout.config.models import AgentConfig, UserConfig, model_shorthand
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, describe_error
 from rollout.core.messages import JSON, Toolset
@@ -46,7 +46,7 @@ scorers that look at the live world keep what they said then; or from the trajec
 class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     """Settings that a dataset gets from its environment where it sets none itself."""
 
-    user: User | None = None
+    user: UserConfig | None = None
     """Who the agent talks to."""
     is_user_fixed: bool = False
     """Whether a dataset may not name another user, because the tasks fix what the user says."""
@@ -135,7 +135,7 @@ class Environment:
         scorers: Sequence[Scorer | Callable[..., Any]] = (),
         system: str | None = None,
         name: str | None = None,
-        user: User | str | None = None,
+        user: UserConfig | str | None = None,
         user_guidelines: str | None = None,
         max_turns: int | None = None,
         max_steps_per_turn: int | None = None,
@@ -152,7 +152,7 @@ class Environment:
         self.name = name if name is not None else str(getattr(world, "__name__", "environment"))
         self.tasks = open_tasks(tasks, self.name)
         self.defaults = Defaults(
-            user=None if user is None else User.model_validate(model_shorthand(user)),
+            user=None if user is None else UserConfig.model_validate(model_shorthand(user)),
             user_guidelines=user_guidelines,
             max_turns=max_turns,
             max_steps_per_turn=max_steps_per_turn,
@@ -175,7 +175,7 @@ class Environment:
     _scorers: tuple[Scorer, ...] = ()
     _system: str | None = None
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         """The system prompt, which may depend on the agent's tool format; None where there is none."""
         return self._system
 
@@ -194,7 +194,7 @@ class Environment:
         """Further figures for the summary of a run."""
         return ()
 
-    def warnings(self, agent: Agent) -> list[str]:
+    def warnings(self, agent: AgentConfig) -> list[str]:
         """Remarks for the person who starts a run: things that are allowed but probably not meant."""
         return []
 

@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from rollout.agents.monitor import MonitorRules
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.schema import Config
 from rollout.core.messages import NO_TOOLS, Toolset
 from rollout.core.task import Task
@@ -44,7 +44,7 @@ class WithheldTools(Environment):
     def tasks(self) -> Tasks:  # type: ignore[override]
         return self._environment.tasks
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         return self._environment.system_for(agent)
 
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:

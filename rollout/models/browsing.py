@@ -21,7 +21,7 @@ MAX_BACK = 2
 MAX_TRIES = 3
 
 
-class Step(msgspec.Struct):
+class ElementStep(msgspec.Struct):
     """A call, and the observation it was made on."""
 
     call: ToolCall
@@ -43,7 +43,7 @@ def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, 
     steps, observation = _steps(messages)
     actions = [action for action in task.actions or () if action.turn == turn]
     done = 0
-    detour: list[Step] = []
+    detour: list[ElementStep] = []
     for step in steps:
         if done < len(actions) and not step.is_refused and _is_same(step, actions[done]):
             done, detour = done + 1, []
@@ -62,14 +62,14 @@ def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, 
     return action.name, wanted
 
 
-def _steps(messages: Sequence[Message]) -> tuple[list[Step], str]:
+def _steps(messages: Sequence[Message]) -> tuple[list[ElementStep], str]:
     """The calls, each with the observation before it, and the current observation."""
-    steps: list[Step] = []
-    by_id: dict[str, Step] = {}
+    steps: list[ElementStep] = []
+    by_id: dict[str, ElementStep] = {}
     observation = ""
     for message in messages:
         for call in message.tool_calls:
-            by_id[call.id] = Step(call, observation)
+            by_id[call.id] = ElementStep(call, observation)
             steps.append(by_id[call.id])
         content = message.content or ""
         if message.tool_call_id in by_id:
@@ -79,7 +79,7 @@ def _steps(messages: Sequence[Message]) -> tuple[list[Step], str]:
     return steps, observation
 
 
-def _is_same(step: Step, action: Action) -> bool:
+def _is_same(step: ElementStep, action: Action) -> bool:
     if step.call.name != action.name:
         return False
     try:
@@ -88,7 +88,7 @@ def _is_same(step: Step, action: Action) -> bool:
         return False
 
 
-def _look(detour: Sequence[Step], observation: str) -> tuple[str, JSON] | None:
+def _look(detour: Sequence[ElementStep], observation: str) -> tuple[str, JSON] | None:
     """The next call of the search for an element that is not visible; None where the search is over."""
     above, below = scroll_position(observation)
     scrolls = 0

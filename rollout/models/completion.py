@@ -29,13 +29,13 @@ LOWEST_LOGPROB, HIGHEST_LOGPROB = -3.5e38, 1.0
 lift one of nearly 1 above 0."""
 
 
-class _Function(msgspec.Struct):
+class _SentFunction(msgspec.Struct):
     name: str
     arguments: str | dict[str, Any] | None = None
 
 
-class _Call(msgspec.Struct):
-    function: _Function
+class _SentCall(msgspec.Struct):
+    function: _SentFunction
     id: str | None = None
 
 
@@ -45,7 +45,7 @@ class _Part(msgspec.Struct):
 
 class _Answer(msgspec.Struct):
     content: str | list[_Part] | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_SentCall] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
 

@@ -57,7 +57,7 @@ def response_format(
     return {"type": "json_schema", "json_schema": {"name": "answer", "strict": True, "schema": schema}}
 
 
-class _Call(msgspec.Struct, forbid_unknown_fields=True):
+class _ForcedCall(msgspec.Struct, forbid_unknown_fields=True):
     name: str
     arguments: msgspec.Raw
 
@@ -66,7 +66,7 @@ class _Reply(msgspec.Struct, forbid_unknown_fields=True):
     reply: str
 
 
-_call_decoder = msgspec.json.Decoder(_Call)
+_call_decoder = msgspec.json.Decoder(_ForcedCall)
 _reply_decoder = msgspec.json.Decoder(_Reply)
 
 

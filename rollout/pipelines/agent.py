@@ -12,8 +12,7 @@ from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
 from rollout.agents.users.user import User
 from rollout.agents.view import ReasoningRule
 from rollout.agents.viewing import Viewing
-from rollout.config.models import ModelEntry, SamplingKeys
-from rollout.config.models import User as UserConfig
+from rollout.config.models import ModelEntry, SamplingKeys, UserConfig
 from rollout.config.schema import Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.task import Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rollout.config.models import Agent, User
+from rollout.config.models import AgentConfig, UserConfig
 from rollout.config.names import check_file_name
 from rollout.config.schema import AutoDiscover, Config, Dataset
 from rollout.core.errors import ConfigError
@@ -62,12 +62,12 @@ def _dataset(combination: Combination, base_path: Path, rules: AutoDiscover, con
         mcp_domain=combination.name,
         base_path=base_path,
         policy=combination.policy,
-        agent=Agent(
+        agent=AgentConfig(
             model=rules.agent_model or config.agent_model or AGENT_MODEL,
             temperature=rules.agent_temperature,
             enable_thinking=rules.enable_thinking,
         ),
-        user=User.model_validate(
+        user=UserConfig.model_validate(
             {"model": rules.user_model or config.user_model or USER_MODEL, "temperature": rules.user_temperature}
         ),
         max_turns=rules.max_turns,

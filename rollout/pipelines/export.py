@@ -17,7 +17,7 @@ import msgspec
 from rollout.agents.turns import split_turns, whole
 from rollout.core.errors import ConfigError
 from rollout.pipelines.filter import Records
-from rollout.pipelines.sources import Prompts, Source
+from rollout.pipelines.inputs import Prompts, Source
 from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit, can_mask
 from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
@@ -29,7 +29,7 @@ from rollout.trajectories.selection import Selection
 MOST_PROBLEMS = 20
 
 
-class Tally:
+class ExportTally:
     """What became of every trajectory that was read."""
 
     def __init__(self) -> None:
@@ -82,9 +82,9 @@ class Wish(msgspec.Struct, frozen=True):
         return {split: out.with_name(f"{name}.{split}{suffix}") for split in self.splits.names}
 
 
-def label_sources(sources: Sequence[Source], prompts: Prompts, out: Path) -> Tally:
+def label_sources(sources: Sequence[Source], prompts: Prompts, out: Path) -> ExportTally:
     """Write the finished trajectories with their labels into one file, in order."""
-    tally = Tally()
+    tally = ExportTally()
     with replaced_together([out]) as (temporary,), contextlib.closing(JsonLines(temporary)) as file:
         for source in sources:
             for where, line in _chosen(source, Selection(), tally):
@@ -98,16 +98,16 @@ def label_sources(sources: Sequence[Source], prompts: Prompts, out: Path) -> Tal
     return tally
 
 
-def _labelled(line: SavedLine, source: Source, prompts: Prompts, tally: Tally) -> bytes:
+def _labelled(line: SavedLine, source: Source, prompts: Prompts, tally: ExportTally) -> bytes:
     if line.is_labelled:
         tally.notes["had their label already"] += 1
         return msgspec.json.encode(line.fields) + b"\n"
     return add_label(line, prompts.of(line, source))
 
 
-def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out: Path) -> Tally:
+def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out: Path) -> ExportTally:
     """Write the chosen trajectories in the wished format."""
-    tally = Tally()
+    tally = ExportTally()
     files = wish.files(out)
     with replaced_together(list(files.values())) as temporary, contextlib.ExitStack() as stack:
         writers: dict[str, Writer] = {}
@@ -132,7 +132,7 @@ def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out:
     return tally
 
 
-def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Tally) -> Iterator[Example]:
+def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: ExportTally) -> Iterator[Example]:
     merged = Merged()
     records = Records() if wish.filters else None
     for source in sources:
@@ -161,7 +161,7 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ta
             yield admitted
 
 
-def _chosen(source: Source, selection: Selection, tally: Tally) -> Iterator[tuple[str, SavedLine]]:
+def _chosen(source: Source, selection: Selection, tally: ExportTally) -> Iterator[tuple[str, SavedLine]]:
     for where, line in source.read():
         tally.read += 1
         if isinstance(line, BadLine):
@@ -188,7 +188,7 @@ def _parts(example: Example, wish: Wish) -> list[Example]:
     ]
 
 
-def refuse_nothing(tally: Tally, records: int) -> None:
+def refuse_nothing(tally: ExportTally, records: int) -> None:
     """An empty file never takes the place of one that is there."""
     if records:
         return

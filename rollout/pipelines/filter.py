@@ -17,7 +17,7 @@ from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.pipelines.active_filters import FiltersByDataset
-from rollout.pipelines.sources import Prompts, Source, find_sources
+from rollout.pipelines.inputs import Prompts, Source, find_sources
 from rollout.store.filter_file import RecordFile
 from rollout.store.reader import JournalReader, RecordedPath, open_reader
 from rollout.store.run_dir import FILTERS, find_run

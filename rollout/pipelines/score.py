@@ -27,7 +27,7 @@ from rollout.core.messages import has_words
 from rollout.core.plugins import look_in
 from rollout.core.secrets import MASK
 from rollout.core.task import Task
-from rollout.engine.ending import UNSCORED
+from rollout.engine.outcome import UNSCORED
 from rollout.environments.empty import EmptyWorld
 from rollout.models.registry import Registry
 from rollout.pipelines.wiring import Wired, open_wired, refuse_problems

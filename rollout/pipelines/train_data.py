@@ -20,10 +20,10 @@ import msgspec
 from rollout.agents.exchanges import count_opening, exchanges_of
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
-from rollout.pipelines.export import Tally, refuse_nothing
+from rollout.pipelines.export import ExportTally, refuse_nothing
 from rollout.pipelines.filter import Records
 from rollout.pipelines.filter_marks import Marks, marks_of
-from rollout.pipelines.sources import Prompts, Source
+from rollout.pipelines.inputs import Prompts, Source
 from rollout.store.reader import JournalReader, open_reader
 from rollout.trajectories.advantages import (
     Attempt,
@@ -113,9 +113,9 @@ class _ReadAttempt(msgspec.Struct):
     values: list[float] | None = None
 
 
-def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataWish, out: Path) -> Tally:
+def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataWish, out: Path) -> ExportTally:
     """Write the files of `wish` into the folder `out`, and beside them what they are, as JSON."""
-    tally = Tally()
+    tally = ExportTally()
     records = Records() if wish.filters else None
     survey = _Survey(wish, tally, records)
     for source in sources:
@@ -144,7 +144,7 @@ def _write(
     prompts: Prompts,
     reading: _Reading,
     wish: DataWish,
-    tally: Tally,
+    tally: ExportTally,
     writers: dict[tuple[str, str], Writer],
 ) -> Counter[str]:
     counts: Counter[str] = Counter()
@@ -176,7 +176,7 @@ def _write(
 class _Survey:
     """The first pass: which attempts belong together, and where each of them lies."""
 
-    def __init__(self, wish: DataWish, tally: Tally, records: Records | None) -> None:
+    def __init__(self, wish: DataWish, tally: ExportTally, records: Records | None) -> None:
         self._wish = wish
         self._tally = tally
         self._records = records
@@ -218,7 +218,9 @@ class _Reading:
     Advantages are worked out for a batch of groups at once: array operations cost much the same for one as for many.
     """
 
-    def __init__(self, wish: DataWish, tally: Tally, records: Records | None, stack: contextlib.ExitStack) -> None:
+    def __init__(
+        self, wish: DataWish, tally: ExportTally, records: Records | None, stack: contextlib.ExitStack
+    ) -> None:
         self._wish = wish
         self._tally = tally
         self._records = records
@@ -374,7 +376,7 @@ def _open(kind: str, path: Path, columns: Columns) -> Writer:
     return RowsPt(path, columns) if kind == "pt" else JsonLines(path)
 
 
-def _about(wish: DataWish, maker: RecordMaker, tally: Tally) -> JSON:
+def _about(wish: DataWish, maker: RecordMaker, tally: ExportTally) -> JSON:
     return {
         "form": wish.name,
         "reward": wish.reward,

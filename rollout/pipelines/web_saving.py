@@ -21,8 +21,8 @@ from rollout.agents.viewing import requests_of
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
 from rollout.environments.web.steps import IMAGES, steps_of
+from rollout.pipelines.inputs import Prompts, Source
 from rollout.pipelines.measures import TaskInfo
-from rollout.pipelines.sources import Prompts, Source
 from rollout.store.damage import DATA_ERRORS
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_file import read_run_file

@@ -17,7 +17,7 @@ from rollout.core.world import World
 from rollout.scoring.arguments import differing_arguments
 from rollout.scoring.calls import Called, calls_of
 from rollout.scoring.matching import match_actions
-from rollout.scoring.reference import Reference, References
+from rollout.scoring.reference import PlayedReference, References
 from rollout.scoring.rules import RuleBook, Rules, task_rules
 from rollout.scoring.scorer import Score, Trajectory
 
@@ -40,7 +40,7 @@ class ActionScorer:
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         if task.actions is None:
             return None
-        reference = Reference()
+        reference = PlayedReference()
         if self._references is not None and world.has_changes:
             # Played only on worlds of our own making: on a real server the actions would have effects.
             reference = await self._references.of(task)
@@ -72,7 +72,7 @@ class ActionScorer:
             reason += f", and {len(extra)} other writes"
         return Score(self.name, float(not unmatched and not extra), reason, round(partial, 4), evidence=evidence)
 
-    def _fits(self, task: Task, calls: Sequence[Called], reference: Reference, rules: Rules) -> list[list[int]]:
+    def _fits(self, task: Task, calls: Sequence[Called], reference: PlayedReference, rules: Rules) -> list[list[int]]:
         """For each action the calls that would do."""
         fits: list[list[int]] = []
 

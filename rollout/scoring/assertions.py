@@ -40,7 +40,7 @@ class Statement(msgspec.Struct, frozen=True):
     quote: str
 
 
-class Answer(msgspec.Struct, frozen=True):
+class AssertionAnswer(msgspec.Struct, frozen=True):
     """The judge's answer."""
 
     verdicts: list[Statement]
@@ -93,7 +93,7 @@ class AssertionScorer:
 
 def read_answer(generation: Generation, count: int, conversation: str) -> list[Statement]:
     """The judge's verdicts, one for each statement in order. Raises JudgeError where they are not that."""
-    answer = read_object(generation, Answer)
+    answer = read_object(generation, AssertionAnswer)
     if [one.statement for one in answer.verdicts] != list(range(1, count + 1)):
         raise JudgeError(f"expected one verdict for each of the statements 1 to {count}, in order")
     said = flat(conversation)

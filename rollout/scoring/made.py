@@ -28,7 +28,7 @@ _PIECE = re.compile(r"[^\W_]+")
 Path = tuple[str | int, ...]
 
 
-class Drawn(msgspec.Struct, frozen=True):
+class DrawnValue(msgspec.Struct, frozen=True):
     """What the reference shows to depend on the seed: the values themselves, and where such values stand."""
 
     words: frozenset[str] = frozenset()
@@ -84,7 +84,7 @@ class Made(msgspec.Struct, frozen=True):
         return _WORD.sub(take, text)
 
 
-def find_drawn(once: Changes, again: Changes) -> Drawn:
+def find_drawn(once: Changes, again: Changes) -> DrawnValue:
     """What the same actions give in one world and not in another of another seed."""
     common = _parts_of(_added(once)) & _parts_of(_added(again))
     words: set[str] = set()
@@ -100,11 +100,11 @@ def find_drawn(once: Changes, again: Changes) -> Drawn:
         elif _is_number(value) and value not in common:
             numbers.add(value)
             cells.add((table, path))
-    return Drawn(frozenset(words), frozenset(texts), frozenset(numbers), frozenset(cells))
+    return DrawnValue(frozenset(words), frozenset(texts), frozenset(numbers), frozenset(cells))
 
 
 def find_made(
-    task: Task, calls: Sequence[Called], wanted: Changes, got: Changes, drawn: Drawn, rules: Rules
+    task: Task, calls: Sequence[Called], wanted: Changes, got: Changes, drawn: DrawnValue, rules: Rules
 ) -> tuple[Made, Made]:
     """What was made in the reference's world and in the agent's, out of what they changed."""
     old = _parts_of(row for changes in (wanted, got) for change in changes.values() for row in change.removed)
@@ -134,7 +134,7 @@ def _parts_of(rows: Iterable[Row]) -> set[Value]:
     return {part for row in rows for _, value in _leaves(row) for part in _parts(value)}
 
 
-def _drawn_words(changes: Changes, drawn: Drawn) -> Iterator[str]:
+def _drawn_words(changes: Changes, drawn: DrawnValue) -> Iterator[str]:
     """The words that stand where the reference's world had drawn one."""
     for table, path, value in _cells(changes):
         if isinstance(value, str):
@@ -142,7 +142,7 @@ def _drawn_words(changes: Changes, drawn: Drawn) -> Iterator[str]:
             yield from (word for at, word in enumerate(words) if (table, path, len(words), at) in drawn.texts)
 
 
-def _drawn_numbers(changes: Changes, drawn: Drawn) -> Iterator[float]:
+def _drawn_numbers(changes: Changes, drawn: DrawnValue) -> Iterator[float]:
     """The numbers that stand where the reference's world had drawn one."""
     for table, path, value in _cells(changes):
         if (table, path) in drawn.cells and _is_number(value):
@@ -156,7 +156,7 @@ def _cells(changes: Changes) -> Iterator[tuple[str, Path, Any]]:
             yield from ((table, path, value) for path, value in _leaves(row))
 
 
-def _made(values: set[Value], numbers: set[float], drawn: Drawn) -> Made:
+def _made(values: set[Value], numbers: set[float], drawn: DrawnValue) -> Made:
     return Made(
         frozenset(value for value in values if isinstance(value, str)),
         frozenset(value for value in values if isinstance(value, int)),

@@ -23,7 +23,7 @@ from rollout.scoring.calls import result_value
 KEPT = 256
 
 
-class Step(msgspec.Struct, frozen=True):
+class PlayedAction(msgspec.Struct, frozen=True):
     """One reference action, played."""
 
     call: Invocation
@@ -34,10 +34,10 @@ class Step(msgspec.Struct, frozen=True):
     """What had changed after it, where every step is watched."""
 
 
-class Reference(msgspec.Struct, frozen=True):
+class PlayedReference(msgspec.Struct, frozen=True):
     """What the reference actions of a task do."""
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[PlayedAction, ...] = ()
     changes: Changes | None = None
     """What differs at the end; None where this world has no tables to look at."""
     problem: str | None = None
@@ -50,9 +50,9 @@ class References:
     def __init__(self, make_world: WorldFactory, seed_of: Callable[[Task], int]) -> None:
         self.make_world = make_world
         self._seed_of = seed_of
-        self._kept: OrderedDict[tuple[str, int], Reference] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, int], PlayedReference] = OrderedDict()
 
-    async def of(self, task: Task, variant: int = 0) -> Reference:
+    async def of(self, task: Task, variant: int = 0) -> PlayedReference:
         """The reference of a task. Another `variant` is the same actions in a world of another seed."""
         key = (task.id, variant)
         found = self._kept.get(key)
@@ -64,9 +64,9 @@ class References:
         return found
 
 
-async def play_reference(world: World, task: Task, seed: int, *, watch: bool = False) -> Reference:
+async def play_reference(world: World, task: Task, seed: int, *, watch: bool = False) -> PlayedReference:
     """Play the reference actions of a task on a world, which is opened and closed here."""
-    steps: list[Step] = []
+    steps: list[PlayedAction] = []
     try:
         opening = await world.open(task, seed)
         reader = CallReader(opening.tools)
@@ -75,18 +75,18 @@ async def play_reference(world: World, task: Task, seed: int, *, watch: bool = F
             try:
                 arguments = resolve_arguments(action.arguments, [step.value for step in steps])
             except (KeyError, IndexError, TypeError, ValueError) as error:
-                return Reference(tuple(steps), problem=f"{where}: its $from leads nowhere: {error!r}")
+                return PlayedReference(tuple(steps), problem=f"{where}: its $from leads nowhere: {error!r}")
             read = reader.read(ToolCall(f"reference_{index}", action.name, encode_row(arguments).decode()))
             if not isinstance(read, Invocation):
-                return Reference(tuple(steps), problem=f"{where} cannot be called: {read.content[:300]}")
+                return PlayedReference(tuple(steps), problem=f"{where} cannot be called: {read.content[:300]}")
             (result,) = await world.call([read])
             if result.is_error:
-                return Reference(tuple(steps), problem=f"{where} failed: {result.content[:300]}")
+                return PlayedReference(tuple(steps), problem=f"{where} failed: {result.content[:300]}")
             changes = await read_changes(world) if watch else None
-            steps.append(Step(read, result, result_value(result.content), changes))
-        return Reference(tuple(steps), await read_changes(world))
+            steps.append(PlayedAction(read, result, result_value(result.content), changes))
+        return PlayedReference(tuple(steps), await read_changes(world))
     except WorldError as error:
-        return Reference(tuple(steps), problem=f"the reference's world broke: {error}")
+        return PlayedReference(tuple(steps), problem=f"the reference's world broke: {error}")
     finally:
         await world.close()
 

@@ -19,7 +19,7 @@ from rollout.core.world import WorldFactory
 from rollout.scoring.differences import net_changes
 from rollout.scoring.milestones import Moment, reach_milestones, read_conditions
 from rollout.scoring.panel import Panel
-from rollout.scoring.reference import Reference, play_reference
+from rollout.scoring.reference import PlayedReference, play_reference
 from rollout.scoring.rules import RuleBook, Rules
 from rollout.scoring.scorer import Trajectory
 from rollout.scoring.wording import is_said
@@ -69,7 +69,7 @@ class QueryChecker:
         report.idle = await self._try_idle(task)
         return report
 
-    def _check_reference(self, task: Task, reference: Reference, rules: Rules, report: QueryReport) -> None:
+    def _check_reference(self, task: Task, reference: PlayedReference, rules: Rules, report: QueryReport) -> None:
         if reference.problem is not None:
             report.problems.append(reference.problem)
             return

@@ -20,7 +20,7 @@ from rollout.scoring.differences import (
     describe_differences,
     net_changes,
 )
-from rollout.scoring.made import Drawn, find_drawn, find_made
+from rollout.scoring.made import DrawnValue, find_drawn, find_made
 from rollout.scoring.reference import References, read_changes
 from rollout.scoring.renaming import TooAlike
 from rollout.scoring.rules import RuleBook, Rules
@@ -74,7 +74,7 @@ class StateScorer:
     ) -> Differences:
         """Compare again, with what the worlds made at run time under any name."""
         other = await self._references.of(task, OTHER_SEED)
-        drawn = Drawn() if other.changes is None else find_drawn(wanted, net_changes(other.changes, rules))
+        drawn = DrawnValue() if other.changes is None else find_drawn(wanted, net_changes(other.changes, rules))
         made = find_made(task, calls_of(trajectory), wanted, got, drawn, rules)
         return compare_by_pattern(wanted, got, *made)
 

@@ -55,7 +55,7 @@ _COLLECTED = tuple(table for table in COLUMNS if table != "trajectories")
 _body_encoder = msgspec.msgpack.Encoder()
 
 
-class Batch:
+class CommitBatch:
     """Rows that are committed together, and the episodes that wait for the commit."""
 
     __slots__ = ("error", "finished", "is_committed", "rows", "waiters")
@@ -83,8 +83,8 @@ class Journal(JournalReader):
         self._keep_nodes = keep_nodes
         self._outputs: dict[str, Output] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rollout-journal")
-        self._batch = Batch()
-        self._writing: Batch | None = None
+        self._batch = CommitBatch()
+        self._writing: CommitBatch | None = None
         self._is_due = False
         self._error: Exception | None = None
         self._released: deque[asyncio.Future[None]] = deque()
@@ -123,7 +123,7 @@ class Journal(JournalReader):
         """Record that a tree is complete."""
         self._pending().rows["grown"].append((tree,))
 
-    def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> Batch | None:
+    def put(self, episode: int, first_place: int, bodies: Sequence[NodeBody]) -> CommitBatch | None:
         """Add nodes, all in one commit. `settle` the returned batch to wait until they are durable.
 
         Returns None if nodes are not kept: then there is nothing to wait for.
@@ -162,13 +162,13 @@ class Journal(JournalReader):
         with writing(self.folder):
             return write_blob(self.folder, data)
 
-    def finish(self, finished: Finished) -> Batch:
+    def finish(self, finished: Finished) -> CommitBatch:
         """Add a finished trajectory: its row, then its line."""
         batch = self._pending()
         batch.finished.append(finished)
         return batch
 
-    async def settle(self, batch: Batch) -> None:
+    async def settle(self, batch: CommitBatch) -> None:
         """Wait until a batch is committed."""
         if not batch.is_committed:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -177,7 +177,7 @@ class Journal(JournalReader):
         if batch.error is not None:
             raise self._write_error(batch.error) from batch.error
 
-    def _pending(self) -> Batch:
+    def _pending(self) -> CommitBatch:
         if self._error is not None:
             raise self._write_error(self._error) from self._error
         if not self._is_due and self._writing is None:
@@ -197,12 +197,12 @@ class Journal(JournalReader):
         self._is_due = False
         if self._writing is not None or self._batch.is_empty:
             return
-        batch, self._batch = self._batch, Batch()
+        batch, self._batch = self._batch, CommitBatch()
         self._writing = batch
         writing = asyncio.get_running_loop().run_in_executor(self._thread, self._write, batch)
         writing.add_done_callback(lambda done: self._written(batch, done.exception()))
 
-    def _written(self, batch: Batch, error: BaseException | None) -> None:
+    def _written(self, batch: CommitBatch, error: BaseException | None) -> None:
         self._writing = None
         self.commits += 1
         if error is not None:
@@ -214,7 +214,7 @@ class Journal(JournalReader):
             self._schedule()
         self._release(batch)
 
-    def _release(self, batch: Batch) -> None:
+    def _release(self, batch: CommitBatch) -> None:
         batch.is_committed = True
         if not self._released:
             asyncio.get_running_loop().call_soon(self._wake_some)
@@ -232,7 +232,7 @@ class Journal(JournalReader):
 
     # ---- the writer thread --------------------------------------------------------------------------------------
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: CommitBatch) -> None:
         lines: list[tuple[Output, bytes]] = []
         rows: list[Row] = []
         sizes: dict[str, int] = {}

@@ -14,7 +14,7 @@ from rollout.store.output_files import Output
 from rollout.store.reader import JournalReader, LinePosition
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class OutputComparison(msgspec.Struct, frozen=True):
     """An output file beside the lines that the journal wants in it."""
 
     size: int
@@ -23,7 +23,7 @@ class Comparison(msgspec.Struct, frozen=True):
     """The lines that come after them."""
 
 
-def compare_output(reader: JournalReader, dataset: str, output: Output) -> Comparison:
+def compare_output(reader: JournalReader, dataset: str, output: Output) -> OutputComparison:
     """Compare every line of an output file with the journal, up to the first that differs."""
     positions = reader.line_positions(dataset)
     size = 0
@@ -31,9 +31,9 @@ def compare_output(reader: JournalReader, dataset: str, output: Output) -> Compa
         line = reader.line(dataset, position.trajectory)
         is_in_place = position.place == size and len(line) == position.length
         if not is_in_place or output.read(position.place, position.length) != line:
-            return Comparison(size, positions[number:])
+            return OutputComparison(size, positions[number:])
         size += position.length
-    return Comparison(size, ())
+    return OutputComparison(size, ())
 
 
 def repair_output(reader: JournalReader, dataset: str, output: Output, record: Callable[[LinePosition], None]) -> int:

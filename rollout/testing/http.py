@@ -1,9 +1,9 @@
 """HTTP/1.1 as far as the stub needs it: requests in, bytes out, one connection at a time.
 
-A `Connection` is an `asyncio.Protocol`. It gathers bytes until a whole request is there, gives the request to `answer`
-and reads no further one until `finish` was called; what a client pipelines meanwhile waits in the buffer, so answers
-always leave in the order of the requests. `answer` may finish at once or much later, from a timer; no task is made for
-a request. Between the two it may write raw bytes, close or reset, which is how the faults are made.
+A `ClientConnection` is an `asyncio.Protocol`. It gathers bytes until a whole request is there, gives the request to
+`answer` and reads no further one until `finish` was called; what a client pipelines meanwhile waits in the buffer, so
+answers always leave in the order of the requests. `answer` may finish at once or much later, from a timer; no task is
+made for a request. Between the two it may write raw bytes, close or reset, which is how the faults are made.
 
 Whatever is not HTTP gets a 4xx and a closed connection, never an exception.
 """
@@ -29,7 +29,7 @@ _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 _ABORT_POLL: Final = 0.001
 
 
-class Head(msgspec.Struct, frozen=True, gc=False):
+class RequestHead(msgspec.Struct, frozen=True, gc=False):
     """What the stub keeps of a request line and its header fields."""
 
     method: bytes
@@ -45,7 +45,7 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 class HttpRequest(msgspec.Struct, frozen=True, gc=False):
     """One whole request."""
 
-    head: Head
+    head: RequestHead
     body: bytes
 
 
@@ -64,7 +64,7 @@ class Pending(Protocol):
 
 
 @lru_cache(maxsize=1024)
-def read_head(raw: bytes) -> Head:
+def read_head(raw: bytes) -> RequestHead:
     """Read request line and header fields, without the blank line that ends them.
 
     A client's heads differ only in their Content-Length, so most of them have been read before.
@@ -97,7 +97,7 @@ def read_head(raw: bytes) -> Head:
         elif name == b"expect":
             expects_continue = value.strip().lower() == b"100-continue"
     path = parts[1].partition(b"?")[0].decode("latin-1")
-    return Head(parts[0], path, length, is_chunked, keep_alive, authorization, expects_continue)
+    return RequestHead(parts[0], path, length, is_chunked, keep_alive, authorization, expects_continue)
 
 
 class ChunkReader:
@@ -144,14 +144,14 @@ class ChunkReader:
         return size
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """One client's connection: reads requests one after the other, and writes what it is told to."""
 
     def __init__(
         self,
-        answer: Callable[[HttpRequest, Connection], None],
+        answer: Callable[[HttpRequest, ClientConnection], None],
         reject: Callable[[int, str], bytes],
-        connections: set[Connection],
+        connections: set[ClientConnection],
         on_lost: Callable[[], None],
     ) -> None:
         self._answer = answer
@@ -161,7 +161,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._buffer = bytearray()
         self._scanned = 0
-        self._head: Head | None = None
+        self._head: RequestHead | None = None
         self._body_at = 0
         self._chunks: ChunkReader | None = None
         self._is_busy = False

@@ -31,13 +31,13 @@ FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 Times = Annotated[int, BeforeValidator(lambda value: sys.maxsize if value == "always" else value), Field(ge=1)]
 
 
-class Section(BaseModel):
+class ScriptSection(BaseModel):
     """A part of a script: cannot be changed, and refuses keys it does not know."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Latency(Section):
+class Latency(ScriptSection):
     """Seconds before an answer. A number stands for always the same."""
 
     min: NonNegativeFloat = 0.0
@@ -55,7 +55,7 @@ class Latency(Section):
         return self
 
 
-class Span(Section):
+class Span(ScriptSection):
     """A count: a number for exactly that, or `{min, max}`, both included."""
 
     min: int = 0
@@ -67,7 +67,7 @@ class Span(Section):
         return {"min": value, "max": value} if isinstance(value, int) else value
 
 
-class Fault(Section):
+class Fault(ScriptSection):
     """Something that goes wrong. A bare kind stands for `{kind: …}`."""
 
     kind: FaultKind
@@ -94,7 +94,7 @@ class Fault(Section):
         return {"kind": value} if isinstance(value, str) else value
 
 
-class When(Section):
+class When(ScriptSection):
     """What a rule asks of a request. All that is given must hold."""
 
     model: str | None = None
@@ -115,7 +115,7 @@ class When(Section):
     """One body in this many, chosen by its hash."""
 
 
-class Call(Section):
+class Call(ScriptSection):
     """A tool call of a reply."""
 
     name: str
@@ -123,14 +123,14 @@ class Call(Section):
     """A dict, or the very text, which may be broken JSON."""
 
 
-class UsageOverride(Section):
+class UsageOverride(ScriptSection):
     """Token counts other than the true ones. The total is always their sum."""
 
     prompt_tokens: int | None = Field(default=None, ge=0)
     completion_tokens: int | None = Field(default=None, ge=0)
 
 
-class Reply(Section):
+class Reply(ScriptSection):
     """What is answered. Texts may contain `{turn}`, `{step}`, `{opening}` (the first user message) and `{key}`."""
 
     content: str | None = None
@@ -145,7 +145,7 @@ class Reply(Section):
     usage: UsageOverride = UsageOverride()
 
 
-class Rule(Section):
+class Rule(ScriptSection):
     when: When = When()
     reply: Reply | None = None
     fault: Fault | None = None
@@ -157,7 +157,7 @@ class Rule(Section):
         return self
 
 
-class StubScript(Section):
+class StubScript(ScriptSection):
     """All that a stub server can be told."""
 
     latency: Latency = Latency()

@@ -2,7 +2,8 @@
 
 A request is read, its answer made at once and kept as bytes; a timer delivers it after its latency. Nothing of the
 answer depends on what came before, so a client that was killed and resumed gets the same answers again; only the faults
-remember how often a body was tried. An `Exchange` exists from request to answer and is told when its client leaves.
+remember how often a body was tried. A `ServedExchange` exists from request to answer and is told when its client
+leaves.
 
 `StubServer` lives in the event loop that opens it. `run_stub_server` (in `program`) gives it a process of its own.
 """
@@ -27,23 +28,23 @@ from rollout.testing.faults import (
     encode_overload,
     prepare_delivery,
 )
-from rollout.testing.http import Connection, HttpRequest, encode_response
+from rollout.testing.http import ClientConnection, HttpRequest, encode_response
 from rollout.testing.replies import CREATED, choose_reply, compile_rules, compose_answer
 from rollout.testing.script import ScriptSource, default_rules, load_script
-from rollout.testing.stats import Stats, Tally
+from rollout.testing.stats import ServerTally, Stats
 
 BACKLOG: Final = 4096
 
 _encoder = msgspec.json.Encoder()
 
 
-class Exchange:
+class ServedExchange:
     """One chat request under way: waits, delivers, or is abandoned."""
 
     __slots__ = ("_connection", "_delivery", "_digest", "_keep_alive", "_tally", "_timer")
 
     def __init__(
-        self, connection: Connection, delivery: Delivery, digest: bytes, tally: Tally, *, keep_alive: bool
+        self, connection: ClientConnection, delivery: Delivery, digest: bytes, tally: ServerTally, *, keep_alive: bool
     ) -> None:
         self._connection = connection
         self._delivery = delivery
@@ -110,10 +111,10 @@ class StubServer:
         self._keep_requests = keep_requests
         self._rules = compile_rules((*self.script.rules, *default_rules(self.script)))
         self._dice = FaultDice(self.script.seed, self.script.faults)
-        self._tally = Tally()
+        self._tally = ServerTally()
         self._record: FileIO | None = None
         self._listener: asyncio.Server | None = None
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._drained: asyncio.Future[None] | None = None
 
     @property
@@ -154,8 +155,8 @@ class StubServer:
         await self._drained
         self._close_record()
 
-    def _connect(self) -> Connection:
-        return Connection(self._answer, _reject_http, self._connections, self._note_lost)
+    def _connect(self) -> ClientConnection:
+        return ClientConnection(self._answer, _reject_http, self._connections, self._note_lost)
 
     def _note_lost(self) -> None:
         if self._drained is not None and not self._connections and not self._drained.done():
@@ -166,7 +167,7 @@ class StubServer:
             self._record.close()
             self._record = None
 
-    def _answer(self, request: HttpRequest, connection: Connection) -> None:
+    def _answer(self, request: HttpRequest, connection: ClientConnection) -> None:
         head = request.head
         path = head.path.removeprefix("/v1")
         if path == "/chat/completions" and head.method == b"POST":
@@ -199,7 +200,7 @@ class StubServer:
                 return encode_error(404, f"Unknown path {path}.", kind="invalid_request_error", keep_alive=keep_alive)
         return encode_response(200, _encoder.encode(body), keep_alive=keep_alive)
 
-    def _answer_chat(self, request: HttpRequest, connection: Connection) -> None:
+    def _answer_chat(self, request: HttpRequest, connection: ClientConnection) -> None:
         keep_alive = request.head.keep_alive
         refusal: bytes | None = None
         if not self._may_pass(request):
@@ -219,7 +220,7 @@ class StubServer:
         self._keep(request.body)
         self._tally.begin(situation.chat.model)
         delivery, delay = self._prepare(situation, keep_alive=keep_alive)
-        Exchange(connection, delivery, situation.digest, self._tally, keep_alive=keep_alive).begin(delay)
+        ServedExchange(connection, delivery, situation.digest, self._tally, keep_alive=keep_alive).begin(delay)
 
     def _prepare(self, situation: Situation, *, keep_alive: bool) -> tuple[Delivery, float]:
         script = self.script

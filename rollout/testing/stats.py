@@ -37,7 +37,7 @@ class Stats(msgspec.Struct):
     by_model: dict[str, int] = {}
 
 
-class Tally:
+class ServerTally:
     """Keeps the stats and remembers which bodies were answered."""
 
     def __init__(self) -> None:

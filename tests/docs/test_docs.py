@@ -15,7 +15,7 @@ import yaml
 from rollout.agents.users import faults
 from rollout.config.docs import SECTIONS, describe, describe_web
 from rollout.config.load import load_config
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.schema import Config
 from rollout.environments.find import find_environment
 from rollout.models.builtin import ERRORS
@@ -102,7 +102,7 @@ def test_yaml_examples_are_valid() -> None:
         if "rules" in document:
             load_script(document)
         elif set(document) == {"agent"}:
-            Agent.model_validate(document["agent"])
+            AgentConfig.model_validate(document["agent"])
         else:
             Config.model_validate(document)
         assert document, page

@@ -11,7 +11,7 @@ import pytest
 from rollout.agents.turns import split_turns
 from rollout.core.messages import encode_message
 from rollout.pipelines.export import label_sources
-from rollout.pipelines.sources import Prompts, find_sources
+from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.testing import StubServer
 from rollout.trajectories.labels import make_example
 from rollout.trajectories.saved import SavedLine, read_saved_file

@@ -12,7 +12,7 @@ from rich.console import Console
 from rollout.cli.terminal import show_summary
 from rollout.config.exploring import Dynamic
 from rollout.core.errors import ConfigError
-from rollout.engine.dynamic import DynamicSampling
+from rollout.engine.admission import DynamicSampling
 from rollout.store.reader import open_reader
 from tests.conftest import read_lines, roll_out
 

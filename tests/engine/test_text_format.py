@@ -10,7 +10,7 @@ import pytest
 
 from rollout.core.errors import ConfigError
 from rollout.pipelines.export import Wish, export_sources, label_sources
-from rollout.pipelines.sources import Prompts, find_sources
+from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.testing import StubServer
 from rollout.trajectories.exports.exporter import find_exporter
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

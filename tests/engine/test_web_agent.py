@@ -17,7 +17,7 @@ from rollout.agents.viewing import requests_of
 from rollout.cli.check import check_config
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, JournalError
-from rollout.pipelines.sources import Prompts, find_sources
+from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.store.blobs import file_url, image_url
 from rollout.testing import StubServer
 from rollout.trajectories.saved import SavedLine

@@ -13,7 +13,7 @@ from rollout.core.messages import ToolResult
 from rollout.core.task import Task
 from rollout.core.world import Invocation
 from rollout.environments.domains.domain import SHIPPED, load_domain
-from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.mock import MockWorld, ServersInProcess
 
 TASK = Task(id="t")
 SERVER = """
@@ -82,7 +82,7 @@ def base(tmp_path: Path) -> Path:
 
 
 async def opened(base: Path, seed: int = 1, timeout: float = 60.0) -> MockWorld:
-    world = MockWorld(MockServers(load_domain(base, "Notes", [])), timeout)
+    world = MockWorld(ServersInProcess(load_domain(base, "Notes", [])), timeout)
     await world.open(TASK, seed)
     return world
 
@@ -158,7 +158,7 @@ async def test_state_in_a_modules_globals_does_not_leak_between_episodes(base: P
         '        CALLS.append(1)\n        if tool_name == "read":\n            return len(CALLS)\n        notes = self',
     )
     (base / "mcp_servers" / "Notes.py").write_text(text)
-    servers = MockServers(load_domain(base, "Notes", []))
+    servers = ServersInProcess(load_domain(base, "Notes", []))
     answers = []
     for _ in range(3):
         world = MockWorld(servers)
@@ -200,7 +200,7 @@ async def test_closed_world_forgets_and_may_be_closed_again(base: Path) -> None:
 
 
 async def test_shipped_sessions_share_one_server_and_no_state() -> None:
-    servers = MockServers(load_domain(SHIPPED / "single_domain", "StudentAcademicPortal", []))
+    servers = ServersInProcess(load_domain(SHIPPED / "single_domain", "StudentAcademicPortal", []))
     one, two = MockWorld(servers), MockWorld(servers)
     await one.open(TASK, 1)
     await two.open(TASK, 1)
@@ -230,7 +230,7 @@ async def test_shipped_sessions_share_one_server_and_no_state() -> None:
 def test_damaged_domain_is_refused_with_the_files_name(base: Path, damage: Any, told: str) -> None:
     damage(base)
     with pytest.raises(ConfigError, match=told) as caught:
-        MockServers(load_domain(base, "Notes", []))
+        ServersInProcess(load_domain(base, "Notes", []))
     assert str(base) in str(caught.value)
 
 
@@ -270,7 +270,7 @@ async def test_servers_with_shared_tool_names_are_told_apart(base: Path) -> None
     assert domain.offered("Notes.write") != domain.offered("Novels.write")
     again = load_domain(base, "Novels_Notes", [])
     assert set(again.toolset.by_name) == set(domain.toolset.by_name), "names depend on the set, not the order"
-    world = MockWorld(MockServers(domain))
+    world = MockWorld(ServersInProcess(domain))
     await world.open(TASK, 1)
     await call(world, domain.offered("Novels.write") or "", text="a tale")
     (change,) = (await world.changes()).values()

@@ -11,7 +11,7 @@ from rollout.config.browsing import WebMode, WebSettings
 from rollout.core.messages import Message, ToolCall
 from rollout.environments.web.observe import Element, Observation, Seen, shown_page, status_note
 from rollout.environments.web.scoring.blocking import Blocking, find_blocking
-from rollout.environments.web.scoring.steps import Step
+from rollout.environments.web.scoring.steps import JudgedStep
 from rollout.environments.web.shown import read_page
 
 URL = "https://shop.example/deals"
@@ -20,15 +20,15 @@ LONG = "A CAPTCHA asks a reader to verify you are human. " + "Its history is lon
 Page = tuple[str, str, int | None]
 
 
-def observed(number: int, observation: Observation, mode: WebMode, is_earlier: bool = False) -> Step:
+def observed(number: int, observation: Observation, mode: WebMode, is_earlier: bool = False) -> JudgedStep:
     """The step of an observation. An earlier version kept no data with it."""
     page = shown_page(observation, WebSettings(mode=mode))
     message = Message(role="tool", content=page.describe())
     read = read_page(message, None if is_earlier else page.to_data())
-    return Step(number, 10 + number, observation=message.content or "", page=read)
+    return JudgedStep(number, 10 + number, observation=message.content or "", page=read)
 
 
-def shown(*pages: Page, url: str = URL, is_earlier: bool = False) -> list[Step]:
+def shown(*pages: Page, url: str = URL, is_earlier: bool = False) -> list[JudgedStep]:
     """The observations of pages: title, text, and the status of the document that came."""
     steps = []
     for number, (title, text, status) in enumerate(pages):
@@ -128,7 +128,7 @@ def test_addresses_of_challenges() -> None:
 
 
 def test_elements_and_titles_are_enough_without_text() -> None:
-    def seen(title: str, names: list[str]) -> list[Step]:
+    def seen(title: str, names: list[str]) -> list[JudgedStep]:
         elements = tuple(Element("button", name, "", (0, 0, 1, 1)) for name in names)
         return [observed(0, Observation(Seen(URL, title, True, 0, 0, elements)), "set_of_marks")]
 
@@ -139,7 +139,7 @@ def test_elements_and_titles_are_enough_without_text() -> None:
 
 def test_no_page_at_all_is_not_blocked() -> None:
     assert find_blocking([]).is_blocked is False
-    assert find_blocking([Step(0, 0, observation="Done. URL: https://x.example")]).is_blocked is False
+    assert find_blocking([JudgedStep(0, 0, observation="Done. URL: https://x.example")]).is_blocked is False
 
 
 @given(st.sampled_from([401, 403, 429, 503]), st.integers(1, 6))

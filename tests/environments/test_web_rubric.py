@@ -16,7 +16,7 @@ from rollout.core.task import Task
 from rollout.environments.empty import EmptyWorld
 from rollout.environments.web.observe import Observation, Seen, describe
 from rollout.environments.web.scoring.rubric import BlockedScorer, RubricScorer, WebJudge
-from rollout.environments.web.scoring.steps import Step
+from rollout.environments.web.scoring.steps import JudgedStep
 from rollout.environments.web.scoring.verdict import MAX_STEPS_TEXT, Question, cut_steps
 from rollout.models.model import Request
 from rollout.scoring.judge import Judge
@@ -327,7 +327,7 @@ async def test_blocking_that_nobody_can_tell_is_no_value() -> None:
 
 # ---- any answer -------------------------------------------------------------------------------------------------
 
-QUESTION = Question("Buy", (Step(0, 1, observation="Blue mug, 12 EUR"),), "12 EUR", ("One fact.",))
+QUESTION = Question("Buy", (JudgedStep(0, 1, observation="Blue mug, 12 EUR"),), "12 EUR", ("One fact.",))
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),
     lambda inner: (
@@ -361,7 +361,7 @@ def test_any_beginning_of_a_verdict_is_none(length: int) -> None:
 
 @given(st.lists(st.integers(0, 30_000), max_size=150))
 def test_a_long_trajectory_is_cut_to_what_a_judge_can_read(sizes: list[int]) -> None:
-    steps = [Step(number, number, observation="x" * size) for number, size in enumerate(sizes)]
+    steps = [JudgedStep(number, number, observation="x" * size) for number, size in enumerate(sizes)]
     shown = cut_steps(steps)
     assert [step.number for step in shown] == [step.number for step in steps]
     assert sum(len(step.observation) for step in shown) <= MAX_STEPS_TEXT + 10 * len(steps)

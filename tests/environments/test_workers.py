@@ -17,7 +17,7 @@ from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.domains import worker_process
 from rollout.environments.domains.domain import load_domain
-from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.mock import MockWorld, ServersInProcess
 from rollout.environments.domains.workers import WorkerPool
 from tests.environments.desks import SECRET, SERVER, MakeWorld, call, opened
 
@@ -80,7 +80,7 @@ async def test_an_exception_that_cannot_be_put_into_words_costs_only_its_call(
 ) -> None:
     path = base / "mcp_servers" / "Desk.py"
     path.write_text(path.read_text() + SILENT)
-    world: World = MockWorld(MockServers(load_domain(base, "Desk", []))) if is_trusted else make_world()
+    world: World = MockWorld(ServersInProcess(load_domain(base, "Desk", []))) if is_trusted else make_world()
     await world.open(Task("t"), 1)
     result = await call(world, "run", code="fail()")
     assert result.error_kind == "crash"
@@ -210,7 +210,7 @@ def test_the_process_ends_with_the_engine(base: Path) -> None:
 
 
 async def test_a_worker_answers_as_this_process_does(base: Path, make_world: MakeWorld) -> None:
-    here: World = MockWorld(MockServers(load_domain(base, "Desk", [])))
+    here: World = MockWorld(ServersInProcess(load_domain(base, "Desk", [])))
     there = make_world()
     for world in (here, there):
         await world.open(Task("t"), 7)

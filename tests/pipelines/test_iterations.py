@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollout.config.compose import compose_web
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.schema import Config, Scoring
 from rollout.config.web import WebConfig
 from rollout.config.web_run import translate
@@ -67,7 +67,7 @@ def without_browser(web: WebConfig, iteration: Iteration) -> Config:
     """The iteration's run with no tools in place of browsers, which takes any site."""
     config = translate(web, iteration.number, iteration.paths, {}).config
     scoring = Scoring(custom=["tests.pipelines.test_iterations:KeptOut"])
-    changed = {"web": None, "scoring": scoring, "agent": Agent(model="builtin/oracle")}
+    changed = {"web": None, "scoring": scoring, "agent": AgentConfig(model="builtin/oracle")}
     dataset = config.datasets[web.split].model_copy(update=changed)
     return config.model_copy(update={"datasets": {web.split: dataset}})
 
@@ -264,7 +264,7 @@ async def test_sites_whose_start_page_failed_are_noted_and_tried_again() -> None
     iteration, _ = choose_iteration(web)
     iteration.begin(draw_sample(web, iteration, NOW))
     config = without_browser(web, iteration)
-    agent = Agent(model="tests.pipelines.test_iterations:Unreachable")
+    agent = AgentConfig(model="tests.pipelines.test_iterations:Unreachable")
     broken = config.datasets["train"].model_copy(update={"agent": agent})
     await roll_out(config.model_copy(update={"datasets": {"train": broken}}), iteration.paths.run_dir)
     for _ in range(2):

@@ -17,7 +17,7 @@ from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Action, Task
 from rollout.scoring.calls import Called
 from rollout.scoring.differences import compare_by_pattern
-from rollout.scoring.made import Drawn, find_drawn, find_made
+from rollout.scoring.made import DrawnValue, find_drawn, find_made
 from rollout.scoring.rules import NO_RULES
 from tests.scoring.desk import Calls, Desk, write_library
 
@@ -93,7 +93,7 @@ def same(
 ) -> bool:
     """Whether two sets of added rows count as the same. `given`: what reference and agent put into their calls."""
     ours, theirs = ({"Order": TableChange(tuple(rows))} for rows in (wanted, got))
-    drawn = Drawn() if again is None else find_drawn(ours, {"Order": TableChange(tuple(again))})
+    drawn = DrawnValue() if again is None else find_drawn(ours, {"Order": TableChange(tuple(again))})
     task = Task(id="t", actions=(Action("order", {"what": given[0]}),) if given else ())
     answers = [Message(role="tool", content=text) for text in (told, "{}")]
     calls = [
@@ -143,7 +143,7 @@ def test_value_that_was_there_before_is_no_new_name() -> None:
     old: Row = {"order_id": "o-1", "item": "tea"}
     wanted: Changes = {"Order": TableChange(({"order_id": "o-1", "item": "rum"},), (old,))}
     got: Changes = {"Order": TableChange(({"order_id": "o-2", "item": "rum"},), ({**old, "order_id": "o-2"},))}
-    made = find_made(Task(id="t", actions=()), [], wanted, got, Drawn(), NO_RULES)
+    made = find_made(Task(id="t", actions=()), [], wanted, got, DrawnValue(), NO_RULES)
     assert compare_by_pattern(wanted, got, *made), "the wrong order was changed"
 
 

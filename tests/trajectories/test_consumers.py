@@ -10,7 +10,7 @@ import pytest
 
 from rollout.core.messages import message_to_json
 from rollout.pipelines.export import Wish, export_sources
-from rollout.pipelines.sources import Prompts, find_sources
+from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.merging import parse_splits
 from tests.conftest import read_lines

@@ -7,13 +7,13 @@ import functools
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.schema import Dataset
 from rollout.core.errors import RolloutError, describe_error
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.domains.domain import SHIPPED, Domain, load_domain
-from rollout.environments.domains.mock import MockServers, MockWorld
+from rollout.environments.domains.mock import MockWorld, ServersInProcess
 from rollout.environments.domains.workers import WorkerPool, WorkerWorld
 from rollout.environments.environment import FileEnvironment, OpenEnvironment
 from rollout.environments.resources import Resources
@@ -68,10 +68,10 @@ class DomainEnvironment(FileEnvironment):
         found = find_queries(self._base_path, servers)
         return [found or self._base_path / "queries" / f"{self.name}.jsonl"]
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         return self.domain.policy
 
-    def warnings(self, agent: Agent) -> list[str]:
+    def warnings(self, agent: AgentConfig) -> list[str]:
         if self.domain.policy is not None or agent.system_prompt_file is not None:
             return []
         return [f"no policy for {self.domain.name} in {self._base_path / 'policies'}; its agent is told nothing"]
@@ -126,7 +126,7 @@ class OpenMocks(OpenDomain):
 
     def __init__(self, domain: Domain, call_timeout: float) -> None:
         super().__init__(domain, call_timeout)
-        self._servers = MockServers(domain)
+        self._servers = ServersInProcess(domain)
 
     def _make(self, timeout: float) -> World:
         return MockWorld(self._servers, timeout)

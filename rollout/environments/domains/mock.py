@@ -25,7 +25,7 @@ from rollout.environments.domains.host import Host
 _numbers = itertools.count()
 
 
-class MockServers:
+class ServersInProcess:
     """The servers of one domain in this process. Worlds borrow from here."""
 
     def __init__(self, domain: Domain) -> None:
@@ -36,7 +36,7 @@ class MockServers:
 class MockWorld(World):
     """One episode's sessions on the servers of a domain."""
 
-    def __init__(self, servers: MockServers, timeout: float = 60.0) -> None:
+    def __init__(self, servers: ServersInProcess, timeout: float = 60.0) -> None:
         self._host = servers.host
         self._domain = servers.domain
         self._timeout = timeout

@@ -41,7 +41,7 @@ OUT_OF_MEMORY = 77
 """The exit code after a server used up the memory: what is left in the process is not to be trusted."""
 
 
-class Worker:
+class ServerWorker:
     """The servers of this process: those of one domain."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def serve(connection: int) -> None:
     # Whatever servers print goes nowhere: the connection is the only way out.
     os.dup2(os.open(os.devnull, os.O_RDWR), 2)
     sys.stdout = sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - open for as long as the process lives
-    worker, frames = Worker(), FrameReader()
+    worker, frames = ServerWorker(), FrameReader()
     while piece := os.read(hidden, 1 << 16):
         for frame in frames.feed(piece):
             answer = memoryview(_answer(worker, read_request(frame)))
@@ -138,7 +138,7 @@ def serve(connection: int) -> None:
                 answer = answer[os.write(hidden, answer) :]
 
 
-def _answer(worker: Worker, request: RequestFrame) -> bytes:
+def _answer(worker: ServerWorker, request: RequestFrame) -> bytes:
     how, value = _attempt(worker, request)
     try:
         return write_answer(request, how, value)
@@ -148,7 +148,7 @@ def _answer(worker: Worker, request: RequestFrame) -> bytes:
         os._exit(OUT_OF_MEMORY)
 
 
-def _attempt(worker: Worker, request: RequestFrame) -> tuple[str, Any]:
+def _attempt(worker: ServerWorker, request: RequestFrame) -> tuple[str, Any]:
     try:
         return "ok", worker.answer(request.what, request.args)
     except ConfigError as error:

@@ -1,9 +1,9 @@
 """One live session with an MCP server, whichever way it is reached.
 
 The SDK's contexts must be left in the task that entered them, so a connection has a task of its own that opens the
-session, waits and closes it; calls come from any task. What can go wrong with a call is one of two things: the server
-refused it (`Refused`: the session goes on), or the session is over (`Lost`: it hung, flooded, died, broke off). After a
-`Lost` nothing more is sent here; the connection closes when the last call that is still under way has come back.
+session, waits and closes it; calls come from any task. A call fails in one of two ways: the server refused it
+(`Refused`: the session goes on), or the session is over (`McpLost`: it hung, flooded, died, broke off). After a
+`McpLost` nothing more is sent here; the connection closes when the last call that is still under way has come back.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIST_PAGES = 100
 Mode = Literal["legacy", "auto"]
 
 
-class Link(Protocol):
+class McpLink(Protocol):
     """A way to one server: a process, or an HTTP endpoint."""
 
     is_lost: bool
@@ -81,7 +81,7 @@ class Refused(Exception):
         self.kind = kind
 
 
-class Lost(Exception):
+class McpLost(Exception):
     """The session is over, and the call with it."""
 
     def __init__(self, kind: str, text: str) -> None:
@@ -92,7 +92,7 @@ class Lost(Exception):
 class Connection:
     """A session. Made by `connect`; closed by who has it."""
 
-    def __init__(self, link: Link, mode: Mode) -> None:
+    def __init__(self, link: McpLink, mode: Mode) -> None:
         self.tools: tuple[Tool, ...] = ()
         self._link = link
         self._mode = mode
@@ -126,10 +126,10 @@ class Connection:
         await asyncio.shield(self._ready)
 
     async def call(self, tool: str, arguments: dict[str, Any], seconds: float) -> CallToolResult:
-        """Call a tool. Raises `Refused` or `Lost`."""
+        """Call a tool. Raises `Refused` or `McpLost`."""
         client = self._client
         if client is None:
-            raise Lost("crash", self._link.why_it_ended())
+            raise McpLost("crash", self._link.why_it_ended())
         self._calls += 1
         try:
             async with asyncio.timeout(seconds):
@@ -137,7 +137,7 @@ class Connection:
         except TimeoutError:
             self._link.is_lost = True
             self.is_retired = True
-            raise Lost("timeout", f"gave no answer within {seconds:g} s") from None
+            raise McpLost("timeout", f"gave no answer within {seconds:g} s") from None
         except MCPError as error:
             # -32600 means that the server does not know the session (any more); no tool answers with it.
             if error.code not in (CONNECTION_CLOSED, INVALID_REQUEST):
@@ -157,7 +157,7 @@ class Connection:
             if self.is_retired and not self._calls:
                 await self.close()
         # Said after closing: by then it is known how the process ended.
-        raise Lost("crash", self._link.why_it_ended())
+        raise McpLost("crash", self._link.why_it_ended())
 
     async def close(self) -> None:
         """End the session and let go of the server. Works at any time, also twice."""
@@ -190,7 +190,7 @@ class Connection:
             self._client = None
 
 
-async def connect(make_link: Callable[[], Link], seconds: float) -> Connection:
+async def connect(make_link: Callable[[], McpLink], seconds: float) -> Connection:
     """Reach a server and learn its tools. Raises `NotStarted`.
 
     Every server of today knows the handshake, and only with it has an HTTP server sessions. A server that has given it
@@ -206,7 +206,7 @@ class _HandshakeRefused(Exception):
     """The server speaks only versions that know no handshake."""
 
 
-async def _connect(link: Link, seconds: float, mode: Mode) -> Connection:
+async def _connect(link: McpLink, seconds: float, mode: Mode) -> Connection:
     connection = Connection(link, mode)
     try:
         async with asyncio.timeout(seconds):
@@ -239,7 +239,7 @@ async def _list_tools(client: Client) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
-def _why_not(error: Exception, link: Link) -> str:
+def _why_not(error: Exception, link: McpLink) -> str:
     if isinstance(error, MCPError):
         if error.code == CONNECTION_CLOSED:
             return f"{link.why_it_ended()} before it was ready"

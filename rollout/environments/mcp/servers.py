@@ -25,7 +25,7 @@ from rollout.config.servers import McpServer
 from rollout.core.errors import ConfigError, RolloutError
 from rollout.core.messages import Toolset, ToolSpec
 from rollout.core.secrets import mask
-from rollout.environments.mcp.connection import Link, NotStarted, connect
+from rollout.environments.mcp.connection import McpLink, NotStarted, connect
 from rollout.environments.mcp.http import HttpEndpoint
 from rollout.environments.mcp.process import ServerProcess
 from rollout.environments.mcp.slot import Slot
@@ -37,7 +37,7 @@ STARTS_AT_ONCE = max(4, 2 * (os.cpu_count() or 1))
 """Servers that start at the same time; more would only make each other late."""
 
 
-class Place(msgspec.Struct, frozen=True):
+class EpisodePlace(msgspec.Struct, frozen=True):
     """What is an episode's own: what `{seed}`, `{task}` and `{workdir}` stand for."""
 
     seed: int
@@ -57,9 +57,9 @@ class McpServers:
         self._told: set[str] = set()
         self._starts = asyncio.Semaphore(STARTS_AT_ONCE)
         self._shared: dict[str, Slot] = {}
-        self._shared_place: Place | None = None
+        self._shared_place: EpisodePlace | None = None
 
-    async def lease(self, task: str, seed: int) -> tuple[dict[str, Slot], Place]:
+    async def lease(self, task: str, seed: int) -> tuple[dict[str, Slot], EpisodePlace]:
         """A slot for each server: new ones, and those that all episodes share. The servers are starting."""
         place = await make_place(self._own_settings(is_shared=False), task, seed)
         slots = {}
@@ -91,7 +91,7 @@ class McpServers:
             self._shared[name] = self._slot(name, settings, self._shared_place)
         return self._shared[name]
 
-    def _slot(self, name: str, settings: McpServer, place: Place) -> Slot:
+    def _slot(self, name: str, settings: McpServer, place: EpisodePlace) -> Slot:
         return Slot(
             name,
             link_maker(name, settings, place),
@@ -239,15 +239,15 @@ def _free_name(name: str, taken: Mapping[str, Route]) -> str:
 # ---- what is an episode's own -----------------------------------------------------------------------------------
 
 
-async def make_place(settings: Mapping[str, McpServer], task: str, seed: int) -> Place:
+async def make_place(settings: Mapping[str, McpServer], task: str, seed: int) -> EpisodePlace:
     """Make the folders that these servers need for one episode."""
     wanted = {name: entry.workdir for name, entry in settings.items() if entry.workdir or _names_workdir(entry)}
     if not wanted:
-        return Place(seed, task, {})
-    return Place(seed, task, await asyncio.to_thread(_copy_workdirs, wanted))
+        return EpisodePlace(seed, task, {})
+    return EpisodePlace(seed, task, await asyncio.to_thread(_copy_workdirs, wanted))
 
 
-async def remove_place(place: Place) -> None:
+async def remove_place(place: EpisodePlace) -> None:
     """Remove the folders of an episode that is over."""
     for folder in {workdir.parent for workdir in place.workdirs.values()}:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
@@ -276,7 +276,7 @@ def _names_workdir(entry: McpServer) -> bool:
     return any("{workdir}" in text for text in texts)
 
 
-def link_maker(name: str, entry: McpServer, place: Place) -> Callable[[], Link]:
+def link_maker(name: str, entry: McpServer, place: EpisodePlace) -> Callable[[], McpLink]:
     """How this server is reached in this episode."""
     workdir = place.workdirs.get(name)
 

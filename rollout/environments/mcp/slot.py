@@ -15,7 +15,7 @@ from mcp_types import CallToolResult, Tool
 
 from rollout.core.errors import WorldError
 from rollout.core.secrets import redact
-from rollout.environments.mcp.connection import Connection, Link, Lost, NotStarted, Refused, connect
+from rollout.environments.mcp.connection import Connection, McpLink, McpLost, NotStarted, Refused, connect
 
 log = logging.getLogger(__name__)
 STATE_IS_LOST = "its state is lost, and it starts anew at the next call"
@@ -35,7 +35,7 @@ class Slot:
     def __init__(
         self,
         name: str,
-        make_link: Callable[[], Link],
+        make_link: Callable[[], McpLink],
         *,
         start_seconds: float,
         starts: asyncio.Semaphore,
@@ -65,7 +65,7 @@ class Slot:
             return await connection.call(tool, arguments, seconds)
         except Refused as refusal:
             raise CallFault(refusal.kind, str(refusal)) from None
-        except Lost as loss:
+        except McpLost as loss:
             self._tell_loss(connection, str(loss))
             raise CallFault(loss.kind, self._with_note(f"{self._name} {loss}")) from None
         except asyncio.CancelledError:

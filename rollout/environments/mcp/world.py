@@ -20,7 +20,7 @@ from rollout.core.results import failed_result
 from rollout.core.task import Task
 from rollout.core.world import Invocation, Opening, Snapshot, World
 from rollout.environments.mcp.content import read_result
-from rollout.environments.mcp.servers import McpServers, Place, remove_place
+from rollout.environments.mcp.servers import EpisodePlace, McpServers, remove_place
 from rollout.environments.mcp.slot import CallFault, Slot
 
 
@@ -31,7 +31,7 @@ class McpWorld(World):
         self._servers = servers
         self._timeout = timeout
         self._slots: dict[str, Slot] = {}
-        self._place: Place | None = None
+        self._place: EpisodePlace | None = None
         self._history = hashlib.blake2b(digest_size=16)
 
     async def open(self, task: Task, seed: int) -> Opening:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rollout.agents.monitor import FruitlessCalls, MonitorRules
 from rollout.config.browsing import WebSettings
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.task import Task
@@ -60,7 +60,7 @@ class WebEnvironment(FileEnvironment):
             )
         return cls(name, dataset.web, dataset.path)
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         return web_prompt(agent.prompt or "plain", self.settings, agent.tool_format)
 
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:

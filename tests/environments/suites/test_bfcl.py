@@ -35,7 +35,7 @@ from rollout.environments.suites.bfcl.package import BfclPackage
 from rollout.environments.suites.bfcl.schemas import to_json_schema
 from rollout.environments.suites.bfcl.world import BfclWorld
 from rollout.pipelines.export import Wish, export_sources
-from rollout.pipelines.sources import Prompts, find_sources
+from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.scoring.scorer import Score, Trajectory
 from rollout.testing import StubServer
 from rollout.trajectories.exports.exporter import find_exporter

@@ -11,7 +11,7 @@ import pytest
 
 from rollout.agents.monitor import MonitorRules
 from rollout.agents.users.user import UserReply
-from rollout.config.models import Agent, User
+from rollout.config.models import AgentConfig, UserConfig
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message, ToolCall, ToolResult, Toolset, ToolSpec
@@ -98,7 +98,7 @@ class Counting(Environment):
         )
         self.tasks = TaskList("one task", [task])
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         return "Count."
 
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
@@ -128,7 +128,7 @@ class OpenCounting(OpenEnvironment):
 
 
 class Scripted(Counting):
-    defaults = Defaults(user=User(kind="scripted"), is_user_fixed=True, max_turns=3, max_steps_per_turn=4)
+    defaults = Defaults(user=UserConfig(kind="scripted"), is_user_fixed=True, max_turns=3, max_steps_per_turn=4)
 
 
 class Toolless(Counting):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.schema import Dataset
 from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
@@ -82,7 +82,7 @@ def test_domain_brings_its_tools_policy_and_tasks(suite: Tau2) -> None:
     writes = {spec.name: spec.is_write for spec in opened(suite).toolset.specs}
     assert writes == {"calculate": False, "find_lamp": False, "reset_lamp": True, "scrap_lamp": True}
     assert opened(suite).toolset.by_name["reset_lamp"].parameters["required"] == ["lamp_id"]
-    assert suite.system_for(Agent()) == "Reset what stays dark."
+    assert suite.system_for(AgentConfig()) == "Reset what stays dark."
     assert suite.defaults.user_guidelines == "You are a customer with a remote control."
     assert suite.tasks.ids == ["light", "hours", "went_before", "own_data"]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollout.agents.viewing import requests_of
-from rollout.pipelines.sources import Prompts, find_sources
+from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.store.blobs import image_url
 from rollout.testing import StubServer
 from rollout.trajectories.saved import SavedLine

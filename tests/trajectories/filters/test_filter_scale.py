@@ -14,7 +14,7 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
 from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.filter import Records
-from rollout.pipelines.sources import Source
+from rollout.pipelines.inputs import Source
 from rollout.store.filter_file import read_records, write_records
 from rollout.trajectories.filters import duplicates, spill
 from rollout.trajectories.filters.filtering import Filtering

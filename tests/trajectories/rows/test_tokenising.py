@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
-from rollout.pipelines.export import Tally
+from rollout.pipelines.export import ExportTally
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.breaks import break_in_ids
 from rollout.trajectories.rows.row_maker import RowMaker
@@ -75,7 +75,7 @@ def test_a_template_that_drops_reasoning_splits_rows_and_says_so(tokenizers: dic
 def test_an_answer_that_was_cut_off_is_not_learnt_with_an_end_it_never_had(tokenizers: dict[bool, Any]) -> None:
     one = attempted("a", [asked(), said(call="a"), told("a"), said("I was abou")])
     exchanges = [*one.exchanges[:-1], msgspec.structs.replace(one.exchanges[-1], finish_reason="length")]
-    tally = Tally()
+    tally = ExportTally()
     (row,) = RowMaker(True, tokenizers[True]).records([msgspec.structs.replace(one, exchanges=exchanges)], tally)
     learnt = [token for token, mask in zip(row["input_ids"], row["loss_mask"], strict=True) if mask]
     assert "count" in decoded(tokenizers[True], learnt)

@@ -17,7 +17,7 @@ import msgspec
 from pydantic import Field
 
 from rollout.agents.monitor import MonitorRules
-from rollout.config.models import User
+from rollout.config.models import UserConfig
 from rollout.config.params import read_params
 from rollout.config.schema import Config
 from rollout.config.section import Section
@@ -43,7 +43,7 @@ STEPS_PER_TURN = 20
 """BFCL's own limit: an agent that needs more has failed."""
 
 
-class Params(Section):
+class BfclParams(Section):
     """What `suite_params` may say."""
 
     categories: list[Category] = Field(list(CATEGORIES), min_length=1)
@@ -57,7 +57,7 @@ class BfclMultiTurn(Environment):
     traits = Traits(do_tools_vary=True, do_actions_name_tools=False, do_scripts_go_on=True)
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        wanted = read_params(Params, params, "suite_params").categories
+        wanted = read_params(BfclParams, params, "suite_params").categories
         categories = [category for category in CATEGORIES if category in wanted]
         package = BfclPackage()
         backend = package.module("bfcl_eval.constants.executable_backend_config")
@@ -83,7 +83,7 @@ class BfclMultiTurn(Environment):
         self.identity = {"suite": {"name": self.name, "version": package.version, "categories": categories}}
         self.toolset = Toolset(tuple(spec for specs in self._specs.values() for spec in specs))
         self.defaults = Defaults(
-            user=User(kind="scripted"),
+            user=UserConfig(kind="scripted"),
             is_user_fixed=True,
             max_turns=max(1 + len(task.user_turns) for task in tasks),
             max_steps_per_turn=STEPS_PER_TURN,

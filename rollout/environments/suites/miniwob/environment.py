@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError
 
 from rollout.agents.monitor import MonitorRules
 from rollout.config.browsing import WebMode, WebSettings
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.params import read_params
 from rollout.config.problems import describe_problem
 from rollout.config.schema import Config
@@ -51,7 +51,7 @@ Look at the page after each action. The task is over when you are told so; many 
 """
 
 
-class Params(Section):
+class MiniwobParams(Section):
     """What `suite_params` may say."""
 
     tasks: list[str] | Literal["all"] = "all"
@@ -80,7 +80,7 @@ class Miniwob(Environment):
     rescoring = "recorded"
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        self._params = given = read_params(Params, params, "suite_params")
+        self._params = given = read_params(MiniwobParams, params, "suite_params")
         package = MiniwobPackage()
         chosen = _choose(given.tasks, package)
         self._settings = _settings(given)
@@ -102,7 +102,7 @@ class Miniwob(Environment):
         offered = [spec for spec in toolset_of(self._settings).specs if spec.name not in NOT_OFFERED]
         self.toolset = Toolset((*offered, drag_tool(self._settings)))
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         return POLICY
 
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
@@ -162,7 +162,7 @@ def _choose(wanted: list[str] | Literal["all"], package: MiniwobPackage) -> Sequ
     return [name for name in package.task_types if name in wanted]
 
 
-def _settings(given: Params) -> WebSettings:
+def _settings(given: MiniwobParams) -> WebSettings:
     fixed = sorted({"mode", "sites", "hosts", "private_hosts"} & given.web.keys())
     if fixed:
         raise ConfigError(

@@ -22,7 +22,7 @@ from rollout.environments.suites.miniwob.world import GOAL
 from rollout.models.model import Capability, Generation, Request
 
 
-class Step(msgspec.Struct, frozen=True):
+class ScriptedStep(msgspec.Struct, frozen=True):
     """One call."""
 
     tool: str
@@ -35,23 +35,23 @@ class Step(msgspec.Struct, frozen=True):
 
 _GOAL_NOTE = re.compile(rf"^Note: {GOAL}(.*)$", re.MULTILINE)
 _ADDRESS = re.compile(r"^URL: (\S+)$", re.MULTILINE)
-SUBMIT = Step("click", 'button "submit"')
+SUBMIT = ScriptedStep("click", 'button "submit"')
 BOX = "textbox"
 
 
-def _click(role: str, name: str) -> Step:
-    return Step("click", f'{role} "{re.escape(name)}"')
+def _click(role: str, name: str) -> ScriptedStep:
+    return ScriptedStep("click", f'{role} "{re.escape(name)}"')
 
 
-def _type(text: str, place: int = 0) -> Step:
-    return Step("type", BOX, {"text": text}, place)
+def _type(text: str, place: int = 0) -> ScriptedStep:
+    return ScriptedStep("type", BOX, {"text": text}, place)
 
 
 def _quoted(goal: str) -> list[str]:
     return re.findall(r'"(.*?)"', goal)
 
 
-def _boxes(goal: str) -> list[Step]:
+def _boxes(goal: str) -> list[ScriptedStep]:
     names = goal.removeprefix("Select ").removesuffix(" and click Submit.")
     return [*(_click("checkbox", name) for name in names.split(", ") if name != "nothing"), SUBMIT]
 
@@ -60,23 +60,23 @@ def _chosen(goal: str) -> str:
     return goal.removeprefix("Select ").removesuffix(" and click Submit.").removesuffix(" from the list")
 
 
-def _dialog_button(goal: str) -> list[Step]:
+def _dialog_button(goal: str) -> list[ScriptedStep]:
     (name,) = _quoted(goal)
     return [_click("button", "Close" if name == "x" else name)]
 
 
-def _cased(goal: str) -> list[Step]:
+def _cased(goal: str) -> list[ScriptedStep]:
     (text,) = _quoted(goal)
     return [_type(text.upper() if "upper" in goal else text.lower()), SUBMIT]
 
 
-def _date(goal: str) -> list[Step]:
+def _date(goal: str) -> list[ScriptedStep]:
     month, day, year = re.findall(r"\d+", goal)
-    return [Step("type", "date|textbox", {"text": f"{year}-{month}-{day}"}), SUBMIT]
+    return [ScriptedStep("type", "date|textbox", {"text": f"{year}-{month}-{day}"}), SUBMIT]
 
 
-PLANS: dict[str, Callable[[str], Sequence[Step]]] = {
-    "choose-list": lambda goal: [Step("select", "combobox", {"option": _chosen(goal)}), SUBMIT],
+PLANS: dict[str, Callable[[str], Sequence[ScriptedStep]]] = {
+    "choose-list": lambda goal: [ScriptedStep("select", "combobox", {"option": _chosen(goal)}), SUBMIT],
     "click-button": lambda goal: [_click("button", _quoted(goal)[0])],
     "click-button-sequence": lambda goal: [_click("button", "ONE"), _click("button", "TWO")],
     "click-checkboxes": _boxes,
@@ -85,16 +85,16 @@ PLANS: dict[str, Callable[[str], Sequence[Step]]] = {
     "click-dialog-2": _dialog_button,
     "click-link": lambda goal: [_click(r"\w+", _quoted(goal)[0])],
     "click-option": lambda goal: [_click("radio", _chosen(goal)), SUBMIT],
-    "click-tab": lambda goal: [Step("click", f'\\w+ "Tab #{goal[-2]}"')],
-    "click-test": lambda goal: [Step("click", "button")],
+    "click-tab": lambda goal: [ScriptedStep("click", f'\\w+ "Tab #{goal[-2]}"')],
+    "click-test": lambda goal: [ScriptedStep("click", "button")],
     "click-test-2": lambda goal: [_click("button", "ONE")],
     "enter-date": _date,
     "enter-password": lambda goal: [_type(_quoted(goal)[0], 0), _type(_quoted(goal)[0], 1), SUBMIT],
     "enter-text": lambda goal: [_type(_quoted(goal)[0]), SUBMIT],
     "enter-text-2": _cased,
     "enter-text-dynamic": lambda goal: [_type(_quoted(goal)[0]), SUBMIT],
-    "focus-text": lambda goal: [Step("click", BOX)],
-    "focus-text-2": lambda goal: [Step("click", BOX, place=int(re.findall(r"\d", goal)[0]) - 1)],
+    "focus-text": lambda goal: [ScriptedStep("click", BOX)],
+    "focus-text-2": lambda goal: [ScriptedStep("click", BOX, place=int(re.findall(r"\d", goal)[0]) - 1)],
     "login-user": lambda goal: [_type(_quoted(goal)[0], 0), _type(_quoted(goal)[1], 1), _click("button", "Login")],
     "unicode-test": lambda goal: [_click("button", _quoted(goal)[0])],
 }
@@ -113,7 +113,7 @@ def kind_of(messages: Sequence[Message]) -> str:
     return PurePosixPath(urlsplit(next(addresses)[1]).path).stem
 
 
-def number_of(step: Step, observation: str) -> int:
+def number_of(step: ScriptedStep, observation: str) -> int:
     """The number of the element that a step is for."""
     lines = re.findall(r"\[(\d+)\] (\w[^\[\n]*)", observation)
     fitting = [int(number) for number, line in lines if re.match(step.element, line, re.IGNORECASE)]

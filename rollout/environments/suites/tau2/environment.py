@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout.agents.monitor import MonitorRules
-from rollout.config.models import Agent
+from rollout.config.models import AgentConfig
 from rollout.config.params import read_params
 from rollout.config.schema import Config
 from rollout.config.section import Section
@@ -35,7 +35,7 @@ from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import TaskList
 
 
-class Params(Section):
+class Tau2Params(Section):
     """What `suite_params` may say."""
 
     path: Path
@@ -53,7 +53,7 @@ class Tau2(Environment):
     traits = Traits(do_actions_name_tools=False, do_scripts_go_on=True)
 
     def __init__(self, params: Mapping[str, Any]) -> None:
-        read = read_params(Params, params, "suite_params")
+        read = read_params(Tau2Params, params, "suite_params")
         code = DomainCode(read.path.expanduser().resolve(), read.domain)
         self._domain = Tau2Domain(code, read.split)
         self.defaults = Defaults(
@@ -65,7 +65,7 @@ class Tau2(Environment):
         self.tasks = TaskList(name, [read_task(source, read.domain) for source in self._domain.sources.values()])
         self.identity = {"suite": {"name": self.name, "domain": read.domain, "split": read.split}}
 
-    def system_for(self, agent: Agent) -> str | None:
+    def system_for(self, agent: AgentConfig) -> str | None:
         return self._domain.policy
 
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:

@@ -19,7 +19,7 @@ from rollout.core.changes import Changes
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.task import Task
 from rollout.core.world import Invocation, SeedOf, World
-from rollout.environments.suites.tau2.world import Called, Tau2Domain, Tau2World
+from rollout.environments.suites.tau2.world import Tau2Call, Tau2Domain, Tau2World
 from rollout.scoring.differences import compare_strictly, describe_differences, net_changes
 from rollout.scoring.rules import NO_RULES
 from rollout.scoring.scorer import Score, Trajectory
@@ -169,7 +169,7 @@ def _pickiness(action: Any) -> int:
     return len(action.arguments) + 1 if action.compare_args is None else len(action.compare_args)
 
 
-def _is_match(action: Any, called: Called) -> bool:
+def _is_match(action: Any, called: Tau2Call) -> bool:
     if action.name != called.name or action.requestor != called.side:
         return False
     if action.compare_args is None:

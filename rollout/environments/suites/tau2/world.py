@@ -38,7 +38,7 @@ from rollout.environments.suites.tau2.layers import (
 Side = Literal["assistant", "user"]
 
 
-class Called(msgspec.Struct, frozen=True):
+class Tau2Call(msgspec.Struct, frozen=True):
     """A call that was made in a world."""
 
     side: Side
@@ -97,7 +97,7 @@ class Tau2World(World):
         self._beginning: tuple[Any, Any] = (None, None)
         self.environment: Any = None
         """tau2's own, for a scorer to ask."""
-        self.calls: list[Called] = []
+        self.calls: list[Tau2Call] = []
         """Everything that either side has called."""
 
     async def open(self, task: Task, seed: int) -> Opening:
@@ -130,7 +130,7 @@ class Tau2World(World):
 
     async def act(self, call: Invocation, side: Side) -> ToolResult:
         """One call of one side."""
-        self.calls.append(Called(side, call.name, call.arguments))
+        self.calls.append(Tau2Call(side, call.name, call.arguments))
         if call.name == "calculate" and "**" in str(call.arguments.get("expression")):
             # tau2 evaluates what looks like arithmetic, and a tower of powers would hold up the whole process.
             return failed_result(call.call_id, "tool", "calculate: powers are not allowed in an expression")

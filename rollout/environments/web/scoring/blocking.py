@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from rollout.environments.web.scoring.steps import Step
+from rollout.environments.web.scoring.steps import JudgedStep
 from rollout.environments.web.shown import Page
 
 STATUSES = frozenset({401, 403, 429, 503})
@@ -105,7 +105,7 @@ class _Signs(msgspec.Struct, frozen=True):
         return bool(self.sure or self.doubtful)
 
 
-def find_blocking(steps: Sequence[Step]) -> Blocking:
+def find_blocking(steps: Sequence[JudgedStep]) -> Blocking:
     """Whether the last page that was shown keeps the agent out."""
     pages = _pages(steps)
     if not pages:
@@ -119,7 +119,7 @@ def find_blocking(steps: Sequence[Step]) -> Blocking:
     return Blocking(_weigh(signs, status, pages), rule, step.message, seen)
 
 
-def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[Step, Page, int | None]]) -> bool | None:
+def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[JudgedStep, Page, int | None]]) -> bool | None:
     if signs.sure:
         return True if signs.is_bare or status in STATUSES or "address" in signs.sure else None
     if len(signs.doubtful) > 1 and (signs.is_bare or status in STATUSES):
@@ -134,9 +134,9 @@ def _weigh(signs: _Signs, status: int | None, pages: Sequence[tuple[Step, Page, 
     return None if signs.is_bare and signs.doubtful["text"].count(";") else False
 
 
-def _pages(steps: Sequence[Step]) -> list[tuple[Step, Page, int | None]]:
+def _pages(steps: Sequence[JudgedStep]) -> list[tuple[JudgedStep, Page, int | None]]:
     """The pages that were shown, each with the status of its document, where it is known."""
-    pages: list[tuple[Step, Page, int | None]] = []
+    pages: list[tuple[JudgedStep, Page, int | None]] = []
     for step in steps:
         told = step.page
         if told is None:

@@ -17,7 +17,7 @@ from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.web.scoring.answer import NO_ANSWER, definite_answer
 from rollout.environments.web.scoring.blocking import Blocking, find_blocking
-from rollout.environments.web.scoring.steps import Step, given_answer, read_steps
+from rollout.environments.web.scoring.steps import JudgedStep, given_answer, read_steps
 from rollout.environments.web.scoring.verdict import MAX_EVIDENCE, PROMPT, Question, WebVerdict, cut_steps, read_rubric
 from rollout.scoring.judge import NO_JUDGE, Judge, Judged
 from rollout.scoring.scorer import Score, Trajectory
@@ -112,7 +112,7 @@ class RubricScorer:
         return self._score(facts, judged, judged.verdict, read_steps(task, trajectory))
 
     def _score(
-        self, facts: Sequence[str], judged: Judged[WebVerdict], verdict: WebVerdict, steps: Sequence[Step]
+        self, facts: Sequence[str], judged: Judged[WebVerdict], verdict: WebVerdict, steps: Sequence[JudgedStep]
     ) -> Score:
         places = {step.number: step.message for step in steps}
         told: list[dict[str, Any]] = [
@@ -175,7 +175,7 @@ class BlockedScorer:
         return Score(self.name, float(verdict.blocked), reason, evidence=evidence, asked=asked)
 
 
-def _last_pictures(steps: Sequence[Step], limit: int) -> list[tuple[int, str]]:
+def _last_pictures(steps: Sequence[JudgedStep], limit: int) -> list[tuple[int, str]]:
     """The last different screenshots with the numbers of their steps, the very last one among them, in order."""
     found: dict[str, int] = {}
     for step in reversed(steps):

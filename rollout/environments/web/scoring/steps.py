@@ -12,7 +12,7 @@ from rollout.environments.web.shown import Page, read_page
 from rollout.scoring.scorer import Trajectory
 
 
-class Step(msgspec.Struct, frozen=True):
+class JudgedStep(msgspec.Struct, frozen=True):
     """One thing that the agent was shown, and what it had done to see it."""
 
     number: int
@@ -30,10 +30,10 @@ class Step(msgspec.Struct, frozen=True):
     """The page that it shows, for programs; None where it shows none."""
 
 
-def read_steps(task: Task, trajectory: Trajectory) -> list[Step]:
+def read_steps(task: Task, trajectory: Trajectory) -> list[JudgedStep]:
     """The steps of a trajectory: its opening observation, then one for each result of a call."""
     data = trajectory.data
-    steps: list[Step] = []
+    steps: list[JudgedStep] = []
     calls: dict[str, ToolCall] = {}
     said = ""
     done = 0
@@ -45,11 +45,11 @@ def read_steps(task: Task, trajectory: Trajectory) -> list[Step]:
             done += 1
             call = calls.get(message.tool_call_id or "")
             page = read_page(message, data.get(place))
-            steps.append(Step(done, place, said, call, message.content or "", message.images, page))
+            steps.append(JudgedStep(done, place, said, call, message.content or "", message.images, page))
             said = ""
         elif message.role == "user" and place >= len(task.messages):
             page = read_page(message, data.get(place))
-            steps.append(Step(done, place, "", None, message.content or "", message.images, page))
+            steps.append(JudgedStep(done, place, "", None, message.content or "", message.images, page))
     return steps
 
 

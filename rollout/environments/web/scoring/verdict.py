@@ -18,7 +18,7 @@ import msgspec
 
 from rollout.core.errors import ConfigError, JudgeError
 from rollout.core.task import Task
-from rollout.environments.web.scoring.steps import Step
+from rollout.environments.web.scoring.steps import JudgedStep
 from rollout.scoring.judge import flat, read_object
 from rollout.trajectories.generation import Generation
 
@@ -98,7 +98,7 @@ class Question(msgspec.Struct, frozen=True):
     """What is asked about one trajectory."""
 
     task: str
-    steps: tuple[Step, ...]
+    steps: tuple[JudgedStep, ...]
     """As they are shown, their texts cut to what a judge can read."""
     answer: str | None
     facts: tuple[str, ...] = ()
@@ -172,7 +172,7 @@ class Question(msgspec.Struct, frozen=True):
             else:
                 raise JudgeError(f"{where}: it holds, so its source is text or screenshot")
 
-    def _step(self, number: int | None, where: str) -> Step:
+    def _step(self, number: int | None, where: str) -> JudgedStep:
         found = next((step for step in self.steps if step.number == number), None)
         if found is None:
             raise JudgeError(f"{where}: there is no step {number}")
@@ -190,7 +190,7 @@ def read_rubric(task: Task) -> tuple[str, ...]:
     return tuple(fact.strip() for fact in facts)
 
 
-def cut_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
+def cut_steps(steps: Sequence[JudgedStep]) -> tuple[JudgedStep, ...]:
     """Steps with their observations cut so that a judge can read all of them; the last page keeps most."""
     share = max(MIN_STEP_TEXT, (MAX_STEPS_TEXT - MAX_LAST_TEXT) // max(1, len(steps)))
     last = max((step.number for step in steps if not _is_answer(step)), default=None)
@@ -204,7 +204,7 @@ def cut_steps(steps: Sequence[Step]) -> tuple[Step, ...]:
     )
 
 
-def _show(step: Step) -> str:
+def _show(step: JudgedStep) -> str:
     lines = [f"Step {step.number}"]
     if step.said.strip():
         lines.append(f"the agent wrote: {step.said.strip()}")
@@ -213,7 +213,7 @@ def _show(step: Step) -> str:
     return "\n".join([*lines, "it was shown:", step.observation])
 
 
-def _evident(step: Step) -> str:
+def _evident(step: JudgedStep) -> str:
     """What of a step can show a fact: what was called and what was shown, but not what the agent says of it."""
     return step.observation if step.call is None or _is_answer(step) else f"{_call(step)}\n{step.observation}"
 
@@ -225,11 +225,11 @@ def _is_quoted(quotation: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(quotation)}(?!\w)", text) is not None
 
 
-def _call(step: Step) -> str:
+def _call(step: JudgedStep) -> str:
     return "" if step.call is None else f"{step.call.name}({_cut(step.call.arguments, 2_000)})"
 
 
-def _is_answer(step: Step) -> bool:
+def _is_answer(step: JudgedStep) -> bool:
     return step.call is not None and step.call.name == "answer"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from aiohttp import web
 
-from rollout.examples.web.booking.stays import BREAKFAST, DOG_FEE, Booking, Price, State, Stay
+from rollout.examples.web.booking.stays import BREAKFAST, DOG_FEE, Booking, BookingState, RoomPrice, Stay
 from rollout.examples.web.booking.views import page, price_table
 from rollout.examples.web.hypertext import (
     Errors,
@@ -32,7 +32,7 @@ def _steps(current: int) -> Html:
 
 
 def details(
-    request: web.Request, state: State, stay: Stay, values: Mapping[str, str], errors: Errors, price: Price
+    request: web.Request, state: BookingState, stay: Stay, values: Mapping[str, str], errors: Errors, price: RoomPrice
 ) -> web.Response:
     """The first step of booking: who comes, and with what."""
 
@@ -73,7 +73,7 @@ def details(
     return page(request, state, f"Book {stay.name}", *body)
 
 
-def _dates_card(stay: Stay, values: Mapping[str, str], price: Price) -> Html:
+def _dates_card(stay: Stay, values: Mapping[str, str], price: RoomPrice) -> Html:
     first, last = (datetime.date.fromisoformat(values[name]) for name in ("from", "to"))
     return el(
         "div",
@@ -84,7 +84,9 @@ def _dates_card(stay: Stay, values: Mapping[str, str], price: Price) -> Html:
     )
 
 
-def review(request: web.Request, state: State, stay: Stay, values: Mapping[str, str], price: Price) -> web.Response:
+def review(
+    request: web.Request, state: BookingState, stay: Stay, values: Mapping[str, str], price: RoomPrice
+) -> web.Response:
     """The second step: everything once more, then the button that counts."""
     hidden = [el("input", type="hidden", name=name, value=value) for name, value in values.items()]
     facts = {
@@ -108,7 +110,7 @@ def review(request: web.Request, state: State, stay: Stay, values: Mapping[str, 
     return page(request, state, f"Review: {stay.name}", _steps(1), el("h1", f"Book {stay.name}"), split)
 
 
-def bookings(request: web.Request, state: State) -> web.Response:
+def bookings(request: web.Request, state: BookingState) -> web.Response:
     rows = [
         (
             el("a", booking.reference, href=f"/bookings/{booking.reference}"),
@@ -125,7 +127,7 @@ def bookings(request: web.Request, state: State) -> web.Response:
 
 
 def booking_page(
-    request: web.Request, state: State, booking: Booking, is_new: bool, values: Mapping[str, str], errors: Errors
+    request: web.Request, state: BookingState, booking: Booking, is_new: bool, values: Mapping[str, str], errors: Errors
 ) -> web.Response:
     facts = {
         "Reference": booking.reference,

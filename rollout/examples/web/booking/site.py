@@ -11,8 +11,8 @@ from rollout.examples.web.booking import ordering, views
 from rollout.examples.web.booking.stays import (
     STAYS,
     Booking,
-    Price,
-    State,
+    BookingState,
+    RoomPrice,
     Stay,
     check_dates,
     check_stay,
@@ -53,7 +53,7 @@ class Site:
     """Handlers, and the visitors they serve."""
 
     def __init__(self) -> None:
-        self._visitors = Visitors(State)
+        self._visitors = Visitors(BookingState)
 
     async def home(self, request: web.Request) -> web.Response:
         return views.home(request, self._visitors.of(request))
@@ -68,7 +68,7 @@ class Site:
         start, end = date_of(values["from"]), date_of(values["to"])
         errors = check_dates(start, end)
         wanted = request.query.getall("with", [])
-        found: list[tuple[Stay, Price | None, str]] = []
+        found: list[tuple[Stay, RoomPrice | None, str]] = []
         for stay in STAYS.values():
             is_wanted = (not values["place"] or stay.place == values["place"]) and set(wanted) <= set(stay.facilities)
             if errors or not is_wanted or start is None or end is None:
@@ -102,8 +102,8 @@ class Site:
         return views.stay_page(request, state, stay, month, values, errors, price)
 
     def _offer(
-        self, state: State, stay: Stay, values: dict[str, str]
-    ) -> tuple[dict[str, str], tuple[datetime.date, datetime.date, int, Price] | None]:
+        self, state: BookingState, stay: Stay, values: dict[str, str]
+    ) -> tuple[dict[str, str], tuple[datetime.date, datetime.date, int, RoomPrice] | None]:
         """What is wrong with the dates of a form, or dates, guests and price."""
         start, end = date_of(values.get("from", "")), date_of(values.get("to", ""))
         guests = number_of(values.get("guests", ""), 2, 1, 6)
@@ -160,7 +160,7 @@ class Site:
 
     # ---- what was booked ----------------------------------------------------------------------------------------
 
-    def _find(self, request: web.Request) -> tuple[State, Booking | None]:
+    def _find(self, request: web.Request) -> tuple[BookingState, Booking | None]:
         state = self._visitors.of(request)
         reference = request.match_info["reference"]
         return state, next((booking for booking in state.bookings if booking.reference == reference), None)

@@ -107,7 +107,7 @@ STAYS: dict[str, Stay] = {
 
 
 @dataclass(frozen=True)
-class Price:
+class RoomPrice:
     nights: tuple[tuple[datetime.date, int], ...]
     cleaning: int
     breakfast: int = 0
@@ -129,7 +129,7 @@ class Booking:
     status: str = "Confirmed"
 
     @property
-    def price(self) -> Price:
+    def price(self) -> RoomPrice:
         return price_of(self.stay, self.start, self.end, self.guests, self.form)
 
     @property
@@ -141,7 +141,7 @@ class Booking:
 
 def price_of(
     stay: Stay, start: datetime.date, end: datetime.date, guests: int, extras: dict[str, str] | None = None
-) -> Price:
+) -> RoomPrice:
     """What a stay costs, night by night, with the extras that a form asks for."""
     wanted = extras or {}
     nights = tuple(
@@ -150,11 +150,11 @@ def price_of(
     )
     breakfast = BREAKFAST * guests * len(nights) if wanted.get("breakfast") else 0
     dog = DOG_FEE if wanted.get("dog") and "Dogs welcome" in stay.facilities else 0
-    return Price(nights, stay.cleaning, breakfast, dog)
+    return RoomPrice(nights, stay.cleaning, breakfast, dog)
 
 
 @dataclass
-class State:
+class BookingState:
     """What one visitor has booked. Everybody begins with one booking."""
 
     bookings: list[Booking] = field(

@@ -13,8 +13,8 @@ from rollout.examples.web.booking.stays import (
     FACILITIES,
     PLACES,
     STAYS,
-    Price,
-    State,
+    BookingState,
+    RoomPrice,
     Stay,
 )
 from rollout.examples.web.hypertext import (
@@ -58,7 +58,7 @@ def view(stay: Stay, place: int = 0) -> Html:
     )
 
 
-def page(request: web.Request, state: State, title: str, *body: Child, status: int = 200) -> web.Response:
+def page(request: web.Request, state: BookingState, title: str, *body: Child, status: int = 200) -> web.Response:
     header = el(
         "div",
         el("a", "Saltmarsh Stays", href="/", class_="brand"),
@@ -113,7 +113,7 @@ def _guests(values: Mapping[str, str], errors: Errors) -> Html:
     return choice("guests", "Guests", options, values.get("guests") or "2", errors)
 
 
-def home(request: web.Request, state: State) -> web.Response:
+def home(request: web.Request, state: BookingState) -> web.Response:
     banner = el(
         "section",
         el("h1", "Rooms with the tide in the window"),
@@ -146,11 +146,11 @@ def home(request: web.Request, state: State) -> web.Response:
 
 def results(
     request: web.Request,
-    state: State,
+    state: BookingState,
     values: Mapping[str, str],
     errors: Errors,
     wanted: Sequence[str],
-    found: Sequence[tuple[Stay, Price | None, str]],
+    found: Sequence[tuple[Stay, RoomPrice | None, str]],
 ) -> web.Response:
     """Stays with their price for the dates, or why they cannot be had."""
     hidden = [
@@ -196,7 +196,7 @@ def results(
     return page(request, state, "Search", body if not errors else [el("h1", "Find a stay"), finder(values, errors)])
 
 
-def stays(request: web.Request, state: State, found: Sequence[Stay]) -> web.Response:
+def stays(request: web.Request, state: BookingState, found: Sequence[Stay]) -> web.Response:
     cards = [
         el(
             "article",
@@ -226,12 +226,12 @@ def _summary(stay: Stay, is_named: bool = True) -> Html:
 
 def stay_page(
     request: web.Request,
-    state: State,
+    state: BookingState,
     stay: Stay,
     month: datetime.date,
     values: Mapping[str, str],
     errors: Errors,
-    price: Price | None,
+    price: RoomPrice | None,
 ) -> web.Response:
     accordion = {
         "House rules": stay.rules,
@@ -301,7 +301,7 @@ def stay_page(
     )
 
 
-def month_table(state: State, stay: Stay, month: datetime.date) -> Html:
+def month_table(state: BookingState, stay: Stay, month: datetime.date) -> Html:
     """A calendar of the nights of a month."""
     before = (month - datetime.timedelta(1)).replace(day=1)
     after = (month + datetime.timedelta(31)).replace(day=1)
@@ -331,7 +331,7 @@ def month_table(state: State, stay: Stay, month: datetime.date) -> Html:
     )
 
 
-def price_table(price: Price) -> Html:
+def price_table(price: RoomPrice) -> Html:
     rows = [(show_date(night), f"${amount}") for night, amount in price.nights]
     rows.append(("Cleaning", f"${price.cleaning}"))
     if price.breakfast:
@@ -352,12 +352,12 @@ HELP = {
 }
 
 
-def help_page(request: web.Request, state: State) -> web.Response:
+def help_page(request: web.Request, state: BookingState) -> web.Response:
     items = [el("details", el("summary", name), el("div", text)) for name, text in HELP.items()]
     return page(request, state, "Help", el("h1", "Help"), items)
 
 
-def terms(request: web.Request, state: State) -> web.Response:
+def terms(request: web.Request, state: BookingState) -> web.Response:
     texts = (
         "Bookings are binding once confirmed.",
         "A deposit of $75 is taken on arrival and given back on departure.",
@@ -366,6 +366,6 @@ def terms(request: web.Request, state: State) -> web.Response:
     return page(request, state, "Terms of booking", el("h1", "Terms of booking"), [el("p", text) for text in texts])
 
 
-def missing(request: web.Request, state: State) -> web.Response:
+def missing(request: web.Request, state: BookingState) -> web.Response:
     body = [el("h1", "Page not found"), el("p", "There is no such page. ", el("a", "To the start", href="/"))]
     return page(request, state, "Page not found", *body, status=404)

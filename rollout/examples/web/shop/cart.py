@@ -36,7 +36,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Sums:
+class CartSums:
     goods: int
     discount: int
     shipping: int
@@ -50,14 +50,14 @@ class Sums:
 class Order:
     number: str
     lines: tuple[Line, ...]
-    sums: Sums
+    sums: CartSums
     address: dict[str, str]
     delivery: str
     status: str = "Confirmed"
 
 
 @dataclass
-class State:
+class ShopState:
     lines: list[Line] = field(default_factory=list)
     voucher: Voucher | None = None
     orders: list[Order] = field(default_factory=list)
@@ -94,7 +94,7 @@ class State:
         self.voucher = voucher
         return None
 
-    def sums(self, delivery: str = "standard") -> Sums:
+    def sums(self, delivery: str = "standard") -> CartSums:
         """What the cart costs."""
         goods = sum(line.total for line in self.lines)
         voucher = self.voucher if self.voucher and goods >= self.voucher.minimum else None
@@ -103,7 +103,7 @@ class State:
         is_free = goods - discount >= FREE_SHIPPING or (voucher is not None and voucher.free_shipping)
         if not self.lines or (is_free and delivery == "standard"):
             shipping = 0
-        return Sums(goods, discount, shipping)
+        return CartSums(goods, discount, shipping)
 
     def order(self, address: dict[str, str], delivery: str) -> Order:
         """Buy what is in the cart."""

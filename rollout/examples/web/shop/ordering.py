@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from aiohttp import web
 
 from rollout.examples.web.hypertext import Errors, Html, button, choice, el, faults, post, table, text_field, tick
-from rollout.examples.web.shop.cart import MAX_QUANTITY, Line, Order, State, Sums, dollars
+from rollout.examples.web.shop.cart import MAX_QUANTITY, CartSums, Line, Order, ShopState, dollars
 from rollout.examples.web.shop.views import page
 
 
-def cart(state: State) -> web.Response:
+def cart(state: ShopState) -> web.Response:
     if not state.lines:
         empty = el(
             "div", el("p", "Your cart is empty."), el("a", "Go shopping", href="/", class_="button"), class_="card"
@@ -71,7 +71,7 @@ def cart(state: State) -> web.Response:
     )
 
 
-def sums_table(sums: Sums) -> Html:
+def sums_table(sums: CartSums) -> Html:
     rows: list[tuple[str, str]] = [("Goods", dollars(sums.goods))]
     if sums.discount:
         rows.append(("Discount", f"−{dollars(sums.discount)}"))
@@ -81,7 +81,7 @@ def sums_table(sums: Sums) -> Html:
     return el("table", el("tbody", cells), class_="sums")
 
 
-def checkout(state: State, values: Mapping[str, str], errors: Errors) -> web.Response:
+def checkout(state: ShopState, values: Mapping[str, str], errors: Errors) -> web.Response:
     def text(name: str, label: str, **more: str) -> Html:
         return text_field(name, label, values.get(name, ""), errors, **more)
 
@@ -119,7 +119,7 @@ def checkout(state: State, values: Mapping[str, str], errors: Errors) -> web.Res
     return page(state, "Checkout", el("h1", "Checkout"), el("div", form, el("aside", aside), class_="split right"))
 
 
-def orders(state: State) -> web.Response:
+def orders(state: ShopState) -> web.Response:
     rows = [
         (
             el("a", order.number, href=f"/orders/{order.number}"),
@@ -133,7 +133,7 @@ def orders(state: State) -> web.Response:
     return page(state, "Your orders", el("h1", "Your orders"), body)
 
 
-def order_page(state: State, order: Order, is_new: bool) -> web.Response:
+def order_page(state: ShopState, order: Order, is_new: bool) -> web.Response:
     address = order.address
     facts = {
         "Status": order.status,

@@ -8,7 +8,7 @@ from aiohttp import web
 
 from rollout.examples.web.serving import Visitors, make_application, number_of, read_form, redirect
 from rollout.examples.web.shop import ordering, views
-from rollout.examples.web.shop.cart import MAX_QUANTITY, State, matching
+from rollout.examples.web.shop.cart import MAX_QUANTITY, ShopState, matching
 from rollout.examples.web.shop.catalogue import CATEGORIES, PRODUCTS, Product
 
 _FILTERS = ("q", "min", "max", "rating", "stock", "sort")
@@ -48,7 +48,7 @@ class Shop:
     """Handlers, and the visitors they serve."""
 
     def __init__(self) -> None:
-        self._visitors = Visitors(State)
+        self._visitors = Visitors(ShopState)
 
     async def home(self, request: web.Request) -> web.Response:
         return views.home(self._visitors.of(request))

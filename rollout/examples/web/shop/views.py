@@ -20,7 +20,7 @@ from rollout.examples.web.hypertext import (
     tick,
 )
 from rollout.examples.web.serving import Frame, take_notices
-from rollout.examples.web.shop.cart import MAX_QUANTITY, State, dollars
+from rollout.examples.web.shop.cart import MAX_QUANTITY, ShopState, dollars
 from rollout.examples.web.shop.catalogue import CATEGORIES, PAGE_SIZE, PRODUCTS, Product
 
 FRAME = Frame("Fern & Kettle")
@@ -51,7 +51,9 @@ def picture(product: Product) -> Html:
     )
 
 
-def page(state: State, title: str, *body: Child, current: str = "", words: str = "", status: int = 200) -> web.Response:
+def page(
+    state: ShopState, title: str, *body: Child, current: str = "", words: str = "", status: int = 200
+) -> web.Response:
     """A page of the shop with what happened last on top."""
     header = [
         el("div", "Free standard delivery on orders of $60 or more", class_="strip"),
@@ -131,7 +133,7 @@ def cards(products: Sequence[Product], columns: str = "grid") -> Html:
     )
 
 
-def home(state: State) -> web.Response:
+def home(state: ShopState) -> web.Response:
     newest = sorted(PRODUCTS.values(), key=lambda product: product.added, reverse=True)[:4]
     reduced = [product for product in PRODUCTS.values() if product.was]
     return page(
@@ -152,7 +154,7 @@ def home(state: State) -> web.Response:
 
 
 def listing(
-    state: State,
+    state: ShopState,
     title: str,
     path: str,
     found: Sequence[Product],
@@ -219,7 +221,7 @@ def listing(
     return page(state, title, body, current=current, words=wanted.get("q", ""))
 
 
-def product_page(state: State, product: Product, chosen: Mapping[str, str]) -> web.Response:
+def product_page(state: ShopState, product: Product, chosen: Mapping[str, str]) -> web.Response:
     options = [
         choice(f"option-{name}", name, [("", "Choose…"), *((value, value) for value in values)], chosen.get(name, ""))
         for name, values in product.options.items()
@@ -326,7 +328,7 @@ def product_page(state: State, product: Product, chosen: Mapping[str, str]) -> w
     )
 
 
-def wishes(state: State) -> web.Response:
+def wishes(state: ShopState) -> web.Response:
     products = [PRODUCTS[sku] for sku in state.wishes]
     body = cards(products, "grid four") if products else el("p", "Your wish list is empty.")
     return page(state, "Your wish list", el("h1", "Your wish list"), body)
@@ -361,11 +363,11 @@ GUIDES: dict[str, tuple[str, Sequence[str]]] = {
 }
 
 
-def guide(state: State, key: str) -> web.Response:
+def guide(state: ShopState, key: str) -> web.Response:
     title, paragraphs = GUIDES[key]
     return page(state, title, el("article", el("h1", title), [el("p", text) for text in paragraphs], class_="card"))
 
 
-def missing(state: State) -> web.Response:
+def missing(state: ShopState) -> web.Response:
     body = [el("h1", "Page not found"), el("p", "There is no such page. ", el("a", "Back to the shop", href="/"))]
     return page(state, "Page not found", *body, status=404)

@@ -86,7 +86,7 @@ class Settings:
 
 
 @dataclass
-class State:
+class TrackerState:
     """What one visitor sees. Nobody is signed in at first."""
 
     person: Person | None = None

@@ -15,12 +15,12 @@ from rollout.examples.web.tracker.issues import (
     PEOPLE,
     PRIORITIES,
     STATUSES,
-    State,
+    TrackerState,
     matching,
 )
 
 _FILTERS = ("q", "status", "priority", "label", "milestone", "assignee", "sort")
-_Signed = Callable[[web.Request, State], Awaitable[web.Response]]
+_Signed = Callable[[web.Request, TrackerState], Awaitable[web.Response]]
 
 
 def make_app() -> web.Application:
@@ -54,7 +54,7 @@ class Tracker:
     """Handlers, and the visitors they serve."""
 
     def __init__(self) -> None:
-        self._visitors = Visitors(State)
+        self._visitors = Visitors(TrackerState)
 
     def signed_in(self, handler: _Signed) -> Callable[[web.Request], Awaitable[web.Response]]:
         """The handler for who is signed in; anybody else is asked to sign in."""
@@ -80,28 +80,28 @@ class Tracker:
         state.notices.append(("good", f"Welcome back, {state.settings[person.key].name}."))
         return redirect("/")
 
-    async def logout(self, request: web.Request, state: State) -> web.Response:
+    async def logout(self, request: web.Request, state: TrackerState) -> web.Response:
         state.person = None
         state.notices.append(("good", "You are signed out."))
         return redirect("/login")
 
     # ---- issues -------------------------------------------------------------------------------------------------
 
-    async def board(self, request: web.Request, state: State) -> web.Response:
+    async def board(self, request: web.Request, state: TrackerState) -> web.Response:
         milestone = request.query.get("milestone", next(iter(MILESTONES)))
         issues = [issue for issue in state.issues.values() if milestone in ("all", issue.milestone)]
         return views.board(state, issues, milestone)
 
-    async def issues(self, request: web.Request, state: State) -> web.Response:
+    async def issues(self, request: web.Request, state: TrackerState) -> web.Response:
         wanted = {name: request.query.get(name, "").strip() for name in _FILTERS}
         number = number_of(request.query.get("page", ""), 1, 1, 999)
         return views.issue_list(state, matching(state.issues.values(), wanted), wanted, number)
 
-    async def issue(self, request: web.Request, state: State) -> web.Response:
+    async def issue(self, request: web.Request, state: TrackerState) -> web.Response:
         issue = state.issues.get(int(request.match_info["number"]))
         return views.issue_page(state, issue) if issue else await self.missing(request)
 
-    async def change(self, request: web.Request, state: State) -> web.Response:
+    async def change(self, request: web.Request, state: TrackerState) -> web.Response:
         issue = state.issues.get(int(request.match_info["number"]))
         if issue is None:
             return await self.missing(request)
@@ -119,7 +119,7 @@ class Tracker:
             state.notices.append(("good", f"LUM-{issue.number} was changed."))
         return redirect(f"/issues/{issue.number}")
 
-    async def close(self, request: web.Request, state: State) -> web.Response:
+    async def close(self, request: web.Request, state: TrackerState) -> web.Response:
         issue = state.issues.get(int(request.match_info["number"]))
         if issue is None:
             return await self.missing(request)
@@ -130,7 +130,7 @@ class Tracker:
             state.notices.append(("bad", "An issue without an assignee cannot be done. Choose one first."))
         return redirect(f"/issues/{issue.number}")
 
-    async def comment(self, request: web.Request, state: State) -> web.Response:
+    async def comment(self, request: web.Request, state: TrackerState) -> web.Response:
         issue = state.issues.get(int(request.match_info["number"]))
         if issue is None:
             return await self.missing(request)
@@ -142,7 +142,7 @@ class Tracker:
             state.notices.append(("bad", "A comment cannot be empty."))
         return redirect(f"/issues/{issue.number}")
 
-    async def delete_comment(self, request: web.Request, state: State) -> web.Response:
+    async def delete_comment(self, request: web.Request, state: TrackerState) -> web.Response:
         issue = state.issues.get(int(request.match_info["number"]))
         place = int(request.match_info["place"])
         if issue is None or place >= len(issue.comments) or state.person is None:
@@ -152,10 +152,10 @@ class Tracker:
             state.notices.append(("good", "The comment was deleted."))
         return redirect(f"/issues/{issue.number}")
 
-    async def new_issue(self, request: web.Request, state: State) -> web.Response:
+    async def new_issue(self, request: web.Request, state: TrackerState) -> web.Response:
         return views.new_issue(state, {}, [], {})
 
-    async def create(self, request: web.Request, state: State) -> web.Response:
+    async def create(self, request: web.Request, state: TrackerState) -> web.Response:
         form = await read_form(request)
         labels = [label for label in LABELS if label in (await request.post()).getall("label", [])]
         errors = {}
@@ -177,16 +177,16 @@ class Tracker:
 
     # ---- the rest -----------------------------------------------------------------------------------------------
 
-    async def milestones(self, request: web.Request, state: State) -> web.Response:
+    async def milestones(self, request: web.Request, state: TrackerState) -> web.Response:
         return views.milestones(state)
 
-    async def people(self, request: web.Request, state: State) -> web.Response:
+    async def people(self, request: web.Request, state: TrackerState) -> web.Response:
         return views.people(state)
 
-    async def settings(self, request: web.Request, state: State) -> web.Response:
+    async def settings(self, request: web.Request, state: TrackerState) -> web.Response:
         return views.settings(state, {}, {}, request.query.get("tab") == "notifications")
 
-    async def save_profile(self, request: web.Request, state: State) -> web.Response:
+    async def save_profile(self, request: web.Request, state: TrackerState) -> web.Response:
         assert state.person is not None
         form = await read_form(request)
         if not 2 <= len(form.get("name", "")) <= 40:
@@ -196,7 +196,7 @@ class Tracker:
         state.notices.append(("good", "Your profile was saved."))
         return redirect("/settings")
 
-    async def save_notifications(self, request: web.Request, state: State) -> web.Response:
+    async def save_notifications(self, request: web.Request, state: TrackerState) -> web.Response:
         assert state.person is not None
         form = await read_form(request)
         mine = state.settings[state.person.key]
@@ -206,7 +206,7 @@ class Tracker:
         state.notices.append(("good", "Your notifications were saved."))
         return redirect("/settings?tab=notifications")
 
-    async def file(self, request: web.Request, state: State) -> web.Response:
+    async def file(self, request: web.Request, state: TrackerState) -> web.Response:
         name = request.match_info["name"]
         return views.file(state, name) if name in FILES else await self.missing(request)
 

@@ -31,7 +31,7 @@ from rollout.examples.web.tracker.issues import (
     PRIORITIES,
     STATUSES,
     Issue,
-    State,
+    TrackerState,
     name_of,
 )
 
@@ -39,7 +39,7 @@ PAGE_SIZE = 10
 FRAME = Frame("Lumen")
 
 
-def page(state: State, title: str, *body: Child, status: int = 200) -> web.Response:
+def page(state: TrackerState, title: str, *body: Child, status: int = 200) -> web.Response:
     header: Child = el("div", el("a", "Lumen", href="/", class_="brand"), class_="bar")
     if state.person:
         menu = el(
@@ -71,7 +71,7 @@ def page(state: State, title: str, *body: Child, status: int = 200) -> web.Respo
     return FRAME.page(title, take_notices(state.notices), *body, header=header, footer=footer, status=status)
 
 
-def login(state: State, email: str, errors: Errors) -> web.Response:
+def login(state: TrackerState, email: str, errors: Errors) -> web.Response:
     form = post(
         "/login",
         el("h1", "Sign in"),
@@ -99,7 +99,7 @@ def _link(issue: Issue) -> Html:
     return el("a", f"LUM-{issue.number} {issue.title}", href=f"/issues/{issue.number}")
 
 
-def board(state: State, issues: Sequence[Issue], milestone: str) -> web.Response:
+def board(state: TrackerState, issues: Sequence[Issue], milestone: str) -> web.Response:
     lanes = []
     for status in STATUSES:
         mine = sorted(
@@ -118,7 +118,7 @@ def board(state: State, issues: Sequence[Issue], milestone: str) -> web.Response
     )
 
 
-def issue_list(state: State, found: Sequence[Issue], wanted: Mapping[str, str], number: int) -> web.Response:
+def issue_list(state: TrackerState, found: Sequence[Issue], wanted: Mapping[str, str], number: int) -> web.Response:
     def pick(name: str, label: str, values: Sequence[str]) -> Html:
         return choice(name, label, [("", "Any"), *((value, value) for value in values)], wanted.get(name, ""))
 
@@ -161,7 +161,7 @@ def issue_list(state: State, found: Sequence[Issue], wanted: Mapping[str, str], 
     return page(state, "Issues", *body)
 
 
-def issue_page(state: State, issue: Issue) -> web.Response:
+def issue_page(state: TrackerState, issue: Issue) -> web.Response:
     people = [("", "Nobody"), *((person.key, person.name) for person in PEOPLE.values())]
     milestones = [("", "None"), *((name, name) for name in MILESTONES)]
     fields = post(
@@ -232,7 +232,7 @@ def issue_page(state: State, issue: Issue) -> web.Response:
     )
 
 
-def new_issue(state: State, values: Mapping[str, str], labels: Sequence[str], errors: Errors) -> web.Response:
+def new_issue(state: TrackerState, values: Mapping[str, str], labels: Sequence[str], errors: Errors) -> web.Response:
     people = [("", "Nobody"), *((person.key, person.name) for person in PEOPLE.values())]
     form = post(
         "/issues/new",
@@ -270,7 +270,7 @@ def new_issue(state: State, values: Mapping[str, str], labels: Sequence[str], er
     return page(state, "New issue", el("h1", "New issue"), form)
 
 
-def milestones(state: State) -> web.Response:
+def milestones(state: TrackerState) -> web.Response:
     cards = []
     for name, due in MILESTONES.items():
         mine = [issue for issue in state.issues.values() if issue.milestone == name]
@@ -289,7 +289,7 @@ def milestones(state: State) -> web.Response:
     return page(state, "Milestones", el("h1", "Milestones"), cards)
 
 
-def people(state: State) -> web.Response:
+def people(state: TrackerState) -> web.Response:
     rows = []
     for person in PEOPLE.values():
         mine = [issue for issue in state.issues.values() if issue.assignee == person.key and issue.status != "Done"]
@@ -298,7 +298,7 @@ def people(state: State) -> web.Response:
     return page(state, "People", el("h1", "People"), table(["Name", "Role", "Email", "Issues"], rows, sortable=True))
 
 
-def settings(state: State, errors: Errors, values: Mapping[str, str], is_second: bool) -> web.Response:
+def settings(state: TrackerState, errors: Errors, values: Mapping[str, str], is_second: bool) -> web.Response:
     assert state.person is not None
     mine = state.settings[state.person.key]
     zones = [(name, name) for name in ("UTC", "Europe/Lisbon", "Europe/Stockholm", "America/Toronto", "Asia/Kolkata")]
@@ -328,10 +328,10 @@ def settings(state: State, errors: Errors, values: Mapping[str, str], is_second:
     return page(state, "Settings", el("h1", "Settings"), card)
 
 
-def file(state: State, name: str) -> web.Response:
+def file(state: TrackerState, name: str) -> web.Response:
     lines = [el("p", line) for line in FILES[name].splitlines() if line]
     return page(state, name, el("h1", name), el("div", lines, class_="card"))
 
 
-def missing(state: State) -> web.Response:
+def missing(state: TrackerState) -> web.Response:
     return page(state, "Not found", el("h1", "Not found"), el("p", el("a", "To the board", href="/")), status=404)

@@ -57,7 +57,7 @@ def shipped() -> dict[str, tuple[Revision, ...]]:
 
 
 @dataclass
-class State:
+class WikiState:
     """What one visitor sees: the shipped articles and its own edits."""
 
     edits: dict[str, list[Revision]] = field(default_factory=dict)

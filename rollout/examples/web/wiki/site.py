@@ -23,7 +23,7 @@ from rollout.examples.web.hypertext import (
     tick,
 )
 from rollout.examples.web.serving import Frame, Visitors, make_application, number_of, read_form, redirect, take_notices
-from rollout.examples.web.wiki.history import MAX_ARTICLES, PROTECTED, State
+from rollout.examples.web.wiki.history import MAX_ARTICLES, PROTECTED, WikiState
 from rollout.examples.web.wiki.markup import address, categories, contents, parse, plain
 
 PAGE_SIZE = 8
@@ -59,7 +59,7 @@ class Wiki:
     """Handlers, and the visitors they serve."""
 
     def __init__(self) -> None:
-        self._visitors = Visitors(State)
+        self._visitors = Visitors(WikiState)
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Wiki:
             return self._page(state, wanted, body, status=404)
         return self._page(state, title, self._read(state, title, state.text(title)), heads=title, current="Read")
 
-    def _read(self, state: State, title: str, text: str) -> list[Child]:
+    def _read(self, state: WikiState, title: str, text: str) -> list[Child]:
         article = parse(text, lambda target: state.find(target) is not None)
         rows = [el("tr", el("th", name, scope="row"), el("td", value)) for name, value in article.box]
         box = el("aside", el("strong", title), el("table", el("tbody", rows)), class_="box") if rows else None
@@ -245,7 +245,7 @@ class Wiki:
         text = state.text(title) if state.find(title) else ""
         return self._form(state, title, {"text": text}, {})
 
-    def _form(self, state: State, title: str, values: Mapping[str, str], errors: Errors) -> web.Response:
+    def _form(self, state: WikiState, title: str, values: Mapping[str, str], errors: Errors) -> web.Response:
         help_text = "Links: [[Article]]. Headings: == Heading ==. Categories: [[Category:Name]]."
         form = post(
             _to("edit", title),
@@ -302,7 +302,7 @@ class Wiki:
 
     # ---- the frame ----------------------------------------------------------------------------------------------
 
-    def _categories(self, state: State) -> dict[str, list[str]]:
+    def _categories(self, state: WikiState) -> dict[str, list[str]]:
         found: dict[str, list[str]] = {}
         for title in state.titles:
             for name in categories(state.text(title)):
@@ -311,7 +311,7 @@ class Wiki:
 
     def _page(
         self,
-        state: State,
+        state: WikiState,
         title: str,
         body: Child,
         *,
@@ -361,7 +361,7 @@ class Wiki:
         footer = "Isles Wiki. Text may be used freely. The Tidewater Isles do not exist."
         return FRAME.page(title, el("div", side, paper, class_="layout"), header=header, footer=footer, status=status)
 
-    def _heads(self, state: State, title: str, current: str) -> Html | None:
+    def _heads(self, state: WikiState, title: str, current: str) -> Html | None:
         if not title:
             return None
         links = {

@@ -1,23 +1,64 @@
-"""What a run still needs: which tasks are done, which may be opened now, and which trajectories nobody asks for.
+"""Admission: which tasks of a run are done, which may be opened now, and which attempts are not needed.
 
-A strategy says how many attempts a tree has at most. One that ends earlier, and tasks that are left unopened because
-enough groups are useful, leave the rest not needed: it is counted, so that the sums of a run add up.
+A strategy says how many attempts a tree has at most. Where it ends earlier, or where dynamic sampling leaves tasks
+unopened because enough groups are useful, the rest is counted as not needed, so that the sums of a run add up.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from rollout.config.exploring import Dynamic
-from rollout.engine.dynamic import DynamicSampling
 from rollout.engine.observer import Progress
 from rollout.engine.plan import Plan
 from rollout.store.journal import Journal
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.group import is_mixed
 
+TaskKey = tuple[str, str]
+"""Dataset and task."""
 
-class Needs:
+
+class DynamicSampling:
+    """The count of useful groups, and the tasks that are open."""
+
+    def __init__(self, rule: Dynamic, *, begun: set[TaskKey], useful: int) -> None:
+        self._rule = rule
+        self._opened = set(begun)
+        self._open: set[TaskKey] = set()
+        self.useful = useful
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no more tasks are opened, whatever becomes of those that are open."""
+        most = self._rule.max_tasks
+        return self.useful >= self._rule.groups or (most is not None and len(self._opened) >= most)
+
+    def may_open(self, task: TaskKey) -> bool:
+        """Whether this task may be opened now."""
+        if task in self._opened:
+            return True
+        missing = self._rule.groups - self.useful
+        return not self.is_over and len(self._open) < math.ceil(missing * self._rule.oversample)
+
+    def open(self, task: TaskKey) -> None:
+        """Note that a task is being worked on."""
+        self._opened.add(task)
+        self._open.add(task)
+
+    def close(self, task: TaskKey, is_useful: bool) -> None:
+        """Note that a task needs nothing more, or that nothing more can be done for it now."""
+        if task in self._open:
+            self._open.remove(task)
+            self.useful += is_useful
+
+    def was_opened(self, task: TaskKey) -> bool:
+        """Whether this task was ever opened."""
+        return task in self._opened
+
+
+class Admission:
     """The tasks of a run. `finished` has the ids of the trajectories that are there, by dataset."""
 
     def __init__(self, plans: Sequence[Plan], journal: Journal, progress: Progress, rule: Dynamic | None) -> None:
