@@ -161,10 +161,12 @@ def run_checked(
 
 def _with_strategy(config: Config, name: str) -> Config:
     """The configuration with one strategy everywhere; the limits that a dataset sets stay."""
+    from rollout.pipelines.wiring import with_other_strategy
+
     datasets = {}
     for key, dataset in config.datasets.items():
         choice = dataset.strategy.model_copy(update={"name": name, "params": {}})
-        datasets[key] = dataset.model_copy(update={"strategy": choice})
+        datasets[key] = with_other_strategy(dataset, choice)
     return config.model_copy(update={"datasets": datasets})
 
 

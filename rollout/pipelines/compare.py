@@ -17,7 +17,7 @@ from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.messages import encode_message
 from rollout.models.registry import Registry
-from rollout.pipelines.wiring import refuse_model
+from rollout.pipelines.wiring import refuse_model, with_other_strategy
 from rollout.store.counting import CountedAttempt
 from rollout.store.reader import JournalReader
 from rollout.strategies.find import SHIPPED, make_strategy
@@ -77,7 +77,8 @@ def with_strategy(choice: StrategyChoice, budget: Budget) -> StrategyChoice:
 
 def with_strategies(config: Config, names: Sequence[str], choice: StrategyChoice, budget: Budget) -> Config:
     """The configuration with this strategy in every dataset, and with states recorded, to tell outcomes apart."""
-    changed = {"strategy": with_strategy(choice, budget), "record_states": True}
+    # How many attempts there are, the budget says.
+    changed = {"strategy": with_strategy(choice, budget), "record_states": True, "samples": 1}
     datasets = {name: config.datasets[name].model_copy(update=changed) for name in names}
     return config.model_copy(update={"datasets": datasets, "dynamic": None})
 
@@ -97,7 +98,7 @@ def refuse_strategies(config: Config, names: Sequence[str], choices: Iterable[St
                 "is as large as the budget allows: allow more, or give it smaller parameters under compare.strategies"
             ) from error
         for name in names:
-            dataset = config.datasets[name].model_copy(update={"strategy": choice})
+            dataset = with_other_strategy(config.datasets[name], choice)
             agent = dataset.agent
             key = agent.api_key.get_secret_value() if agent.api_key is not None else None
             model = registry.agent(

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from rollout.agents.prompts import with_tool_list
+from rollout.config.exploring import StrategyChoice
 from rollout.config.schema import Config, Dataset, Scoring
 from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
@@ -284,8 +285,19 @@ def refuse_reward(name: str, dataset: Dataset) -> None:
         raise ConfigError(f"datasets.{name}.{error}") from error
 
 
+def with_other_strategy(dataset: Dataset, choice: StrategyChoice, **changed: Any) -> Dataset:
+    """The dataset explored by another strategy than its own. `samples`, which only chains have, goes with the old
+    one."""
+    samples = dataset.samples if choice.name == "chain" else 1
+    return dataset.model_copy(update={"strategy": choice, "samples": samples, **changed})
+
+
 def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strategy:
     """The strategy of a dataset. Raises ConfigError where it cannot be made, or not with this configuration."""
+    chosen = dataset.strategy
+    if dataset.samples != 1 and (chosen.name != "chain" or "n" in chosen.params):
+        instead = "strategy.params.n says how many" if chosen.name == "chain" else "it is for the strategy chain"
+        raise ConfigError(f"datasets.{name}.samples: would be ignored beside {chosen.name}; leave it out: {instead}")
     try:
         strategy = make_strategy(dataset.strategy, dataset.samples, dataset.reward)
     except ConfigError as error:

@@ -14,7 +14,7 @@ from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.pipelines.active_filters import make_filters
 from rollout.pipelines.discover import with_discovered
-from tests.conftest import roll_out, write_tasks
+from tests.conftest import Command, roll_out, write_tasks, write_yaml
 
 PORTAL: dict[str, Any] = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "limit": 1}
 
@@ -116,3 +116,13 @@ def test_batch_options_name_files_that_exist(
     )  # fmt: skip
     assert code == 2
     assert told in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("strategy", [{"name": "mcts"}, {"name": "chain", "params": {"n": 3}}], ids=["mcts", "chain"])
+def test_samples_that_the_strategy_would_ignore_are_refused(strategy: dict[str, Any], rollout: Command) -> None:
+    dataset = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "samples": 2, "strategy": strategy}
+    config = write_yaml(Path("c.yml"), {"datasets": {"portal": dataset}})
+    done = rollout("run", str(config), "--dry-run")
+    assert done.code == 2
+    assert f"datasets.portal.samples: would be ignored beside {strategy['name']}" in done.out
+    assert rollout("run", str(config), "--dry-run", "--strategy", "random_tree").code == 0, "an option replaces both"

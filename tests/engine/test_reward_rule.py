@@ -41,7 +41,7 @@ def tasks(tmp_path: Path) -> Path:
 
 
 def config(stub: StubServer, tasks: Path, scorers: tuple[str, ...] = ("graded",), **dataset: Any) -> dict[str, Any]:
-    custom = [f"tests.engine.test_rewards:{name}" for name in scorers]
+    custom = [f"tests.engine.test_reward_rule:{name}" for name in scorers]
     return stub_config(stub.url, tasks, samples=4, scoring={"custom": custom}, **dataset)
 
 
