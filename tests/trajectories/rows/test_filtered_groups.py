@@ -92,7 +92,9 @@ async def test_what_is_dropped_counts_in_the_worth_of_the_answers_it_shares() ->
     """In preferences: an answer's value is over all attempts that gave it, unless they have left the group."""
     values = {}
     for choice in ("--counts-in-group", "--leaves-group"):
-        _, records = await run_filtered(choice, strategy={"name": "random_tree", "params": {"expansions": 4}})
+        _, records = await run_filtered(
+            choice, samples=1, strategy={"name": "random_tree", "params": {"expansions": 4}}
+        )
         dropped = {id for id, record in records.items() if record["verdict"] == "drop"}
         command("train-data", "run", "-o", "data", "--filters", "--form", "preferences")
         pairs = pq.read_table("data/preferences.parquet").to_pylist()

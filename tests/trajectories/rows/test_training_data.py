@@ -137,7 +137,7 @@ async def test_every_row_of_an_attempt_has_the_advantage_of_the_attempt_in_its_g
 @pytest.mark.parametrize("form", ["tree", "process", "sft", "memory", "verl"])
 async def test_every_form_is_loaded_by_torch_without_running_code(form: str) -> None:
     torch = pytest.importorskip("torch")
-    await run_with_ids(strategy={"name": "random_tree"})
+    await run_with_ids(samples=1, strategy={"name": "random_tree"})
     train_data("--form", form, "--format", "pt", "--format", "jsonl")
     plain = [json.loads(line) for line in (DATA / f"{form}.jsonl").read_text().splitlines()]
     loaded = torch.load(DATA / f"{form}.pt", weights_only=True)["rows"]
