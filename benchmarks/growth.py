@@ -2,8 +2,7 @@
 
 Each command is a process of its own on a run that the engine made (`benchmarks.generated`). Measured are its CPU time
 (user + system), wall time and peak memory. The exponent is the slope of a line through log(CPU) over log(trajectories),
-with what the command takes for a run of 4 trajectories (starting Python, importing) taken off first: 1 is linear, 2
-quadratic. The table ends with what one machine's noise does to it: the same command measured three times.
+with the least that the command took (starting Python, importing) taken off first: 1 is linear, 2 quadratic. The table ends with what one machine's noise does to it: the same command measured three times.
 
 Then, with `--live` and `--turns`, the same question of the engine: CPU and memory of a rollout at 20 to 5,000 live, CPU
 of a turn at turn 10 to 400.
@@ -145,6 +144,11 @@ def exponent(points: Sequence[tuple[int, float]]) -> float:
     return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum((x - mean_x) ** 2 for x in xs)
 
 
+def start_up(points: Sequence[tuple[int, Measured]]) -> float:
+    """CPU seconds that a command takes however small the run is: the least of all measurements."""
+    return min(measured.cpu for _, measured in points)
+
+
 def commands_table(sizes: Sequence[int], chosen: Sequence[str]) -> dict[str, list[tuple[int, Measured]]]:
     found: dict[str, list[tuple[int, Measured]]] = {name: [] for name in chosen}
     with tempfile.TemporaryDirectory() as name:
@@ -167,7 +171,7 @@ def commands_table(sizes: Sequence[int], chosen: Sequence[str]) -> dict[str, lis
     heads = "".join(f"{f'{size:,}':>10}" for size in sizes)
     print(f"{'CPU s':34}{heads}{'wall s':>10}{'MB':>7}{'exponent':>10}")
     for command, points in found.items():
-        base = points[0][1].cpu
+        base = start_up(points)
         cells = "".join(f"{measured.cpu:10.2f}" for _, measured in points[1:])
         last = points[-1][1]
         slope = exponent([(size, measured.cpu - base) for size, measured in points[1:]])
@@ -185,7 +189,7 @@ def plot(found: dict[str, list[tuple[int, Measured]]], path: Path) -> None:
 
     figure, axes = pyplot.subplots(figsize=(8, 5))
     for command, points in found.items():
-        base = points[0][1].cpu
+        base = start_up(points)
         axes.loglog(
             [size for size, _ in points[1:]],
             [max(measured.cpu - base, 1e-3) for _, measured in points[1:]],
