@@ -2,7 +2,8 @@
 
 Each command is a process of its own on a run that the engine made (`benchmarks.generated`). Measured are its CPU time
 (user + system), wall time and peak memory. The exponent is the slope of a line through log(CPU) over log(trajectories),
-with the least that the command took (starting Python, importing) taken off first: 1 is linear, 2 quadratic. The table ends with what one machine's noise does to it: the same command measured three times.
+with the least that the command took (starting Python, importing) taken off first: 1 is linear, 2 quadratic. The table
+ends with what one machine's noise does to it: the same command measured three times.
 
 Then, with `--live` and `--turns`, the same question of the engine: CPU and memory of a rollout at 20 to 5,000 live, CPU
 of a turn at turn 10 to 400.
