@@ -125,7 +125,10 @@ class World:
     @property
     def random(self) -> random.Random:
         """Random numbers from the world's seed, the same in every attempt at a task."""
-        return self._alive.random
+        life = self._alive
+        if life.random is None:
+            life.random = random.Random(life.seed)
+        return life.random
 
     # ---- the life cycle -----------------------------------------------------------------------------------------
 
@@ -141,7 +144,7 @@ class World:
         except Exception as error:
             raise WorldError(f"{type(self).__name__} cannot be set up: {describe_error(error)}") from error
         with contextlib.suppress(NotPlain):
-            self._life.before = encode(self._state())
+            self._life.before = encode(await self._state())
         observation = Message(role="user", content=shown) if isinstance(shown, str) else None
         return Opening(tools_of(type(self)), observation)
 
@@ -165,7 +168,7 @@ class World:
     async def snapshot(self) -> Snapshot | None:
         """The state now; None where this world can only be replayed."""
         try:
-            state = await asyncio.to_thread(self._state) if self._alive.workdir is not None else self._state()
+            state = await self._state()
             return Snapshot(encode(state), key_of(state))
         except NotPlain as error:
             _warn_once(type(self), error)
@@ -182,16 +185,19 @@ class World:
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
         life = self._alive
-        life.random.setstate(drawn)
+        if isinstance(drawn, int):
+            life.seed, life.random = drawn, None
+        else:
+            life.random = drawn
         life.is_finished = is_finished
-        if files is not None:
+        if files or life.workdir is not None:
             await asyncio.to_thread(_write_files, self.workdir, files)
 
     async def state_key(self) -> str:
         """A stable hash of the state: equal states, equal keys, in every process. Where the state cannot be copied, a
         hash of what was called and answered."""
         try:
-            return key_of(self._state())
+            return key_of(await self._state())
         except NotPlain:
             return self._alive.history.hexdigest()
 
@@ -203,7 +209,7 @@ class World:
         if before is None:
             raise WorldError(f"{type(self).__name__}: its state cannot be copied, so no changes can be told")
         try:
-            return compare_tables(_tables(decode(before)), _tables(self._state()))
+            return compare_tables(_tables(decode(before)), _tables(await self._state()))
         except NotPlain as error:
             raise WorldError(f"{type(self).__name__}: {error}") from error
 
@@ -219,6 +225,8 @@ class World:
             return
         try:
             await _maybe_await(self.teardown())
+        except Exception as error:  # noqa: BLE001 - the attempt is over and recorded: its result stands
+            log.warning("%s.teardown failed: %s", type(self).__name__, describe_error(error))
         finally:
             if life.workdir is not None:
                 await asyncio.to_thread(shutil.rmtree, life.workdir, ignore_errors=True)
@@ -230,18 +238,22 @@ class World:
             self._life = _Life(0)
         return self._life
 
-    def _state(self) -> tuple[Any, ...]:
+    async def _state(self) -> tuple[Any, ...]:
         life = self._alive
         attributes = {name: value for name, value in vars(self).items() if name not in _OWN}
-        files = None if life.workdir is None else _read_files(life.workdir)
-        return attributes, files, life.random.getstate(), life.is_finished
+        # A folder without files is the same state as none. Files are read in a thread: there may be many.
+        files = {} if life.workdir is None else await asyncio.to_thread(_read_files, life.workdir)
+        drawn = life.seed if life.random is None else life.random
+        return attributes, files, drawn, life.is_finished
 
 
 class _Life:
     """What the engine keeps about a world while it is open."""
 
     def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
+        self.seed = seed
+        self.random: random.Random | None = None
+        """Made when it is first drawn from: its state is large, and most worlds never need it."""
         self.workdir: Path | None = None
         self.is_finished = False
         self.history = hashlib.blake2b(digest_size=16)
@@ -315,8 +327,7 @@ def _tables(state: tuple[Any, ...]) -> dict[str, list[Row]]:
     """The attributes of a world as tables: entries of dicts and lists are rows, any other value is one row."""
     attributes, files, *_ = state
     tables = {name: _rows(value) for name, value in attributes.items()}
-    if files is not None:
-        tables["workdir"] = [{"file": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
+    tables["workdir"] = [{"file": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
     return tables
 
 

@@ -51,7 +51,7 @@ class Defaults(msgspec.Struct, frozen=True, kw_only=True):
     is_user_fixed: bool = False
     """Whether a dataset may not name another user, because the tasks fix what the user says."""
     user_guidelines: str | None = None
-    """What a model user is told besides the task's brief."""
+    """Instructions for a model user, in addition to the task's brief."""
     max_turns: int | None = None
     """User messages in a conversation, at most."""
     max_steps_per_turn: int | None = None
@@ -64,7 +64,7 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True):
     """Properties of an environment that the rest of the engine acts on."""
 
     must_call: bool = False
-    """Every answer of the agent has to call a tool: there is nobody to talk to."""
+    """Every answer of the agent has to call a tool, because there is no user to talk to."""
     do_tools_vary: bool = False
     """`OpenEnvironment.tools_for` depends on the task or the turn."""
     are_tools_found: bool = False
@@ -165,7 +165,7 @@ class Environment:
     name: str = ""
     """For messages and displays."""
     tasks: Tasks
-    """What there is to attempt."""
+    """The tasks, in order."""
     identity: dict[str, JSON] = {}  # noqa: RUF012 - replaced, never changed
     """What must not change for a run to be resumed, beyond what every dataset records."""
     defaults: Defaults = Defaults()
@@ -206,7 +206,10 @@ class Environment:
         Raises ConfigError where something is missing. `makes_worlds` is False where no world will be made on this
         machine; then nothing that only worlds need has to be there.
         """
-        return contextlib.nullcontext(OpenWorlds(self._world, self._scorers, resources.call_timeout))
+        try:
+            return contextlib.nullcontext(OpenWorlds(self._world, self._scorers, resources.call_timeout))
+        except ConfigError as error:
+            raise ConfigError(f"environment {self.name!r}: {error}") from error
 
 
 class OpenWorlds(OpenEnvironment):

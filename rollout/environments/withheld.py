@@ -1,7 +1,7 @@
 """Environments whose tools are withheld: the modes `no_tool` and `wrong_tool`.
 
 They show whether an agent admits that it cannot help: `no_tool` offers no tools, `wrong_tool` those that the task
-itself lists, which nobody serves.
+itself lists and whose calls all fail.
 """
 
 from __future__ import annotations

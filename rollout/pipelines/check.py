@@ -38,7 +38,7 @@ class DatasetCheck(msgspec.Struct):
     user: str = "–"
     output: str = ""
     offers: list[str] = msgspec.field(default_factory=list)
-    """The tools that servers were found to offer: nobody can read them in a file."""
+    """The tools that servers offer, where these are known only by asking them."""
     problems: list[str] = msgspec.field(default_factory=list)
     broken: list[str] = msgspec.field(default_factory=list)
     """Those problems that keep its environment from being opened."""

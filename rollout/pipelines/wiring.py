@@ -50,6 +50,8 @@ from rollout.tasks.source import Tasks, refuse_clashes
 from rollout.trajectories.rewards import RECORDED, RULES, default_rule, reward_rule
 
 log = logging.getLogger(__name__)
+CHECKED_AT_ONCE = 4
+"""Environments that are checked at the same time: each may start a process, and a folder may hold hundreds."""
 
 
 @dataclasses.dataclass
@@ -125,12 +127,13 @@ async def open_wired(
             dataset = config.datasets[name]
             one = Wired(name, dataset, config.seed if dataset.seed is None else dataset.seed)
             await _wire_environment(one, resources, held, makes_worlds, is_scoring)
-            _wire_tasks(one, config, tasks)
+            _wire_tasks(one, tasks)
             _wire_agent(one, config, registry)
             wired.append(one)
+        room = asyncio.Semaphore(CHECKED_AT_ONCE)
         async with asyncio.TaskGroup() as group:
             for one in wired:
-                group.create_task(_check(one))
+                group.create_task(_check(one, room))
         yield wired
 
 
@@ -150,12 +153,13 @@ async def _wire_environment(
         one.opened = await held.enter_async_context(environment.open(resources, makes_worlds=needs_worlds))
 
 
-async def _check(one: Wired) -> None:
-    if one.opened is not None:
-        one.environment_problems += await one.opened.check()
+async def _check(one: Wired, room: asyncio.Semaphore) -> None:
+    async with room:
+        if one.opened is not None:
+            one.environment_problems += await one.opened.check()
 
 
-def _wire_tasks(one: Wired, config: Config, tasks: Tasks | None) -> None:
+def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
     with _collecting(one.problems):
         if tasks is None and one.environment is not None:
             tasks = one.environment.tasks

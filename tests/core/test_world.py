@@ -223,3 +223,26 @@ async def test_a_constructor_or_setup_that_fails_is_a_world_error() -> None:
 
     with pytest.raises(WorldError, match="Broken cannot be set up: KeyError"):
         await opened(Broken)
+
+
+async def test_a_snapshot_from_before_the_first_file_brings_no_later_files_back() -> None:
+    world = await opened()
+    snapshot, key = await world.snapshot(), await world.state_key()
+    assert snapshot is not None
+    await do(world, "write", '{"name": "a.txt", "text": "later"}')
+    await world.restore(snapshot)
+    assert (await do(world, "read", '{"name": "a.txt"}')).error_kind == "crash"
+    assert await world.state_key() == key
+    await world.close()
+
+
+async def test_a_teardown_that_fails_is_told_and_costs_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    class Sticky(World):
+        def teardown(self) -> None:
+            raise OSError("still in use")
+
+    world = await opened(Sticky)
+    folder = world.workdir
+    await world.close()
+    assert "Sticky.teardown failed: OSError: still in use" in caplog.text
+    assert not folder.exists()

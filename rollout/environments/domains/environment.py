@@ -74,7 +74,7 @@ class DomainEnvironment(FileEnvironment):
     def warnings(self, agent: AgentConfig) -> list[str]:
         if self.domain.policy is not None or agent.system_prompt_file is not None:
             return []
-        return [f"no policy for {self.domain.name} in {self._base_path / 'policies'}; its agent is told nothing"]
+        return [f"no policy for {self.domain.name} in {self._base_path / 'policies'}; the agent has no system prompt"]
 
     @contextlib.asynccontextmanager
     async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenDomain]:

@@ -35,8 +35,8 @@ class McpEnvironment(FileEnvironment):
         """The environment that a dataset's `mcpServers` describe."""
         if dataset.mcp_domain is not None or dataset.tools:
             raise ConfigError(
-                f"datasets.{name}.mcpServers: stands instead of mcp_domain and tools, not beside them; "
-                "`rollout serve-domain` makes an MCP server of a domain"
+                f"datasets.{name}.mcpServers: replaces mcp_domain and tools; leave these out, or "
+                "serve the domain as an MCP server, too (`rollout serve-domain`)"
             )
         return cls(name, dataset.mcpServers, dataset.path)
 

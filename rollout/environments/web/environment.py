@@ -55,9 +55,7 @@ class WebEnvironment(FileEnvironment):
         """The environment that a dataset's `web` describes."""
         assert dataset.web is not None
         if dataset.mcp_domain is not None or dataset.tools or dataset.mcpServers:
-            raise ConfigError(
-                f"datasets.{name}.web: stands instead of mcp_domain, tools and mcpServers, not beside them"
-            )
+            raise ConfigError(f"datasets.{name}.web: replaces mcp_domain, tools and mcpServers; leave these out")
         return cls(name, dataset.web, dataset.path)
 
     def system_for(self, agent: AgentConfig) -> str | None:
