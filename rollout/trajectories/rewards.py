@@ -14,11 +14,7 @@ from collections.abc import Callable, Collection
 
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
-from rollout.trajectories.line import Head
-from rollout.trajectories.stop import Status
-
-UNREWARDED = frozenset({str(Status.FAILED), str(Status.CUT)})
-"""Statuses that say nothing about the agent."""
+from rollout.trajectories.line import UNREWARDED, Head
 
 RewardRule = Callable[[Head], float | None]
 RECORDED = "recorded"
@@ -66,10 +62,7 @@ def default_rule(custom: Collection[str]) -> RewardRule:
 
 def recorded_reward(head: Head) -> float | None:
     """The reward that a run recorded; in runs of earlier versions, which recorded none, by `success`."""
-    if "reward" not in head.metadata:
-        return None if head.status in UNREWARDED else _success(head)
-    reward = head.metadata["reward"]
-    return float(reward) if isinstance(reward, int | float) else None
+    return head.reward
 
 
 def _success(head: Head) -> float | None:

@@ -1,0 +1,108 @@
+"""A finished attempt: its record and its messages, as scorers, filters, exporters, trainers and people read it.
+
+A trajectory is a `Head` (status, scores, reward, usage, …) with messages. Where the nodes of its path are known, it
+holds them, and everything about single messages is read off them: how an answer came about, which observations are
+errors, their data, the tokens. One that was read from a line alone has messages only; what a line does not tell is
+empty and never made up.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from rollout.core.messages import JSON, Message, ToolCall
+from rollout.trajectories.generation import Generation
+from rollout.trajectories.line import Head
+from rollout.trajectories.tree import NodeBody
+
+
+class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
+    """A finished attempt. Indexes of messages are those in `messages`."""
+
+    nodes: Sequence[NodeBody] | None = None
+    """Every node from the task's opening to the leaf; None where only the messages are known."""
+    given: Sequence[Message] | Callable[[], Sequence[Message]] = ()
+    """The messages, or what reads them, where there are no nodes."""
+    image_url: Callable[[str], str] | None = None
+    """An image of a message, by its name, as a `data:` URL; None where images are not kept."""
+    prompt: Callable[[], tuple[str | None, list[JSON]]] | None = None
+    """Reads the system prompt and the tools as they were sent; None where they are not known."""
+
+    @functools.cached_property
+    def messages(self) -> Sequence[Message]:
+        """The whole conversation, from the task's opening on, with all reasoning. The system prompt is not part of it:
+        see `system`."""
+        if self.nodes is not None:
+            return [body.said for body in self._said if body.said is not None]
+        return self.given() if callable(self.given) else self.given
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt as it was sent; None where there was none, or it is not known."""
+        return self._prompt[0]
+
+    @property
+    def tools(self) -> list[JSON]:
+        """The tools as they were sent; empty where there were none, or they are not known."""
+        return self._prompt[1]
+
+    @functools.cached_property
+    def _prompt(self) -> tuple[str | None, list[JSON]]:
+        return (None, []) if self.prompt is None else self.prompt()
+
+    @functools.cached_property
+    def _said(self) -> list[NodeBody]:
+        """The nodes that say something: as many as there are messages."""
+        return [body for body in self.nodes or () if body.said is not None]
+
+    @functools.cached_property
+    def generated(self) -> Mapping[int, Generation]:
+        """How the agent's answers came about, by the indexes of their messages. With their token ids and logprobs,
+        where the server gave any."""
+        return {
+            place: body.generation
+            for place, body in enumerate(self._said)
+            if body.kind == "generation" and body.generation is not None
+        }
+
+    @functools.cached_property
+    def error_kinds(self) -> Mapping[int, str]:
+        """The kinds of error observations, by the indexes of their messages."""
+        return {place: body.error_kind for place, body in enumerate(self._said) if body.error_kind is not None}
+
+    @functools.cached_property
+    def undone(self) -> frozenset[int]:
+        """The indexes of answers to calls that the world undid: a replay leaves these calls out."""
+        return frozenset(place for place, body in enumerate(self._said) if body.is_undone)
+
+    @functools.cached_property
+    def data(self) -> Mapping[int, JSON]:
+        """The data of observations (`ToolResult.data`), by the indexes of their messages."""
+        return {place: body.data for place, body in enumerate(self._said) if body.data is not None}
+
+    @property
+    def called(self) -> bool:
+        """Whether any tool call was answered."""
+        return any(message.role == "tool" for message in self.messages)
+
+    def answered_calls(self, place: int) -> Iterator[tuple[ToolCall, Message | None, str | None]]:
+        """The calls of the answer at an index, each with its result and the kind of error that this is."""
+        following: list[int] = []
+        for after in range(place + 1, len(self.messages)):
+            if self.messages[after].role != "tool":
+                break
+            following.append(after)
+        for call in self.messages[place].tool_calls:
+            answer = next((after for after in following if self.messages[after].tool_call_id == call.id), None)
+            if answer is None:
+                yield call, None, None
+            else:
+                # Two calls may have the same id; results are in the order of the calls.
+                following.remove(answer)
+                yield call, self.messages[answer], self.error_kinds.get(answer)
+
+
+def trajectory_of(head: Head, nodes: Sequence[NodeBody], image_url: Callable[[str], str] | None = None) -> Trajectory:
+    """A trajectory from its record and its path."""
+    return Trajectory(head.id, head.task_id, head.success, head.metadata, nodes=nodes, image_url=image_url)
