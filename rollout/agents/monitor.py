@@ -81,6 +81,8 @@ class Monitor:
         self._turn_called = False
         self._watched: frozenset[str] = frozenset()
         self._fruitless = 0
+        self._before: tuple[int, int, str | None, int, bool] = (0, 0, None, 0, False)
+        """The counters before the last answer of words."""
 
     def saw_generation(self, message: Message) -> StopReason | None:
         """Take in an answer of the agent. A reason where it should be the last."""
@@ -96,6 +98,7 @@ class Monitor:
                 return StopReason.MONITOR_REPEATED_CALLS
             return None
         text = (message.content or "").strip() if has_words(message.content) else ""
+        self._before = (self._empty, self._repeats, self._last_said, self._no_tool_turns, self._turn_called)
         self._empty = 0 if text else self._empty + 1
         self._repeats = self._repeats + 1 if text and text == self._last_said else 1
         self._last_said = text
@@ -111,6 +114,10 @@ class Monitor:
         if rules.completion_phrases and _COMPLETION.search(text):
             return StopReason.MONITOR_PHRASE
         return None
+
+    def take_back(self) -> None:
+        """Forget the last answer of words: the agent kept them to itself, so they ended no turn."""
+        self._empty, self._repeats, self._last_said, self._no_tool_turns, self._turn_called = self._before
 
     def saw_result(self, message: Message, error_kind: str | None) -> StopReason | None:
         """Take in the result of a call. A reason where it should be the last."""

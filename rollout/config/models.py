@@ -128,6 +128,10 @@ class AgentConfig(SamplingKeys):
 
     model: str = "deepseek/deepseek-chat"
     """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Class`."""
+    program: str | None = None
+    """An agent of your own that decides when the model is asked, tools are called and the user is spoken to:
+    `module:Name` of an async function of task and session or of an object with `act`, or the name of an entry point in
+    the group `rollout.agents`. By default the chat agent."""
     system_prompt_file: Path | None = None
     """Instead of the domain's policy."""
     preamble: str | None = None

@@ -91,6 +91,12 @@ class UserError(RolloutError):
     kind = "user"
 
 
+class AgentError(RolloutError):
+    """An agent's own code broke, or used its session in a way that is not possible."""
+
+    kind = "agent"
+
+
 class JudgeError(RolloutError):
     """A judge gave no usable verdict. What it should have judged is `unjudged`."""
 

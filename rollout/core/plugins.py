@@ -22,6 +22,7 @@ from rollout.core.spelling import suggest
 
 Group = Literal[
     "rollout.models",
+    "rollout.agents",
     "rollout.environments",
     "rollout.strategies",
     "rollout.scorers",

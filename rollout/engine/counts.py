@@ -47,6 +47,8 @@ class Counts:
             self.judge += generation.usage
             return
         self.agent += generation.usage
+        if body.kind == "aside":
+            return
         self.generations += 1
         self.tool_calls += len(generation.message.tool_calls)
         self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.agents.agent import Agent
 from rollout.agents.monitor import MonitorRules
 from rollout.agents.users.user import User
 from rollout.agents.viewing import Viewing
@@ -44,7 +45,10 @@ class Plan:
     system: str | None
     environment: OpenEnvironment
     """Makes the worlds, and says which tools are offered."""
+    program: Agent
+    """What decides in its attempts."""
     agent: AgentModel
+    """The agent's model."""
     agent_name: str
     sampling: Sampling
     viewing: Viewing

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rollout.agents.agent import Agent, as_agent
+from rollout.agents.chat import ChatAgent
 from rollout.agents.dialects import TemplateDialect, make_dialect
 from rollout.agents.users.model import ModelUser
 from rollout.agents.users.person import PersonUser
@@ -15,6 +17,7 @@ from rollout.agents.viewing import Viewing
 from rollout.config.models import ModelEntry, SamplingKeys, UserConfig
 from rollout.config.schema import Dataset
 from rollout.core.errors import ConfigError
+from rollout.core.plugins import find_plugin
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.engine.plan import MakeUser
@@ -47,6 +50,19 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
         parallel_tool_calls=getattr(keys, "parallel_tool_calls", None),
         extra=extra,
     )
+
+
+def make_program(name: str, reference: str | None) -> Agent:
+    """What decides in a dataset's attempts: the chat agent, or the one that is named."""
+    if reference is None:
+        return ChatAgent()
+    found = find_plugin("rollout.agents", reference)
+    if found is None:
+        raise ConfigError(
+            f"datasets.{name}.agent.program: there is no agent {reference!r}; expected module:Name, or the name of an "
+            "entry point of rollout.agents"
+        )
+    return as_agent(found, f"datasets.{name}.agent.program: {reference}")
 
 
 def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, environment: Environment) -> Viewing:

@@ -34,6 +34,7 @@ from rollout.models.reference import AgentModel
 from rollout.models.registry import Registry
 from rollout.pipelines.agent import (
     describe_blindness,
+    make_program,
     make_sampling,
     make_viewing,
     secret_text,
@@ -169,7 +170,7 @@ def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
 def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
     """Everything between the environment and a plan. Each part is looked at, whatever is wrong with the others."""
     name, dataset = one.name, one.dataset
-    strategy = panel = agent = viewing = None
+    strategy = panel = agent = viewing = program = None
     with _collecting(one.problems):
         refuse_reward(name, dataset)
         strategy = one.strategy = make_dataset_strategy(name, dataset, config)
@@ -189,6 +190,8 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
             if (blindness := describe_blindness(one.environment, viewing, found)) is not None:
                 one.warnings.append(blindness)
     with _collecting(one.problems):
+        program = make_program(name, dataset.agent.program)
+    with _collecting(one.problems):
         agent = _make_agent(dataset, registry)
         if strategy is not None:
             refuse_model(name, dataset, strategy, agent)
@@ -205,7 +208,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
         make_user, user_name = None, None
         if dataset.max_turns > 1 and dataset.user is not None:
             make_user, user_name = user_maker(dataset.user, registry, environment, opened)
-        if tasks is None or strategy is None or panel is None or agent is None or viewing is None:
+        if tasks is None or strategy is None or panel is None or agent is None or viewing is None or program is None:
             return
         entry = registry.resolve(dataset.agent.model).entry
         if entry.constrain_tools and len(opened.toolset):
@@ -231,6 +234,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
             output_path=dataset.output_path or Path("outputs") / f"{name}.jsonl",
             system=system,
             environment=opened,
+            program=program,
             agent=agent,
             agent_name=dataset.agent.model,
             sampling=sampling,
@@ -360,6 +364,8 @@ def _identity(plan: Plan, dataset: Dataset, environment: Environment) -> dict[st
         identity["reward"] = dataset.reward
     if plan.takes_ids:
         identity["agent.token_in"] = True
+    if agent.program is not None:
+        identity["agent.program"] = agent.program
     if agent.reveal_reference:
         identity["agent.reveal_reference"] = True
     window = {"max_images": agent.max_images, "max_rounds": agent.max_rounds}

@@ -1,9 +1,9 @@
 """The record of a finished attempt without its messages, and the JSON line that it is saved as.
 
 `Head` is that record. Its `metadata` is the JSON object of the line, kept as it was written so that a lost or torn line
-can be made again byte for byte; every value in it is read through a typed property, and only this module and the engine's
-`make_head`, which writes it, know its keys. Properties accept the records of earlier versions and of other tools: what
-is missing there has a neutral value.
+can be made again byte for byte. Every value in it is read through a typed property: only this module and `make_head`
+of the engine, which writes it, know its keys. Properties accept the records of earlier versions and of other tools:
+what is missing there has a neutral value.
 
 All that differs between two runs of the same seed (times, retries) is in `metadata.timings`.
 """

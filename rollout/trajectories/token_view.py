@@ -93,6 +93,7 @@ _KINDS: dict[str, TokenKind] = {
     "tool": TokenKind.OBSERVATION,
     "observation": TokenKind.OBSERVATION,
     "user": TokenKind.USER,
+    "note": TokenKind.USER,
     "generation": TokenKind.ASSISTANT,
 }
 _OF_ROLES: dict[str, TokenKind] = {

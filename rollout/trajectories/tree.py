@@ -21,7 +21,11 @@ from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 
-NodeKind = Literal["root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool", "observation"]
+NodeKind = Literal[
+    "root", "opening", "user", "generation", "tool", "judge", "user_call", "user_tool", "observation", "note", "aside"
+]
+"""A note is an instruction that the agent's program adds to the conversation; an aside is an answer of its model that
+is no part of the conversation."""
 OPENING = -1
 """The episode of the nodes that no episode grew: the root and the opening."""
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]

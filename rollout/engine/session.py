@@ -1,0 +1,448 @@
+"""A live session: what an agent does, and how it becomes nodes of the path.
+
+Before any model is asked again, the agent's or the user's, a session waits until what came before is durable: see
+`rollout.store.journal`.
+
+An agent that is run again over what is recorded is answered from the record first (`recorded`): each of its requests
+takes the nodes that it led to. Where they do not fit, the agent does something else than it did, and `ReplayMismatch`
+is raised. When the record is used up, the session is live.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from rollout.agents.agent import EpisodeOver
+from rollout.agents.users.faults import check_reply
+from rollout.agents.users.user import ASKED_AGAIN, User
+from rollout.core import seeds
+from rollout.core.calls import answer_calls
+from rollout.core.errors import AgentError, ConfigError, ReplayMismatch, RolloutError
+from rollout.core.messages import (
+    NO_TOOLS,
+    Message,
+    ToolCall,
+    ToolResult,
+    Toolset,
+    ToolSpec,
+    encode_message,
+    message_from_json,
+)
+from rollout.core.world import World
+from rollout.engine.control import Control
+from rollout.engine.counts import MASKED, UNJUDGED
+from rollout.engine.path import LivePath
+from rollout.engine.plan import AttemptSpec, Plan
+from rollout.models.model import Request
+from rollout.models.reference import Reference, ReferenceModel
+from rollout.store.record import Record
+from rollout.trajectories.generation import Generation
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.tree import End, NodeBody
+
+SCRIPTED = "scripted"
+"""The mark of a message that the agent's program wrote, not its model."""
+DECLINED = "declined"
+"""The kind of error that answers a call which the agent did not make."""
+
+
+class LiveSession:
+    """The session of one episode. It is handed to the agent, and keeps the contract of `rollout.agents.agent`."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        attempt: AttemptSpec,
+        path: LivePath,
+        world: World,
+        user: User | None,
+        record: Record,
+        control: Control,
+    ) -> None:
+        self.error: RolloutError | None = None
+        """What broke the session. An agent cannot go on after it, whatever it catches."""
+        self.clock: asyncio.Timeout | None = None
+        """Ends the attempt, also where the agent catches its cancellation."""
+        self.reader = plan.reader
+        """Reads calls; another one where the world brought its own tools."""
+        self._plan = plan
+        self._attempt = attempt
+        self._path = path
+        self._world = world
+        self._user = user
+        self._record = record
+        self._control = control
+        self._max_steps = attempt.task.max_steps or plan.max_steps
+        self._recorded: deque[NodeBody] = deque()
+        self._heard = 0
+        """While the record lasts: the number of messages that the agent knows of."""
+        self._open: tuple[ToolCall, ...] = ()
+        """While the record lasts: the calls of the last answer."""
+        self._made: dict[str, ToolResult] = {}
+        """Results of pending calls, until all of them are there."""
+
+    async def begin(self, recorded: Sequence[NodeBody]) -> None:
+        """Make ready for an agent that is run from the start: answer it from these nodes first, which are the path from
+        the task's opening on. Where the task has no opening, the user speaks first."""
+        self._recorded = deque(recorded)
+        self._heard = len(self._path.view.path) - sum(body.said is not None for body in recorded)
+        if self._recorded and self._recorded[0].kind == "observation":
+            self._next()
+        if all(message.role == "system" for message in self.messages):
+            await self.say()
+
+    # ---- what an agent sees -------------------------------------------------------------------------------------
+
+    @property
+    def messages(self) -> list[Message]:
+        known = self._path.view.path
+        return list(known[: self._heard] if self._recorded else known)
+
+    @property
+    def tools(self) -> Sequence[ToolSpec]:
+        return self._path.tools.specs
+
+    @property
+    def pending(self) -> tuple[ToolCall, ...]:
+        calls = self._open if self._recorded else self._path.pending
+        return tuple(call for call in calls if call.id not in self._made) if self._made else calls
+
+    @property
+    def is_over(self) -> bool:
+        # Calls that were asked for are answered even where this is the end: no record ends in open calls.
+        return not self._recorded and self._path.stop is not None and not self._path.pending
+
+    @property
+    def is_asked(self) -> bool:
+        last = self._path.last
+        return last is not None and last.role != "assistant"
+
+    @functools.cached_property
+    def random(self) -> random.Random:
+        return random.Random(seeds.derive(self._attempt.seed, "agent"))
+
+    # ---- what an agent does -------------------------------------------------------------------------------------
+
+    async def generate(self, prompt: str | Sequence[Message | Mapping[str, Any]] | None = None) -> Message:
+        async with _Step(self):
+            if prompt is not None and not isinstance(prompt, str):
+                return await self._ask_aside(prompt)
+            self.decline_pending()
+            if prompt is not None:
+                self._note(prompt)
+            if self._recorded:
+                return self._take_answer()
+            self._refuse_end()
+            if self._path.count.steps >= self._max_steps:
+                self._path.stop = StopReason.MAX_STEPS
+                raise EpisodeOver
+            return await self._generate()
+
+    async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
+        async with _Step(self):
+            if calls and isinstance(calls[0], str):
+                self.decline_pending()
+                self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
+                calls = ()
+            wanted = [call for call in calls if isinstance(call, ToolCall)] or list(self.pending)
+            if self._recorded and self._recorded[0].kind == "tool":
+                return self._take_results(wanted)
+            if self._path.stop is not None and not self._path.pending:
+                raise EpisodeOver
+            return await self._call(wanted)
+
+    async def say(self, text: str | None = None) -> str | None:
+        async with _Step(self):
+            self.decline_pending()
+            if text is not None and not self._has_just_said(text):
+                self._write(Message(role="assistant", content=text))
+            while self._recorded:
+                body = self._next()
+                if body.kind == "user":
+                    return None if body.end is not None or body.said is None else body.said.content
+                if body.kind not in ("judge", "user_call", "user_tool"):
+                    raise _mismatch("spoke to the user", body)
+            self._refuse_end()
+            return await self._hear_user()
+
+    def finish(self) -> None:
+        """The agent has returned. Raises ReplayMismatch where it did so before it had done what is recorded."""
+        if self._path.stop is None or self._recorded:
+            self.decline_pending()
+        if self._recorded:
+            raise _mismatch("returned", self._recorded[0])
+
+    # ---- models -------------------------------------------------------------------------------------------------
+
+    async def _generate(self) -> Message:
+        path, plan = self._path, self._plan
+        await self._be_durable()
+        view = path.view
+        seed = seeds.derive(self._attempt.seed, path.place)
+        sent = plan.viewing.dialect.sent(path.tools)
+        request = Request(view.messages, view.wire, sent, self._attempt.sampling, seed, prefix=path.prefix)
+        if plan.takes_ids and view.rewritten is None:
+            request.ids, request.covered = path.count.tokens.known, path.covered
+        version = self._control.weight_version
+        generation = plan.viewing.dialect.read(await self._ask(request, path.tools), seed)
+        if version is not None and generation.weight_version is None:
+            generation = msgspec.structs.replace(generation, weight_version=version)
+        self._control.charge(generation.cost)
+        if generation.tokens is not None:
+            tokens = path.count.tokens.relate(generation.tokens, view.rewritten)
+            generation = msgspec.structs.replace(generation, tokens=tokens)
+        marks = (MASKED,) if generation.is_masked else ()
+        path.append(NodeBody("generation", generation=generation, marks=marks))
+        return generation.message
+
+    async def _ask(self, request: Request, tools: Toolset) -> Generation:
+        agent = self._plan.agent
+        if isinstance(agent, ReferenceModel):
+            reference = Reference(self._attempt.task, self._path.turn, self._path.view.path, tools)
+            return await agent.play(request, reference)
+        return await agent.generate(request)
+
+    async def _ask_aside(self, prompt: Sequence[Message | Mapping[str, Any]]) -> Message:
+        """Ask the model about something other than the conversation."""
+        if self._recorded:
+            body = self._next()
+            if body.kind != "aside" or body.generation is None:
+                raise _mismatch("asked its model something aside", body)
+            return body.generation.message
+        self._refuse_end()
+        await self._be_durable()
+        messages = [entry if isinstance(entry, Message) else message_from_json(dict(entry)) for entry in prompt]
+        seed = seeds.derive(self._attempt.seed, self._path.place, "aside")
+        wire = [encode_message(message) for message in messages]
+        generation = await self._ask(Request(messages, wire, NO_TOOLS, self._attempt.sampling, seed), NO_TOOLS)
+        self._control.charge(generation.cost)
+        self._path.append(NodeBody("aside", generation=generation))
+        return generation.message
+
+    async def _be_durable(self) -> None:
+        if await self._path.be_durable():
+            self._control.go_on()
+
+    # ---- tools --------------------------------------------------------------------------------------------------
+
+    async def answer_agent(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """The world's answers to the agent's calls."""
+        return await answer_calls(calls, self.reader, self._world)
+
+    async def _call(self, wanted: Sequence[ToolCall]) -> list[Message]:
+        path = self._path
+        known = {call.id for call in path.pending}
+        for call in wanted:
+            if call.id not in known or call.id in self._made:
+                raise AgentError(f"call {call.id} ({call.name}) is not pending; make a call of the last answer, once")
+        if not wanted:
+            raise AgentError("there is no pending call; make one of your own: session.call(name, **arguments)")
+        results = await self.answer_agent(wanted)
+        if len(wanted) == len(path.pending):
+            await self._append_results(results)
+        else:
+            self._made.update((result.call_id, result) for result in results)
+            if all(call.id in self._made for call in path.pending):
+                made, self._made = self._made, {}
+                await self._append_results([made[call.id] for call in path.pending])
+        return [result.to_message() for result in results]
+
+    async def _append_results(self, results: Sequence[ToolResult]) -> None:
+        path = self._path
+        path.append_results(results, state=await path.states.read())
+        if self._plan.strategy.branches and not path.user_side.has_world:
+            path.leaf.snapshot = await self._world.snapshot()
+            self._record.keep_snapshot(self._attempt.id, path.leaf.place, path.leaf.snapshot)
+
+    def decline_pending(self) -> None:
+        """Answer the calls that the agent did not make before it went on, or returned."""
+        if self._recorded:
+            while self._recorded and self._recorded[0].kind == "tool" and self._open:
+                body = self._next()
+                if body.error_kind != DECLINED:
+                    raise _mismatch("went on without making its calls", body)
+            return
+        path, made = self._path, self._made
+        if not path.pending:
+            return
+        self._made = {}
+        path.append_results([made.get(call.id) or _declined(call) for call in path.pending])
+
+    def _own_call(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
+        place = len(self.messages)
+        return ToolCall(f"call_{place}", name, msgspec.json.encode(arguments).decode())
+
+    # ---- the user -----------------------------------------------------------------------------------------------
+
+    async def _hear_user(self) -> str | None:
+        """The user's next words; None where the conversation is over."""
+        path = self._path
+        while path.stop is None:
+            if path.user_side.pending:
+                results = await path.user_side.answer(path.user_side.pending)
+                path.append_results(results, "user_tool", await path.states.read())
+                self._control.go_on()
+                continue
+            await self._ask_user()
+            if (said := path.leaf.body).kind == "user" and path.stop is None:
+                return said.message.content if said.message is not None else None
+            self._control.go_on()
+        return None
+
+    async def _ask_user(self) -> None:
+        path, plan = self._path, self._plan
+        if self._user is None:
+            if path.count.generations == 0:
+                raise ConfigError("the task's opening leaves nothing to answer: it must end with a user's message")
+            path.stop = StopReason.AGENT_DONE
+            return
+        await self._be_durable()
+        if path.monitor is not None and plan.judge is not None and not path.is_judged and path.dialogue:
+            await self._ask_judge()
+            return
+        reply = await self._user.reply(path.dialogue)
+        if reply.generation is not None:
+            self._control.charge(reply.generation.cost)
+        if reply.calls:
+            if path.user_side.steps >= plan.max_steps:
+                path.append(NodeBody("user", generation=reply.generation, end="silent"))
+                return
+            asked = Message(role="user", tool_calls=reply.calls)
+            path.append(NodeBody("user_call", message=asked, generation=reply.generation))
+            return
+        if reply.end is None and path.count.turns >= plan.max_turns:
+            # The agent may not answer any more, so these words would hang at the end of the record. Their cost counts.
+            path.append(NodeBody("user", generation=reply.generation, end="max_turns"))
+            return
+        marks: tuple[str, ...] = (ASKED_AGAIN,)
+        if not reply.asks_again:
+            marks = check_reply(self._attempt.task, path.dialogue, reply.text, reply.end)
+        message = Message(role="user", content=reply.text) if reply.text is not None else None
+        path.append(NodeBody("user", message=message, generation=reply.generation, end=reply.end, marks=marks))
+
+    async def _ask_judge(self) -> None:
+        path = self._path
+        assert path.monitor is not None
+        verdict = await path.monitor.judge(path.dialogue, seeds.derive(self._attempt.seed, path.place, "judge"))
+        if verdict.generation is not None:
+            self._control.charge(verdict.generation.cost)
+        marks = (UNJUDGED,) if verdict.is_complete is None else ()
+        end: End | None = "judged_complete" if verdict.is_complete else None
+        path.append(NodeBody("judge", generation=verdict.generation, end=end, marks=marks))
+
+    # ---- what the agent's program writes itself -----------------------------------------------------------------
+
+    def _note(self, text: str) -> None:
+        """Add an instruction of the agent's own to the conversation."""
+        if self._recorded:
+            body = self._next()
+            if body.kind != "note" or body.said is None or body.said.content != text:
+                raise _mismatch("wrote another instruction", body)
+            return
+        self._refuse_end()
+        self._path.append(NodeBody("note", message=Message(role="user", content=text)))
+
+    def _write(self, message: Message) -> None:
+        """Add an assistant's message that the agent's program wrote."""
+        if self._recorded:
+            body = self._next()
+            if body.kind != "generation" or SCRIPTED not in body.marks or body.said != message:
+                raise _mismatch("wrote another message", body)
+            return
+        self._refuse_end()
+        reason: Any = "tool_calls" if message.tool_calls else "stop"
+        self._path.append(NodeBody("generation", generation=Generation(message, reason), marks=(SCRIPTED,)))
+
+    def _has_just_said(self, text: str) -> bool:
+        """Whether a text is that of the last answer, which need not be written again."""
+        said = self.messages[-1:] if self._recorded else [self._path.last]
+        return bool(said) and said[0] is not None and said[0].role == "assistant" and said[0].content == text
+
+    # ---- the record ---------------------------------------------------------------------------------------------
+
+    def _next(self) -> NodeBody:
+        body = self._recorded.popleft()
+        if body.said is not None:
+            self._heard += 1
+            self._open = body.calls if body.kind == "generation" else () if body.kind != "tool" else self._open
+        return body
+
+    def _take_answer(self) -> Message:
+        body = self._next()
+        if body.kind != "generation" or body.said is None or SCRIPTED in body.marks:
+            raise _mismatch("asked its model", body)
+        return body.said
+
+    def _take_results(self, wanted: Sequence[ToolCall]) -> list[Message]:
+        """Results of recorded calls. They are all there, or none: which of them the agent asks for first is its own."""
+        count = len(self._open)
+        found = {
+            body.said.tool_call_id: body.said
+            for body in list(self._recorded)[:count]
+            if body.kind == "tool" and body.said is not None
+        }
+        missing = [call for call in wanted if call.id not in found]
+        if missing:
+            raise ReplayMismatch(f"the agent called {missing[0].name}, which is not on record there")
+        for call in wanted:
+            self._made[call.id] = ToolResult(call.id, "")
+        if all(call.id in self._made for call in self._open):
+            self._made = {}
+            for _ in range(count):
+                self._next()
+            self._open = ()
+        return [found[call.id] for call in wanted]
+
+    def _refuse_end(self) -> None:
+        if self._path.stop is not None:
+            raise EpisodeOver
+
+    def begin_step(self) -> Callable[[BaseException], None]:
+        """Check that the session can go on. Returns what notes an error that ends it."""
+        if self.error is not None or (self.clock is not None and self.clock.expired()):
+            raise EpisodeOver
+        if not self._recorded:
+            self._control.go_on()
+        return self._break
+
+    def _break(self, error: BaseException) -> None:
+        if isinstance(error, RolloutError) and not isinstance(error, AgentError):
+            self.error = error
+
+
+class _Step:
+    """One request of an agent. What breaks the attempt in it (a model, the world, a pause) is remembered, so that no
+    agent can catch it and go on to a score."""
+
+    __slots__ = ("_break", "_session")
+
+    def __init__(self, session: LiveSession) -> None:
+        self._session = session
+        self._break: Callable[[BaseException], None] | None = None
+
+    async def __aenter__(self) -> None:
+        try:
+            self._break = self._session.begin_step()
+        except RolloutError as error:
+            self._session.error = error
+            raise
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if error is not None and self._break is not None:
+            self._break(error)
+
+
+def _declined(call: ToolCall) -> ToolResult:
+    text = f"{call.name}: the agent did not make this call"
+    return ToolResult(call.id, text, is_error=True, error_kind=DECLINED, is_undone=True)
+
+
+def _mismatch(did: str, body: NodeBody) -> ReplayMismatch:
+    return ReplayMismatch(f"the agent {did}, and {body.kind} is on record there")
