@@ -10,27 +10,89 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rollout.core.messages import Message, ToolCall
+    from rollout.agents.agent import Agent, Session
+    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.core.messages import Message, ToolCall, ToolSpec
     from rollout.core.task import Action, Task, call
     from rollout.core.tools import tool
     from rollout.core.world import World
+    from rollout.engine.groups import Group
     from rollout.environments.environment import Environment
+    from rollout.models.model import Model, Request
+    from rollout.pipelines.api import arun, run, stream
+    from rollout.pipelines.export_api import export
+    from rollout.pipelines.group_stream import Stream
+    from rollout.pipelines.runs import Run, Trajectories, load_run
     from rollout.scoring.function import scorer
-    from rollout.scoring.scorer import Score
+    from rollout.scoring.scorer import Scorer
+    from rollout.trajectories.generation import Generation, Usage
+    from rollout.trajectories.score import Score
+    from rollout.trajectories.trajectory import Trajectory
 
 _PLACES = {
     "Action": "rollout.core.task",
+    "Agent": "rollout.agents.agent",
+    "ConfigError": "rollout.core.errors",
     "Environment": "rollout.environments.environment",
+    "Generation": "rollout.trajectories.generation",
+    "Group": "rollout.engine.groups",
     "Message": "rollout.core.messages",
-    "Score": "rollout.scoring.scorer",
+    "Model": "rollout.models.model",
+    "Request": "rollout.models.model",
+    "RolloutError": "rollout.core.errors",
+    "Run": "rollout.pipelines.runs",
+    "Score": "rollout.trajectories.score",
+    "Scorer": "rollout.scoring.scorer",
+    "Session": "rollout.agents.agent",
+    "Stream": "rollout.pipelines.group_stream",
     "Task": "rollout.core.task",
     "ToolCall": "rollout.core.messages",
+    "ToolSpec": "rollout.core.messages",
+    "Trajectories": "rollout.pipelines.runs",
+    "Trajectory": "rollout.trajectories.trajectory",
+    "Usage": "rollout.trajectories.generation",
     "World": "rollout.core.world",
+    "arun": "rollout.pipelines.api",
     "call": "rollout.core.task",
+    "export": "rollout.pipelines.export_api",
+    "load_run": "rollout.pipelines.runs",
+    "run": "rollout.pipelines.api",
     "scorer": "rollout.scoring.function",
+    "stream": "rollout.pipelines.api",
     "tool": "rollout.core.tools",
 }
-__all__ = ["Action", "Environment", "Message", "Score", "Task", "ToolCall", "World", "call", "scorer", "tool"]
+__all__ = [
+    "Action",
+    "Agent",
+    "ConfigError",
+    "Environment",
+    "Generation",
+    "Group",
+    "Message",
+    "Model",
+    "Request",
+    "RolloutError",
+    "Run",
+    "Score",
+    "Scorer",
+    "Session",
+    "Stream",
+    "Task",
+    "ToolCall",
+    "ToolSpec",
+    "Trajectories",
+    "Trajectory",
+    "Usage",
+    "World",
+    "arun",
+    "call",
+    "export",
+    "load_run",
+    "run",
+    "scorer",
+    "stream",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -192,10 +192,10 @@ def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list
 async def _roll_out(
     config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool, signals: Signals
 ) -> int:
-    from rollout.cli.display import Display
     from rollout.cli.terminal import make_console, set_up_logging, show_summary
     from rollout.cli.verbose import VerbosePrinter
     from rollout.engine.observer import Observer
+    from rollout.pipelines.display import Display
     from rollout.pipelines.run import open_run
 
     console = make_console(no_colors)

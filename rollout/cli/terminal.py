@@ -21,12 +21,12 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from rollout.cli.display import rank_table
 from rollout.cli.token_metrics import show_token_metrics
 from rollout.cli.web_metrics import show_web_metrics
 from rollout.core.errors import ConfigError, RolloutError
 from rollout.core.printable import printable
 from rollout.core.secrets import RedactingFilter, excerpt
+from rollout.pipelines.display import rank_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -48,7 +48,13 @@ def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Con
     file are found from then on, and the filters that it names must be there."""
     config = parse_file(path, Config, environment)
     look_in(path.parent)
-    _refuse_filters(config, str(path))
+    return complete_config(config, str(path), environment)
+
+
+def complete_config(config: Config, where: str, environment: Mapping[str, str] | None = None) -> Config:
+    """A configuration with the registry file that it names. Every key in it is a secret from then on, and its filters
+    must be there."""
+    _refuse_filters(config, where)
     if config.models_config_file is not None:
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})

@@ -5,6 +5,9 @@ its room.
 
 Modules are found where Python finds them, then in the working directory, then beside the configuration file. The two
 folders come last in `sys.path`, so that a file in them never hides an installed package.
+
+A program that has the object itself offers it (`offer`) and gets the reference under which it is found from then on. So
+a configuration holds names only, whoever made it, and another process that can import the module finds the same object.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ import importlib
 import os
 import re
 import sys
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import FrameType
 from typing import Any, Literal
 
 from rollout.core.errors import ConfigError, describe_error
@@ -34,6 +39,11 @@ Group = Literal[
 ]
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _folders: list[str] = []
+_offered: dict[str, Any] = {}
+_imports = 0
+"""Imports for a plug-in that are going on."""
+UNNAMED = "unnamed"
+"""Stands for the module in the reference of an object that no module names."""
 
 
 def is_reference(name: str) -> bool:
@@ -53,8 +63,74 @@ def folders() -> list[str]:
     return list(_folders)
 
 
+def offer(given: Any) -> str:
+    """A reference under which this object is found from now on.
+
+    It is `module:Name` where a module holds the object under a name: that of a class or function, or a global of
+    whoever calls. The main script counts as the module that it would be imported as. Two runs of the same program get
+    the same reference.
+    """
+    reference = _reference_of(given)
+    number = 2
+    unique = reference
+    while _offered.get(unique, given) is not given:
+        unique, number = f"{reference}_{number}", number + 1
+    _offered[unique] = given
+    return unique
+
+
+def offered() -> dict[str, Any]:
+    """The objects that were offered, by their references."""
+    return dict(_offered)
+
+
+def take_offers(objects: Mapping[str, Any]) -> None:
+    """Take over the objects that another process of the same run has offered."""
+    _offered.update(objects)
+
+
+def is_importing() -> bool:
+    """Whether a module is being imported for a plug-in in it."""
+    return _imports > 0
+
+
+def _reference_of(given: Any) -> str:
+    module, name = getattr(given, "__module__", None), getattr(given, "__qualname__", None)
+    if isinstance(name, str) and isinstance(module, str) and name.isidentifier():
+        return f"{_importable(module, vars(sys.modules.get(module, sys)))}:{name}"
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        names = frame.f_globals
+        found = next((name for name, value in names.items() if value is given and name.isidentifier()), None)
+        if found is not None and not str(names.get("__name__")).startswith("rollout."):
+            return f"{_importable(str(names['__name__']), names)}:{found}"
+        frame = frame.f_back
+    kind = getattr(given, "__name__", None) or type(given).__name__
+    return f"{UNNAMED}:{re.sub(r'[^0-9A-Za-z_]', '_', kind).lstrip('0123456789') or 'object'}"
+
+
+def _importable(module: str, names: Mapping[str, Any]) -> str:
+    """The name by which another process imports a module of this one; its own unless it is the main script."""
+    if module != "__main__":
+        return module
+    spec, file = names.get("__spec__"), names.get("__file__")
+    if spec is not None and spec.name:
+        return str(spec.name)
+    if file is None or not Path(file).stem.isidentifier():
+        return module
+    look_in(Path(file).parent)
+    return Path(file).stem
+
+
 def import_object(reference: str) -> Any:
     """The object at `module:Name`. Raises ConfigError where there is none."""
+    if reference in _offered:
+        return _offered[reference]
+    if reference.startswith(f"{UNNAMED}:"):
+        raise ConfigError(
+            f"{reference!r} is an object of another program that no module names; use it from that program, or give it "
+            "a name in a module"
+        )
     module_name, _, attribute = reference.partition(":")
     module = _import(reference, module_name)
     try:
@@ -80,10 +156,12 @@ def find_plugin(group: Group, name: str) -> Any | None:
 
 
 def _import(name: str, module_name: str) -> Any:
+    global _imports
     places = list(dict.fromkeys((os.getcwd(), *_folders)))
     if missing := [place for place in places if place not in map(os.path.abspath, sys.path)]:
         sys.path += missing
         importlib.invalidate_caches()
+    _imports += 1
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -93,3 +171,5 @@ def _import(name: str, module_name: str) -> Any:
         raise ConfigError(f"{name!r} cannot be imported: {error}: it is {where}") from error
     except Exception as error:
         raise ConfigError(f"{name!r} cannot be imported: {describe_error(error)}") from error
+    finally:
+        _imports -= 1

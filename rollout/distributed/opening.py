@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 from rollout.config.cluster import Cluster
 from rollout.config.schema import Config
 from rollout.core import secrets
-from rollout.core.errors import ConfigError
-from rollout.core.plugins import folders
+from rollout.core.errors import ConfigError, describe_error
+from rollout.core.plugins import folders, offered
 from rollout.distributed.environment import worker_environment
 from rollout.distributed.link import Machines
 from rollout.distributed.ranks import Ranks
@@ -73,6 +74,7 @@ async def open_ranks(
             module_path=_module_path(),
             environment=worker_environment(os.environ, registry.key_variables(), config.cluster.environment),
             secrets=secrets.known(),
+            objects=_pickled(offered()),
         )
         ranks = Ranks(config.cluster, machines, setup, journal, control, registry)
         try:
@@ -80,6 +82,21 @@ async def open_ranks(
             yield ranks
         finally:
             await ranks.close()
+
+
+def _pickled(objects: dict[str, Any]) -> bytes:
+    """Objects of this program for workers: what a module has by name, and the code itself of what it has not."""
+    if not objects:
+        return b""
+    from ray import cloudpickle
+
+    try:
+        return bytes(cloudpickle.dumps(objects))
+    except Exception as error:
+        raise ConfigError(
+            f"objects of this program cannot be sent to the workers of a cluster: {describe_error(error)}; move what "
+            "cannot be copied into a World's setup, or name the objects in a module"
+        ) from error
 
 
 def _module_path() -> list[str]:

@@ -21,7 +21,7 @@ from pathlib import Path
 import msgspec
 
 from rollout.config.schema import Config
-from rollout.core import secrets
+from rollout.core import plugins, secrets
 from rollout.core.errors import BranchMismatch, ConfigError, ReplayMismatch, describe_error
 from rollout.distributed.gates import Gates
 from rollout.distributed.sending import Sending, SendingRecord
@@ -70,6 +70,8 @@ class Setup(msgspec.Struct, frozen=True):
     """Where the driver finds modules: after its own places a worker looks there for plugins."""
     environment: dict[str, str]
     secrets: list[str]
+    objects: bytes = b""
+    """Objects of the driver's program, pickled by reference: see `rollout.core.plugins.offer`."""
 
     def __repr__(self) -> str:
         return f"Setup(rank={self.rank})"
@@ -115,6 +117,11 @@ class Worker:
         # Ray puts the driver's folder first, where any file in it may stand in the way of a package.
         own = [path for path in sys.path if path != setup.folder]
         sys.path[:] = own + [path for path in setup.module_path if path not in own]
+        if setup.objects:
+            # After the module path is set: most of them are found by the names of their modules.
+            import pickle
+
+            plugins.take_offers(pickle.loads(setup.objects))
         is_shared = (Path(setup.run_dir) / setup.token).exists()
         folder = Path(setup.run_dir) if is_shared else Path(tempfile.mkdtemp(prefix="rollout-"))
         if not is_shared:

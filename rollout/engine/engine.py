@@ -21,11 +21,12 @@ from rollout.engine.admission import Admission
 from rollout.engine.control import Control, Grace, Paused, rare_collections
 from rollout.engine.episode import Episode, Growing, OpenEpisode
 from rollout.engine.groups import Group, GroupStream
-from rollout.engine.live_tree import DueEpisode, LiveTree, leaf_of
+from rollout.engine.live_tree import DueEpisode, LiveTree
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.store.journal import Journal
 from rollout.store.reader import SavedEpisode
+from rollout.store.trees import leaf_of
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.line import Head
@@ -141,7 +142,9 @@ class Engine:
                     # The file changed under the run: this task waits for the next one, the others go on.
                     log.error("%s", error)
                     continue
-                live_tree = LiveTree(plan, task, RolloutTree(task.id, task.messages, plan.tree_seed(task.id)))
+                live_tree = LiveTree(
+                    plan=plan, task=task, tree=RolloutTree(task.id, task.messages, plan.tree_seed(task.id))
+                )
                 if self._admission.leaves(plan) and not self._take_up(live_tree):
                     continue
                 self._admission.opened(plan, task_id)

@@ -8,6 +8,7 @@ again.
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections import deque
 
 import msgspec
@@ -15,10 +16,11 @@ import msgspec
 from rollout.core.task import Task
 from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
+from rollout.trajectories.trajectory import Trajectory, trajectory_of
 from rollout.trajectories.tree import Leaf, RolloutTree
 
 
-class Group(msgspec.Struct, frozen=True):
+class Group(msgspec.Struct, frozen=True, dict=True):
     """The attempts at one task."""
 
     dataset: str
@@ -36,6 +38,15 @@ class Group(msgspec.Struct, frozen=True):
     def heads(self) -> list[Head]:
         """What is on record of each attempt, by number."""
         return [leaf.head for leaf in self.tree.leaves if leaf.head is not None]
+
+    @functools.cached_property
+    def trajectories(self) -> list[Trajectory]:
+        """The attempts with their messages, by number."""
+        return [
+            trajectory_of(leaf.head, [node.body for node in leaf.node.path()[1:]])
+            for leaf in self.tree.leaves
+            if leaf.head is not None
+        ]
 
     @property
     def rewards(self) -> list[float | None]:

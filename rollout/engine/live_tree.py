@@ -1,8 +1,4 @@
-"""A tree that is being grown: what is open of it, and what earlier commands made of it.
-
-Attempts that the journal holds are hung into the tree where they were, whatever the strategy would say now: their
-nodes, and those that they branched from, also where the owner of these failed later and is no leaf.
-"""
+"""A tree that is being grown: what is open of it, and what earlier commands made of it."""
 
 from __future__ import annotations
 
@@ -13,76 +9,24 @@ import msgspec
 from rollout.core.messages import JSON
 from rollout.core.task import Task
 from rollout.engine.plan import Plan
-from rollout.store.damage import missing, reading
-from rollout.store.reader import Branch, JournalReader, SavedBeginning, SavedLeaf
-from rollout.strategies.strategy import Beginning
-from rollout.tasks.source import attempt_number, trajectory_id
-from rollout.trajectories.line import Head
-from rollout.trajectories.rewards import recorded_reward
-from rollout.trajectories.stop import Status
-from rollout.trajectories.tree import Leaf, Node, RolloutTree, path_messages
+from rollout.store.reader import Branch, SavedBeginning, SavedLeaf
+from rollout.store.trees import StoredTree
+from rollout.tasks.source import trajectory_id
+from rollout.trajectories.tree import Beginning, Node, path_messages
 
 
-class LiveTree(msgspec.Struct):
+class LiveTree(StoredTree, kw_only=True):
     """A tree, and its place in the journal."""
 
     plan: Plan
     task: Task
-    tree: RolloutTree
     id: int = 0
     """The tree's id in the journal; 0 until its first new episode."""
     next_number: int = 0
     open: int = 0
     """Episodes of it that are due or live."""
-    saved: dict[str, SavedLeaf] = {}
+    saved: dict[str, SavedLeaf] = msgspec.field(default_factory=dict)
     """Attempts of earlier commands that have not been taken into the tree yet."""
-    nodes: dict[tuple[int, int], Node] = {}
-    """Nodes that were read from the journal, by their keys."""
-    numbers: dict[int, int] = {}
-    """The number of each episode."""
-    beginnings: dict[int, Beginning] = {}
-    """What the first generations of episodes begin with, where others had sampled it."""
-
-    def take_in(self, journal: JournalReader, saved: SavedLeaf, number: int) -> None:
-        """Make an attempt of an earlier command part of the tree, where it was."""
-        start, node = self._read_nodes(journal, saved.episode, number)
-        reason = saved.branch.reason if saved.branch is not None else "init"
-        self.tree.add_leaf(leaf_of(node, number, saved.head, start, reason, self.beginnings.get(saved.episode)))
-
-    def start_of(self, journal: JournalReader, branch: Branch | None) -> tuple[Node, Beginning | None]:
-        """The node that an episode starts from, and what its first generation begins with."""
-        if branch is None:
-            return self.tree.trunk, None
-        start = self.tree.trunk if branch.is_at_trunk else self._node_at(journal, branch.parent, branch.place)
-        begun = branch.beginning
-        if begun is None:
-            return start, None
-        return start, Beginning(self._node_at(journal, begun.owner, begun.place), begun.tokens)
-
-    def began(self, episode: int, number: int, beginning: Beginning | None) -> None:
-        """Note which attempt an episode is, and what it begins with."""
-        self.numbers[episode] = number
-        if beginning is not None:
-            self.beginnings[episode] = beginning
-
-    def _node_at(self, journal: JournalReader, episode: int, place: int) -> Node:
-        with reading(journal.path):
-            if (episode, place) not in self.nodes:
-                owner = journal.trajectory_of(episode)
-                self._read_nodes(journal, episode, attempt_number(self.task.id, owner))
-            if (episode, place) not in self.nodes:
-                raise missing(f"node {place} of episode {episode}")
-        return self.nodes[episode, place]
-
-    def _read_nodes(self, journal: JournalReader, episode: int, number: int) -> tuple[Node, Node]:
-        """Hang an episode's nodes into the tree; the node that it starts from, and its last."""
-        start, beginning = self.start_of(journal, journal.branch(episode))
-        self.began(episode, number, beginning)
-        node = start
-        for place, body in enumerate(journal.nodes(episode)):
-            node = self.tree.append(node, body, episode, place)
-            self.nodes[episode, place] = node
-        return start, node
 
 
 class DueEpisode(msgspec.Struct):
@@ -143,9 +87,3 @@ class DueEpisode(msgspec.Struct):
         if self.beginning is not None:
             add(self.beginning.generation.episode)
         return list(made.items())
-
-
-def leaf_of(node: Node, number: int, head: Head, start: Node, reason: str, beginning: Beginning | None) -> Leaf:
-    """Where an attempt ended, with what is on record of it."""
-    continues = None if beginning is None else beginning.generation
-    return Leaf(node, number, Status(head.status), recorded_reward(head), start, reason, head, continues)

@@ -162,6 +162,10 @@ class Environment:
         self._scorers = tuple(map(as_scorer, scorers))
         self._system = system
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to the workers of a cluster, which are given their tasks one by one."""
+        return {name: value for name, value in vars(self).items() if name != "tasks"}
+
     name: str = ""
     """For messages and displays."""
     tasks: Tasks

@@ -55,13 +55,14 @@ class MaskedModel:
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name: str = getattr(model, "name", type(model).__name__)
-        self.capabilities: frozenset[Capability] = model.capabilities
+        self.capabilities: frozenset[Capability] = getattr(model, "capabilities", frozenset())
 
     async def generate(self, request: Request) -> Generation:
         return mask_generation(await self._model.generate(request))
 
     async def close(self) -> None:
-        await self._model.close()
+        if (close := getattr(self._model, "close", None)) is not None:
+            await close()
 
 
 class MaskedReferenceModel(ReferenceModel):

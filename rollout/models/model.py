@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from rollout.core.messages import JSON, Message, Toolset
-from rollout.trajectories.generation import Generation
+from rollout.trajectories.generation import Generation, Prefix
 
 __all__ = ["Capability", "Generation", "Model", "Prefix", "Request", "Sampling"]
 
@@ -49,14 +49,6 @@ class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):
     extra: JSON = msgspec.field(default_factory=dict)
 
 
-class Prefix(msgspec.Struct, frozen=True):
-    """The first tokens of an answer, as sampled earlier."""
-
-    ids: tuple[int, ...]
-    logprobs: tuple[float, ...]
-    """One for each id."""
-
-
 class Request(msgspec.Struct):
     """One request to a model: what is sent, and nothing else.
 
@@ -78,6 +70,11 @@ class Request(msgspec.Struct):
     prefix: Prefix | None = None
     """The beginning of the answer. The model continues from there and returns the prefix as part of its answer. Only
     set for models with `Capability.PREFIX`."""
+
+    def chat(self) -> JSON:
+        """The messages and tools as dicts, for a client of chat completions: `create(model=…, **request.chat())`."""
+        body: JSON = {"messages": [entry for piece in self.wire for entry in msgspec.json.decode(b"[" + piece + b"]")]}
+        return {**body, "tools": msgspec.json.decode(self.tools.wire)} if len(self.tools) else body
 
 
 class Model(Protocol):

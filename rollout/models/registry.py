@@ -2,8 +2,9 @@
 
 A name is looked up in the registry (`name` or `provider/name`), then read as `provider/model`. `builtin/…` runs in this
 process, `local/…` starts a server, OpenAI-compatible providers take the direct path and all others go through LiteLLM.
-A plug-in (`module:Name` or an entry point of the group `rollout.models`) is a class whose instances keep the `Model`
-contract. One name is one object for the whole run, so its limits hold over all datasets.
+A plug-in (`module:Name` or an entry point of the group `rollout.models`) keeps the `Model` contract: an object, a class
+of such objects, or an async function of the request. One name is one object for the whole run, so its limits hold over
+all datasets.
 
 The registry also decides which models see a task's reference: see `rollout.models.reference`.
 """
@@ -21,12 +22,13 @@ import msgspec
 from rollout.config.load import is_placeholder
 from rollout.config.models import LocalModel, ModelEntry
 from rollout.config.schema import Retries, Timeouts
-from rollout.core.errors import ConfigError, describe_error
+from rollout.core.errors import ConfigError
 from rollout.core.plugins import find_plugin, is_reference
 from rollout.core.retry import RetryPolicy
 from rollout.core.secrets import register
 from rollout.core.spelling import suggest
 from rollout.models.builtin import OracleModel
+from rollout.models.given import as_model
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
 from rollout.models.masking import MaskedModel, MaskedReferenceModel
@@ -246,11 +248,7 @@ class Registry:
         return GuardedModel(self._backend(found), self._gates[found.name], self._policy, price_of(found))
 
     def _build_plugin(self, found: Resolved, reveal_reference: bool) -> AgentModel:
-        make = find_plugin("rollout.models", found.api_model)
-        try:
-            made: AgentModel = make()  # type: ignore[misc]
-        except Exception as error:
-            raise ConfigError(f"model {found.name!r} cannot be made: {describe_error(error)}") from error
+        made = as_model(find_plugin("rollout.models", found.api_model), found.name)
         if not isinstance(made, ReferenceModel):
             if reveal_reference:
                 raise ConfigError(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,13 +108,19 @@ def _labelled(line: SavedLine, source: Source, prompts: Prompts, tally: ExportTa
 def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out: Path) -> ExportTally:
     """Write the chosen trajectories in the wished format."""
     tally = ExportTally()
+    write_examples(_examples(sources, prompts, wish, tally), wish, out, tally)
+    return tally
+
+
+def write_examples(examples: Iterable[Example], wish: Wish, out: Path, tally: ExportTally) -> None:
+    """Write examples in the wished format. Files take their names when all of them are whole."""
     files = wish.files(out)
     with replaced_together(list(files.values())) as temporary, contextlib.ExitStack() as stack:
         writers: dict[str, Writer] = {}
         for split, path in zip(files, temporary, strict=True):
             writers[split] = stack.enter_context(contextlib.closing(wish.exporter.open(path)))
         counts: Counter[str] = Counter()
-        for example in _examples(sources, prompts, wish, tally):
+        for example in examples:
             split = "" if wish.splits is None else wish.splits.of(example.task_id)
             try:
                 records = [{**wish.exporter.convert(part), **wish.fields} for part in _parts(example, wish)]
@@ -129,7 +135,6 @@ def export_sources(sources: Sequence[Source], prompts: Prompts, wish: Wish, out:
                 writers[split].write(record)
         refuse_nothing(tally, tally.kept)
     tally.files = {path: counts[split] for split, path in files.items()}
-    return tally
 
 
 def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: ExportTally) -> Iterator[Example]:

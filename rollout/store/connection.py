@@ -66,7 +66,7 @@ def connect_read_only(run_dir: Path) -> Iterator[sqlite3.Connection]:
     # On a read-only file system SQLite reads a journal in WAL mode only if told that nobody changes it.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
     with reading(path):
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, check_same_thread=False)
     try:
         with reading(path):
             refuse_newer(path, read_version(connection))

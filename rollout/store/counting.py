@@ -28,6 +28,17 @@ class StatusCounts(msgspec.Struct, frozen=True):
     sums: Sums
 
 
+class TrajectoryKey(msgspec.Struct, frozen=True):
+    """A trajectory in the list of all: how to find it, and the facts that lists are filtered by."""
+
+    dataset: str
+    id: str
+    task_id: str
+    status: str
+    stop_reason: str
+    success: bool
+
+
 class GroupCounts(msgspec.Struct, frozen=True):
     """The attempts at one task, failed ones included."""
 
@@ -76,6 +87,23 @@ _scores_decoder = msgspec.msgpack.Decoder(_ScoredHead)
 @reads_journal
 class CountsReader(FactsReader):
     """Counts the trajectories of a journal."""
+
+    def keys(self) -> list[TrajectoryKey]:
+        """All trajectories, by dataset in the order in which they finished; failed ones at the end of their dataset."""
+        rows = self._db.execute(
+            "SELECT d.dataset, d.id, coalesce(t.task, d.id), d.status, d.stop_reason, d.success FROM trajectories d "
+            "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN trees t ON t.id = e.tree "
+            "ORDER BY d.dataset, d.place IS NULL, d.place, d.id"
+        )
+        return [
+            TrajectoryKey(dataset, trajectory, task, status, stop_reason, bool(success))
+            for dataset, trajectory, task, status, stop_reason, success in rows
+        ]
+
+    def mean_reward(self) -> float | None:
+        """The mean over all trajectories that have a reward; None where none has."""
+        (mean,) = self._db.execute("SELECT avg(reward) FROM trajectories WHERE status != 'failed'").fetchone()
+        return None if mean is None else float(mean)
 
     def counts(self) -> list[StatusCounts]:
         """Counts and sums of every dataset, by status and stop reason."""

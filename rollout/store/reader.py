@@ -286,6 +286,16 @@ class JournalReader(CountsReader):
         rows = self._db.execute("SELECT head, finished FROM trajectories WHERE dataset = ? ORDER BY id", (dataset,))
         return ((_head_decoder.decode(head), finished) for head, finished in rows)
 
+    def head(self, dataset: str, trajectory: str) -> tuple[Head, bool]:
+        """The head of one trajectory, and whether its nodes were kept."""
+        row = self._db.execute(
+            "SELECT head, line IS NULL FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+        ).fetchone()
+        if row is None:
+            raise missing(f"the trajectory {trajectory!r}")
+        head, has_nodes = row
+        return _head_decoder.decode(head), bool(has_nodes)
+
     def line(self, dataset: str, trajectory: str) -> bytes:
         """The output line of a trajectory, built from the journal."""
         row = self._db.execute(

@@ -63,6 +63,11 @@ def _make(name: str, params: Mapping[str, Any]) -> Strategy:
             return read_params(make, params)  # type: ignore[return-value]
         except ConfigError as error:
             raise ConfigError(f"strategy {name}: {error}") from error
+    if not callable(make):
+        if params:
+            raise ConfigError(f"strategy {name}: is a strategy already and takes no parameters")
+        made: Strategy = make
+        return made
     try:
         strategy: Strategy = make(**params)
     except TypeError as error:

@@ -7,25 +7,8 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.models.model import Capability, Prefix
-from rollout.trajectories.tree import Node, RolloutTree
-
-
-class Beginning(msgspec.Struct, frozen=True):
-    """The first tokens of a generation, from which others go on."""
-
-    generation: Node
-    tokens: int
-    """How many."""
-
-    @property
-    def prefix(self) -> Prefix:
-        """Them, as a model is given them."""
-        generation = self.generation.body.generation
-        assert generation is not None
-        assert generation.tokens is not None
-        tokens = generation.tokens
-        return Prefix(tuple(tokens.completion_ids[: self.tokens]), tuple(tokens.logprobs[: self.tokens]))
+from rollout.models.model import Capability
+from rollout.trajectories.tree import Beginning, Node, RolloutTree
 
 
 class Expansion(msgspec.Struct, frozen=True):

@@ -19,10 +19,10 @@ from pydantic import Field
 from rollout.models.model import Capability
 from rollout.strategies.points import before, leaves_by_chain, own_generations
 from rollout.strategies.shipped import ShippedStrategy, first_chains
-from rollout.strategies.strategy import Beginning, Expansion
+from rollout.strategies.strategy import Expansion
 from rollout.trajectories.generation import ID_BYTES, Tokens
 from rollout.trajectories.token_path import common_prefix
-from rollout.trajectories.tree import Leaf, Node, RolloutTree
+from rollout.trajectories.tree import Beginning, Leaf, Node, RolloutTree
 
 
 class TreeRl(ShippedStrategy):

@@ -100,6 +100,14 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return self.shared + len(self.new) // ID_BYTES
 
 
+class Prefix(msgspec.Struct, frozen=True):
+    """The first tokens of an answer, as sampled earlier."""
+
+    ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    """One for each id."""
+
+
 def pack_ids(ids: Iterable[int]) -> bytes:
     """Ids in the form in which they are kept."""
     return array("I", ids).tobytes()

@@ -16,6 +16,7 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, encode_message
 from rollout.trajectories.saved import BadLine, SavedLine
+from rollout.trajectories.trajectory import Trajectory
 
 _encode = msgspec.json.Encoder().encode
 _read_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
@@ -91,6 +92,19 @@ def make_example(line: SavedLine, prompt: Prompt | None, offers: dict[int, list[
         if prompt.system is not None:
             messages = (Message(role="system", content=prompt.system), *messages)
     return Example(line.id, line.task_id, line.success, messages, tools, line.metadata, offers or {})
+
+
+def example_of(trajectory: Trajectory) -> Example:
+    """A trajectory that knows its prompt, as exporters see it."""
+    system = () if trajectory.system is None else (Message(role="system", content=trajectory.system),)
+    return Example(
+        trajectory.id,
+        trajectory.task_id,
+        trajectory.success,
+        (*system, *trajectory.messages),
+        trajectory.tools,
+        trajectory.metadata,
+    )
 
 
 def _read_tools(raw: msgspec.Raw) -> list[JSON]:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall, WorldEnd
-from rollout.trajectories.generation import Generation, Tokens
+from rollout.trajectories.generation import Generation, Prefix, Tokens
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 
@@ -139,6 +139,23 @@ class Leaf(msgspec.Struct, frozen=True):
             nodes.append(node)
         nodes.reverse()
         return nodes
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """The first tokens of a generation, from which others go on."""
+
+    generation: Node
+    tokens: int
+    """How many."""
+
+    @property
+    def prefix(self) -> Prefix:
+        """Them, as a model is given them."""
+        generation = self.generation.body.generation
+        assert generation is not None
+        assert generation.tokens is not None
+        tokens = generation.tokens
+        return Prefix(tuple(tokens.completion_ids[: self.tokens]), tuple(tokens.logprobs[: self.tokens]))
 
 
 class RolloutTree:

@@ -40,7 +40,7 @@ class Display:
         self._progress = progress
         self._control = control
         self._ranks = ranks or (lambda: ())
-        self._is_live = is_live and console.is_terminal and not console.no_color
+        self._is_live = is_live and (console.is_terminal or console.is_jupyter) and not console.no_color
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Display:

@@ -1,0 +1,152 @@
+"""The functions of the public API that run things: `run`, `arun` and `stream`.
+
+They do what `rollout run` does: the same checks, defaults, progress bar and journal. Synchronous functions run the
+engine in a thread with an event loop of its own, so they also work where a loop is running (a notebook), and a consumer
+that blocks for a minute stalls no request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rich.console import Console
+
+from rollout.engine.engine import Engine
+from rollout.pipelines.arguments import Arguments, What, read_arguments
+from rollout.pipelines.display import Display
+from rollout.pipelines.engine_thread import EngineThread
+from rollout.pipelines.group_stream import Stream, open_arguments
+from rollout.pipelines.run import Opened
+from rollout.pipelines.runs import Run
+
+log = logging.getLogger(__name__)
+
+
+def run(
+    environment: What = None,
+    /,
+    *,
+    model: Any = None,
+    agent: Any = None,
+    user: Any = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool | None = None,
+    progress: bool = True,
+    config: Mapping[str, Any] | None = None,
+    **keys: Any,
+) -> Run:
+    """Roll out one or several environments, and return the run.
+
+    `environment` is an `Environment`, several of them (a sequence, or a mapping by name), or the path of a YAML
+    configuration. Where the keys name a domain, a suite or tools, it may be left out.
+
+    `model` answers for the agent: a name of the registry, a `Model`, or an `async def(request)` that returns a
+    `Generation`, a message as OpenAI's API writes it, or a text. `user` is who the agent talks to, given likewise.
+    `agent` is an `Agent` of your own, an `async def(task, session)`, or a dict of the keys of `agent`.
+
+    `run_dir` is where the run is recorded, by default a temporary folder. A run that is there is resumed, unless
+    `resume` is False: then it is moved aside. `config` has the top-level keys of a configuration (`models`, `seed`,
+    `max_workers`, …); all other keyword arguments are the keys of a dataset (`samples`, `strategy`, `max_turns`, …).
+
+    Raises `ConfigError` where something is wrong with the arguments. Ctrl-C pauses the run, so that it can be resumed,
+    and raises KeyboardInterrupt.
+    """
+    arguments = read_arguments(
+        environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
+    )
+    with EngineThread() as thread:
+        thread.run(lambda: _roll_out(arguments, progress, thread.watch))
+    return Run(arguments.run_dir)
+
+
+async def arun(
+    environment: What = None,
+    /,
+    *,
+    model: Any = None,
+    agent: Any = None,
+    user: Any = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool | None = None,
+    progress: bool = True,
+    config: Mapping[str, Any] | None = None,
+    **keys: Any,
+) -> Run:
+    """`run` in the event loop of the caller. Where it is cancelled the run is paused, and can be resumed."""
+    arguments = read_arguments(
+        environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
+    )
+    await _roll_out(arguments, progress, lambda engine: None)
+    return Run(arguments.run_dir)
+
+
+def stream(
+    environment: What = None,
+    /,
+    *,
+    model: Any = None,
+    agent: Any = None,
+    user: Any = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool | None = None,
+    ahead: int = 4,
+    config: Mapping[str, Any] | None = None,
+    **keys: Any,
+) -> Stream:
+    """Roll out, and give out each task's attempts as soon as they are all there.
+
+        with rollout.stream(shop, model="openai/gpt-5", samples=8) as groups:
+            for group in groups:
+                train(group.trajectories, group.rewards)
+
+    Use it with `with` and `for`, or with `async with` and `async for`. Other tasks go on meanwhile, until `ahead`
+    groups wait. A group counts as delivered when the next one is asked for: groups that were not delivered when the
+    program ended come again when the run is resumed. Leaving the block early pauses the run. Arguments are those of
+    `run`.
+    """
+    arguments = read_arguments(
+        environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
+    )
+    return Stream(arguments, ahead)
+
+
+async def _roll_out(arguments: Arguments, progress: bool, watch: Callable[[Engine], None]) -> None:
+    async with open_arguments(arguments) as opened:
+        engine = opened.engine
+        watch(engine)
+        console = Console(stderr=True)
+        ranks = opened.ranks.counts if opened.ranks is not None else None
+        async with contextlib.AsyncExitStack() as shown:
+            if progress:
+                await shown.enter_async_context(
+                    Display(console, engine.progress, engine.control, is_live=True, ranks=ranks)
+                )
+            await _run_to_end(engine)
+    _tell(opened)
+
+
+async def _run_to_end(engine: Engine) -> None:
+    """Run an engine. A cancellation pauses it first, so that live attempts get to a point from which they resume."""
+    running = asyncio.ensure_future(engine.run())
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        engine.pause("cancelled")
+        await running
+        raise
+
+
+def _tell(opened: Opened) -> None:
+    """Say what a caller must not overlook: attempts that failed, and what is left to do."""
+    assert opened.summary is not None
+    total = opened.summary.total
+    if total.failed:
+        log.warning("%d attempts failed; causes in %s", total.failed, opened.run_dir / "failed.jsonl")
+    if total.unfinished:
+        reason = opened.engine.control.reason or "some attempts could not be run"
+        log.warning("%d attempts are unfinished (%s); the same call goes on with them", total.unfinished, reason)

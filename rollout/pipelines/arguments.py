@@ -1,0 +1,173 @@
+"""The arguments of `rollout.run` and `rollout.stream`, read as a configuration.
+
+Keyword arguments are the keys of a dataset, and `config` has the top-level keys, so everything that a file can say can
+be said here with the same names and meanings. Where a file names an object (`module:Name`), an argument may be the
+object itself: it is offered to the plug-ins and replaced by its reference. So one configuration, one check and one
+record serve both.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, SecretStr
+
+from rollout.config.load import complete_config, load_config, validate
+from rollout.config.schema import Config, Dataset
+from rollout.core.errors import ConfigError
+from rollout.core.plugins import is_importing, is_reference, offer
+from rollout.environments.environment import Environment
+from rollout.pipelines.discover import with_discovered
+
+What = Environment | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any] | None
+"""What to roll out: an environment, several, the path of a configuration file, or nothing where keys name it."""
+_PLAIN = (str, int, float, bool, bytes, Path, SecretStr, BaseModel, type(None))
+_NAMING = ("mcp_domain", "suite", "mcpServers", "web", "tools", "path")
+"""Keys that can say what to roll out where no environment is given."""
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """What a call asks for."""
+
+    config: Config
+    """With `run_dir` set."""
+    resume: bool
+    is_temporary: bool
+    """Whether the run directory was made for this call alone."""
+
+    @property
+    def run_dir(self) -> Path:
+        assert self.config.run_dir is not None
+        return self.config.run_dir
+
+
+def read_arguments(
+    what: What,
+    *,
+    model: Any = None,
+    agent: Any = None,
+    user: Any = None,
+    run_dir: str | os.PathLike[str] | None = None,
+    resume: bool | None = None,
+    config: Mapping[str, Any] | None = None,
+    keys: Mapping[str, Any],
+) -> Arguments:
+    """The configuration of a call. Raises ConfigError that names every argument that is wrong."""
+    if is_importing():
+        raise ConfigError(
+            "a run was started while its module was imported for an object in it; put the call below "
+            'if __name__ == "__main__":'
+        )
+    wanted = _dataset_keys(model, agent, user, keys)
+    file = _config_file(what)
+    top = {key: name_objects(value) for key, value in (config or {}).items()}
+    if file is not None:
+        base = with_discovered(load_config(file))
+        raw = {**base.model_dump(exclude_unset=True, exclude={"datasets"}), **top}
+        raw["datasets"] = {
+            name: _merged(dataset.model_dump(exclude_unset=True), wanted) for name, dataset in base.datasets.items()
+        }
+        where = f"{file} with arguments"
+        default_dir = base.run_dir or (base.checkpoint_dir or Path("runs")) / file.stem
+    else:
+        raw = {**top, "datasets": {name: _merged(named, wanted) for name, named in _named(what, wanted).items()}}
+        where, default_dir = "arguments", None
+    if not raw["datasets"]:
+        raise ConfigError(f"{where}: there is nothing to roll out; expected an environment, or a file with datasets")
+    place = Path(run_dir) if run_dir is not None else default_dir or raw.get("run_dir")
+    is_temporary = place is None
+    folder = Path(place) if place is not None else Path(tempfile.mkdtemp(prefix="rollout-"))
+    raw["run_dir"] = folder
+    if file is None:
+        for name, dataset in raw["datasets"].items():
+            # Beside the journal: two runs in different folders never write the same file.
+            dataset.setdefault("output_path", folder / "outputs" / f"{name}.jsonl")
+    made = complete_config(validate(raw, Config, where), where)
+    return Arguments(made, made.resume if resume is None else resume, is_temporary)
+
+
+def name_objects(value: Any) -> Any:
+    """A value in which every object that no file could hold is replaced by a reference to it."""
+    if isinstance(value, Mapping):
+        return {key: name_objects(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [name_objects(inner) for inner in value]
+    return value if isinstance(value, _PLAIN) else offer(value)
+
+
+def _dataset_keys(model: Any, agent: Any, user: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
+    known = Dataset.model_fields
+    wanted = {key: name_objects(value) for key, value in keys.items()}
+    if agent is not None:
+        if isinstance(agent, str):
+            agent = {"model": agent}
+        wanted["agent"] = name_objects(agent) if isinstance(agent, Mapping) else {"program": offer(agent)}
+    if model is not None:
+        if "model" in wanted.get("agent", {}):
+            raise ConfigError("model: is short for agent={'model': …}, and agent has a model already; leave one out")
+        wanted["agent"] = {**wanted.get("agent", {}), "model": name_objects(model)}
+    if user is not None:
+        wanted["user"] = name_objects(user) if isinstance(user, Mapping) else {"model": name_objects(user)}
+    if isinstance(wanted.get("strategy"), str) and is_reference(wanted["strategy"]):
+        wanted["strategy"] = {"name": wanted["strategy"]}
+    if unknown := sorted(set(wanted) - set(known)):
+        top = [key for key in unknown if key in Config.model_fields]
+        if top:
+            raise ConfigError(f"{', '.join(top)}: belongs to the whole run; say config={{{top[0]!r}: …}}")
+    return wanted
+
+
+def _config_file(what: What) -> Path | None:
+    """The configuration file that is meant, if one is."""
+    if isinstance(what, os.PathLike):
+        return Path(what)
+    if isinstance(what, str) and (what.endswith((".yml", ".yaml", ".json")) or Path(what).is_file()):
+        return Path(what)
+    return None
+
+
+def _named(what: What, wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The datasets that are meant, by name, each with the key of its environment."""
+    if what is None:
+        key = next((key for key in _NAMING if wanted.get(key) not in (None, [], {})), None)
+        if key is None:
+            raise ConfigError(
+                f"expected an environment, the path of a configuration, or one of the keys {', '.join(_NAMING)}"
+            )
+        value = wanted[key]
+        return {value if isinstance(value, str) and key in ("mcp_domain", "suite") else "rollouts": {}}
+    if isinstance(what, Mapping):
+        return {str(name): {"environment": _reference(one)} for name, one in what.items()}
+    if isinstance(what, Environment | str) or not isinstance(what, Sequence):
+        what = [what]
+    named: dict[str, dict[str, Any]] = {}
+    for one in what:
+        name = _name_of(one)
+        if name in named:
+            raise ConfigError(f"two environments are called {name!r}; give them names: Environment(…, name=…)")
+        named[name] = {"environment": _reference(one)}
+    return named
+
+
+def _name_of(one: Any) -> str:
+    if isinstance(one, str):
+        return one.rpartition(":")[2]
+    return str(getattr(one, "name", "") or getattr(one, "__name__", "") or type(one).__name__)
+
+
+def _reference(one: Any) -> str:
+    return one if isinstance(one, str) else offer(one)
+
+
+def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys over keys. Of agent and user only the keys that are given change."""
+    merged = {**base, **more}
+    for key in ("agent", "user", "scoring"):
+        if isinstance(base.get(key), Mapping) and isinstance(more.get(key), Mapping):
+            merged[key] = {**base[key], **more[key]}
+    return merged

@@ -1,0 +1,146 @@
+"""Groups for a consumer in the same program: `rollout.stream`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import AsyncIterator, Iterator
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from rollout.engine.engine import Engine
+from rollout.engine.groups import Group
+from rollout.pipelines.arguments import Arguments
+from rollout.pipelines.engine_thread import POLL_SECONDS, EngineThread
+from rollout.pipelines.run import Opened, open_run
+
+log = logging.getLogger(__name__)
+
+
+@contextlib.asynccontextmanager
+async def open_arguments(arguments: Arguments) -> AsyncIterator[Opened]:
+    """The run that a call asks for, ready."""
+    async with open_run(arguments.config, arguments.run_dir, resume=arguments.resume) as opened:
+        for plan in opened.plans:
+            for problem in plan.tasks.problems:
+                log.warning("%s", problem)
+        for old, new in opened.moved:
+            log.warning("%s was there already: moved to %s", old, new)
+        yield opened
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    error: BaseException | None = None
+
+
+class Stream:
+    """Groups as they are grown: see `rollout.stream`."""
+
+    def __init__(self, arguments: Arguments, ahead: int) -> None:
+        self._arguments = arguments
+        self._ahead = ahead
+        self._thread: EngineThread | None = None
+        self._groups: queue.SimpleQueue[Group | _Ended] = queue.SimpleQueue()
+        self._asked = threading.Semaphore(0)
+        self._is_left = False
+        self._async: contextlib.AsyncExitStack | None = None
+        self._live: AsyncIterator[Group] | None = None
+        self.engine: Engine | None = None
+        """The engine, once it runs: a trainer sets `engine.control.weight_version`."""
+
+    # ---- with and for -------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._thread = EngineThread()
+        self._thread.start(self._produce)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._thread is not None
+        self._is_left = True
+        self._thread.pause("nobody takes groups any more")
+        self._asked.release()
+        self._thread.__exit__(None, None, None)
+        while kind is None:
+            # What went wrong while nobody was waiting must not be lost.
+            try:
+                left = self._groups.get_nowait()
+            except queue.Empty:
+                return
+            if isinstance(left, _Ended) and left.error is not None:
+                raise left.error
+
+    def __iter__(self) -> Iterator[Group]:
+        if self._thread is None:
+            raise RuntimeError(
+                "a stream is used inside of its block: with rollout.stream(…) as groups: for group in groups"
+            )
+        while True:
+            self._asked.release()
+            found = self._take()
+            if isinstance(found, _Ended):
+                if found.error is not None:
+                    raise found.error
+                return
+            yield found
+
+    def _take(self) -> Group | _Ended:
+        while True:
+            # In short waits, so that Ctrl-C is noticed.
+            with contextlib.suppress(queue.Empty):
+                return self._groups.get(timeout=POLL_SECONDS)
+
+    async def _produce(self) -> None:
+        """In the engine's thread: hand over a group whenever one is asked for."""
+        error: BaseException | None = None
+        try:
+            async with open_arguments(self._arguments) as opened:
+                assert self._thread is not None
+                self.engine = opened.engine
+                self._thread.watch(opened.engine)
+                if self._is_left:
+                    return
+                async with contextlib.aclosing(opened.engine.stream(self._ahead)) as groups:  # type: ignore[type-var]
+                    await self._wait_until_asked()
+                    async for group in groups:
+                        self._groups.put(group)
+                        await self._wait_until_asked()
+                        if self._is_left:
+                            break
+        except BaseException as raised:  # noqa: BLE001 - raised again by the consumer
+            error = raised
+        finally:
+            self._groups.put(_Ended(error))
+
+    async def _wait_until_asked(self) -> None:
+        if not self._asked.acquire(blocking=False):
+            await asyncio.to_thread(self._asked.acquire)
+
+    # ---- async with and async for -------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._async = contextlib.AsyncExitStack()
+        opened = await self._async.enter_async_context(open_arguments(self._arguments))
+        self.engine = opened.engine
+        self._live = await self._async.enter_async_context(
+            contextlib.aclosing(opened.engine.stream(self._ahead))  # type: ignore[type-var]
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._async is not None
+        await self._async.__aexit__(kind, error, trace)
+
+    def __aiter__(self) -> AsyncIterator[Group]:
+        if self._live is None:
+            raise RuntimeError("a stream is used inside of its block: async with rollout.stream(…) as groups")
+        return self._live

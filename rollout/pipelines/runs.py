@@ -1,0 +1,240 @@
+"""Runs that are read back: their trajectories, trees and figures. A run may be going on meanwhile.
+
+Everything is read from the journal when it is asked for. A list of trajectories holds only their ids; a trajectory
+reads its messages, and with them its tokens, when they are first used.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message
+from rollout.pipelines.tree_drawing import TaskTree
+from rollout.store.blobs import image_url, read_blob
+from rollout.store.counting import StatusCounts, TrajectoryKey
+from rollout.store.reader import JournalReader, open_reader
+from rollout.store.run_dir import find_run
+from rollout.store.run_file import read_run_file
+from rollout.store.trees import read_tree
+from rollout.trajectories.labels import read_prompt
+from rollout.trajectories.saved import read_saved
+from rollout.trajectories.stop import Status
+from rollout.trajectories.trajectory import Trajectory
+from rollout.trajectories.tree import NodeBody, RolloutTree
+
+T = TypeVar("T")
+_LISTED = ("dataset", "status", "stop_reason", "success", "task_id", "id")
+"""What the list itself knows of a trajectory."""
+
+
+class Run:
+    """A run directory, for reading. `rollout.run` returns one, and `load_run` opens one."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        """The run directory."""
+        self._lock = threading.Lock()
+        self._held = contextlib.ExitStack()
+        self._journal: JournalReader | None = None
+        weakref.finalize(self, self._held.close)
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {self.finished} finished, {self.failed} failed, {self.solved} solved)"
+
+    @property
+    def trajectories(self) -> Trajectories:
+        """The trajectories that are recorded now, failed ones included."""
+        return Trajectories(self, self._read(lambda journal: journal.keys()))
+
+    def tree(self, task_id: str, dataset: str | None = None) -> TaskTree:
+        """All attempts at a task. `dataset` is needed where several datasets have a task of this id."""
+        names = [dataset] if dataset is not None else self.datasets
+        found = {name: tree for name in names if (tree := self._read_tree(name, task_id)) is not None}
+        if not found:
+            raise KeyError(f"{self.path}: no attempt at a task {task_id!r} has ended")
+        if len(found) > 1:
+            raise KeyError(f"{self.path}: several datasets have a task {task_id!r}; name one: {', '.join(found)}")
+        return TaskTree(next(iter(found.values())))
+
+    def _read_tree(self, dataset: str, task_id: str) -> RolloutTree | None:
+        return self._read(lambda journal: read_tree(journal, dataset, task_id))
+
+    @property
+    def datasets(self) -> list[str]:
+        """The names of its datasets or environments."""
+        return self._read(lambda journal: journal.datasets())
+
+    @property
+    def config(self) -> JSON:
+        """The configuration that it was started with, without secrets."""
+        found: JSON = read_run_file(self.path).get("config") or {}
+        return found
+
+    # ---- figures ------------------------------------------------------------------------------------------------
+
+    @property
+    def finished(self) -> int:
+        """Trajectories that did not fail."""
+        return sum(count.trajectories for count in self._counts() if count.status != Status.FAILED)
+
+    @property
+    def failed(self) -> int:
+        """Trajectories that infrastructure broke."""
+        return sum(count.trajectories for count in self._counts() if count.status == Status.FAILED)
+
+    @property
+    def scored(self) -> int:
+        """Finished trajectories with a verdict."""
+        return sum(count.sums.scored for count in self._counts() if count.status != Status.FAILED)
+
+    @property
+    def solved(self) -> int:
+        """Trajectories that their scorers see as solved."""
+        return sum(count.solved for count in self._counts() if count.status != Status.FAILED)
+
+    @property
+    def mean_reward(self) -> float | None:
+        """The mean reward of the trajectories that have one; None where none has."""
+        return self._read(lambda journal: journal.mean_reward())
+
+    @property
+    def cost(self) -> float:
+        """What its models cost, in dollars."""
+        return sum(count.sums.cost for count in self._counts())
+
+    def _counts(self) -> list[StatusCounts]:
+        return self._read(lambda journal: journal.counts())
+
+    # ---- reading ------------------------------------------------------------------------------------------------
+
+    def read_trajectory(self, dataset: str, trajectory: str) -> Trajectory:
+        """One trajectory by its id."""
+        head, has_nodes = self._read(lambda journal: journal.head(dataset, trajectory))
+        nodes = _LazyNodes(functools.partial(self._read_nodes, dataset, trajectory)) if has_nodes else None
+        return Trajectory(
+            head.id,
+            head.task_id,
+            head.success,
+            head.metadata,
+            nodes=nodes,
+            given=functools.partial(self._read_line, dataset, trajectory),
+            image_url=functools.partial(image_url, self.path),
+            prompt=functools.partial(self._read_prompt, head.prompt_name),
+        )
+
+    def _read_nodes(self, dataset: str, trajectory: str) -> Sequence[NodeBody]:
+        found: Sequence[NodeBody] = self._read(lambda journal: journal.whole_path(dataset, trajectory))
+        return found
+
+    def _read_line(self, dataset: str, trajectory: str) -> Sequence[Message]:
+        line: bytes = self._read(lambda journal: journal.line(dataset, trajectory))
+        return read_saved(line).read_messages()
+
+    def _read_prompt(self, name: str | None) -> tuple[str | None, list[JSON]]:
+        if name is None:
+            return None, []
+        prompt = read_prompt(read_blob(self.path, name))
+        return prompt.system, prompt.tools
+
+    def _read(self, ask: Callable[[JournalReader], T]) -> T:
+        with self._lock:
+            if self._journal is None:
+                self._journal = self._held.enter_context(open_reader(self.path))
+            return ask(self._journal)
+
+
+class Trajectories(Sequence[Trajectory]):
+    """Trajectories of a run, each read when it is asked for."""
+
+    def __init__(self, run: Run, keys: Sequence[TrajectoryKey]) -> None:
+        self._run = run
+        self._keys = keys
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, place: int) -> Trajectory: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Trajectories: ...
+
+    def __getitem__(self, place: int | slice) -> Trajectory | Trajectories:
+        if isinstance(place, slice):
+            return Trajectories(self._run, self._keys[place])
+        key = self._keys[place]
+        return self._run.read_trajectory(key.dataset, key.id)
+
+    def __iter__(self) -> Iterator[Trajectory]:
+        return (self._run.read_trajectory(key.dataset, key.id) for key in self._keys)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} trajectories of {self._run.path}>"
+
+    @property
+    def ids(self) -> list[str]:
+        """Their ids, without reading them."""
+        return [key.id for key in self._keys]
+
+    def where(self, test: Callable[[Trajectory], object] | None = None, /, **wanted: Any) -> Trajectories:
+        """Those for which all of this holds: `where(success=True, status="completed")`. Each name is an attribute of
+        `Trajectory`; where the value is a list, a tuple or a set, the attribute is one of it. `test` is a function of
+        the trajectory."""
+        for name in wanted:
+            if not hasattr(Trajectory, name) and name not in _LISTED:
+                raise TypeError(f"where: a trajectory has no attribute {name!r}")
+        listed = {name: value for name, value in wanted.items() if name in _LISTED}
+        read = {name: value for name, value in wanted.items() if name not in _LISTED}
+        keys = [key for key in self._keys if _fits(key, listed)]
+        if read or test is not None:
+            keys = [key for key in keys if self._passes(key, read, test)]
+        return Trajectories(self._run, keys)
+
+    def _passes(self, key: TrajectoryKey, wanted: dict[str, Any], test: Callable[[Trajectory], object] | None) -> bool:
+        found = self._run.read_trajectory(key.dataset, key.id)
+        return _fits(found, wanted) and (test is None or bool(test(found)))
+
+
+def _fits(found: object, wanted: dict[str, Any]) -> bool:
+    for name, value in wanted.items():
+        is_one_of = isinstance(value, list | tuple | set | frozenset)
+        if getattr(found, name) not in (value if is_one_of else (value,)):
+            return False
+    return True
+
+
+class _LazyNodes(Sequence[NodeBody]):
+    """The nodes of a path, read when the first of them is asked for."""
+
+    def __init__(self, read: Callable[[], Sequence[NodeBody]]) -> None:
+        self._read = read
+
+    @functools.cached_property
+    def _nodes(self) -> Sequence[NodeBody]:
+        return self._read()
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._nodes[place]
+
+    def __iter__(self) -> Iterator[NodeBody]:
+        return iter(self._nodes)
+
+
+def load_run(path: str | os.PathLike[str]) -> Run:
+    """Open a run directory for reading: of a run that has ended, was stopped, or is going on. Raises ConfigError where
+    it is none."""
+    found = find_run(Path(path))
+    if found is None:
+        raise ConfigError(f"{path}: is not a run directory; expected a folder with a journal, such as runs/default")
+    return Run(found)
