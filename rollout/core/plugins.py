@@ -6,17 +6,19 @@ its room.
 Modules are found where Python finds them, then in the working directory, then beside the configuration file. The two
 folders come last in `sys.path`, so that a file in them never hides an installed package.
 
-A program that has the object itself offers it (`offer`) and gets the reference under which it is found from then on. So
-a configuration holds names only, whoever made it, and another process that can import the module finds the same object.
+A program that has the object itself offers it to its run (`Offers`) under a reference. So a configuration holds names
+only, whoever made it, and another process that can import the module finds the same object.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import FrameType
@@ -39,7 +41,6 @@ Group = Literal[
 ]
 _REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 _folders: list[str] = []
-_offered: dict[str, Any] = {}
 _imports = 0
 """Imports for a plug-in that are going on."""
 UNNAMED = "unnamed"
@@ -63,30 +64,47 @@ def folders() -> list[str]:
     return list(_folders)
 
 
-def offer(given: Any) -> str:
-    """A reference under which this object is found from now on.
+class Offers(dict[str, Any]):
+    """Objects of a program, by the references under which one run finds them."""
 
-    It is `module:Name` where a module holds the object under a name: that of a class or function, or a global of
-    whoever calls. The main script counts as the module that it would be imported as. Two runs of the same program get
-    the same reference.
-    """
-    reference = _reference_of(given)
-    number = 2
-    unique = reference
-    while _offered.get(unique, given) is not given:
-        unique, number = f"{reference}_{number}", number + 1
-    _offered[unique] = given
-    return unique
+    def add(self, given: Any) -> str:
+        """A reference for an object.
+
+        It is `module:Name` where a module holds the object under a name: that of a class or function, or a global of
+        whoever calls. The main script counts as the module that it would be imported as. Two runs of the same program
+        get the same reference.
+        """
+        reference = unique = _reference_of(given)
+        number = 2
+        while self.get(unique, given) is not given:
+            unique, number = f"{reference}_{number}", number + 1
+        self[unique] = given
+        return unique
 
 
-def offered() -> dict[str, Any]:
-    """The objects that were offered, by their references."""
-    return dict(_offered)
+_offers: ContextVar[Mapping[str, Any]] = ContextVar("rollout_offers")
+_taken: dict[str, Any] = {}
+"""What the driver of a cluster's run has offered, in its workers."""
+
+
+@contextlib.contextmanager
+def offering(objects: Mapping[str, Any]) -> Iterator[None]:
+    """Find these objects under their references inside the block."""
+    token = _offers.set(objects)
+    try:
+        yield
+    finally:
+        _offers.reset(token)
+
+
+def offered() -> Mapping[str, Any]:
+    """The objects that can be found now, by their references."""
+    return _offers.get(_taken)
 
 
 def take_offers(objects: Mapping[str, Any]) -> None:
     """Take over the objects that another process of the same run has offered."""
-    _offered.update(objects)
+    _taken.update(objects)
 
 
 def is_importing() -> bool:
@@ -124,8 +142,8 @@ def _importable(module: str, names: Mapping[str, Any]) -> str:
 
 def import_object(reference: str) -> Any:
     """The object at `module:Name`. Raises ConfigError where there is none."""
-    if reference in _offered:
-        return _offered[reference]
+    if reference in offered():
+        return offered()[reference]
     if reference.startswith(f"{UNNAMED}:"):
         raise ConfigError(
             f"{reference!r} is an object of another program that no module names; use it from that program, or give it "

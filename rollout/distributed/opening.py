@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from secrets import token_hex
@@ -84,14 +84,14 @@ async def open_ranks(
             await ranks.close()
 
 
-def _pickled(objects: dict[str, Any]) -> bytes:
+def _pickled(objects: Mapping[str, Any]) -> bytes:
     """Objects of this program for workers: what a module has by name, and the code itself of what it has not."""
     if not objects:
         return b""
     from ray import cloudpickle
 
     try:
-        return bytes(cloudpickle.dumps(objects))
+        return bytes(cloudpickle.dumps(dict(objects)))  # type: ignore[no-untyped-call]
     except Exception as error:
         raise ConfigError(
             f"objects of this program cannot be sent to the workers of a cluster: {describe_error(error)}; move what "

@@ -131,7 +131,7 @@ class LiveSession:
     # ---- what an agent does -------------------------------------------------------------------------------------
 
     async def generate(self, prompt: str | Sequence[Message | Mapping[str, Any]] | None = None) -> Message:
-        async with _Step(self):
+        async with _AgentStep(self):
             if prompt is not None and not isinstance(prompt, str):
                 return await self._ask_aside(prompt)
             self.decline_pending()
@@ -146,7 +146,7 @@ class LiveSession:
             return await self._generate()
 
     async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
-        async with _Step(self):
+        async with _AgentStep(self):
             if calls and isinstance(calls[0], str):
                 self.decline_pending()
                 self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
@@ -159,7 +159,7 @@ class LiveSession:
             return await self._call(wanted)
 
     async def say(self, text: str | None = None) -> str | None:
-        async with _Step(self):
+        async with _AgentStep(self):
             self.decline_pending()
             if text is not None and not self._has_just_said(text):
                 self._write(Message(role="assistant", content=text))
@@ -417,7 +417,7 @@ class LiveSession:
             self.error = error
 
 
-class _Step:
+class _AgentStep:
     """One request of an agent. What breaks the attempt in it (a model, the world, a pause) is remembered, so that no
     agent can catch it and go on to a score."""
 

@@ -17,10 +17,12 @@ from typing import Any
 import msgspec
 from pydantic import BaseModel, SecretStr
 
+from rollout.config.exploring import StrategyChoice
 from rollout.config.load import complete_config, load_config, validate
+from rollout.config.models import AgentConfig, UserConfig
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
-from rollout.core.plugins import is_importing, is_reference, offer
+from rollout.core.plugins import Offers, is_importing, offering
 from rollout.environments.environment import Environment
 from rollout.pipelines.discover import with_discovered
 
@@ -37,8 +39,8 @@ class Arguments(msgspec.Struct, frozen=True):
     config: Config
     """With `run_dir` set."""
     resume: bool
-    is_temporary: bool
-    """Whether the run directory was made for this call alone."""
+    objects: Offers
+    """The objects that the configuration names."""
 
     @property
     def run_dir(self) -> Path:
@@ -63,9 +65,10 @@ def read_arguments(
             "a run was started while its module was imported for an object in it; put the call below "
             'if __name__ == "__main__":'
         )
-    wanted = _dataset_keys(model, agent, user, keys)
+    objects = Offers()
+    wanted = _dataset_keys(model, agent, user, keys, objects)
     file = _config_file(what)
-    top = {key: name_objects(value) for key, value in (config or {}).items()}
+    top = {key: name_objects(value, objects) for key, value in (config or {}).items()}
     if file is not None:
         base = with_discovered(load_config(file))
         raw = {**base.model_dump(exclude_unset=True, exclude={"datasets"}), **top}
@@ -75,46 +78,52 @@ def read_arguments(
         where = f"{file} with arguments"
         default_dir = base.run_dir or (base.checkpoint_dir or Path("runs")) / file.stem
     else:
-        raw = {**top, "datasets": {name: _merged(named, wanted) for name, named in _named(what, wanted).items()}}
+        raw = {
+            **top,
+            "datasets": {name: _merged(named, wanted) for name, named in _named(what, wanted, objects).items()},
+        }
         where, default_dir = "arguments", None
     if not raw["datasets"]:
         raise ConfigError(f"{where}: there is nothing to roll out; expected an environment, or a file with datasets")
     place = Path(run_dir) if run_dir is not None else default_dir or raw.get("run_dir")
-    is_temporary = place is None
     folder = Path(place) if place is not None else Path(tempfile.mkdtemp(prefix="rollout-"))
     raw["run_dir"] = folder
     if file is None:
         for name, dataset in raw["datasets"].items():
             # Beside the journal: two runs in different folders never write the same file.
             dataset.setdefault("output_path", folder / "outputs" / f"{name}.jsonl")
-    made = complete_config(validate(raw, Config, where), where)
-    return Arguments(made, made.resume if resume is None else resume, is_temporary)
+    with offering(objects):
+        made = complete_config(validate(raw, Config, where), where)
+    return Arguments(made, made.resume if resume is None else resume, objects)
 
 
-def name_objects(value: Any) -> Any:
+def name_objects(value: Any, objects: Offers) -> Any:
     """A value in which every object that no file could hold is replaced by a reference to it."""
     if isinstance(value, Mapping):
-        return {key: name_objects(inner) for key, inner in value.items()}
+        return {key: name_objects(inner, objects) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [name_objects(inner) for inner in value]
-    return value if isinstance(value, _PLAIN) else offer(value)
+        return [name_objects(inner, objects) for inner in value]
+    return value if isinstance(value, _PLAIN) else objects.add(value)
 
 
-def _dataset_keys(model: Any, agent: Any, user: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
+def _dataset_keys(model: Any, agent: Any, user: Any, keys: Mapping[str, Any], objects: Offers) -> dict[str, Any]:
     known = Dataset.model_fields
-    wanted = {key: name_objects(value) for key, value in keys.items()}
+    wanted = {key: name_objects(value, objects) for key, value in keys.items() if key != "strategy"}
+    if "strategy" in keys:
+        chosen = keys["strategy"]
+        is_written = isinstance(chosen, str | Mapping | StrategyChoice)
+        wanted["strategy"] = name_objects(chosen, objects) if is_written else {"name": objects.add(chosen)}
     if agent is not None:
-        if isinstance(agent, str):
-            agent = {"model": agent}
-        wanted["agent"] = name_objects(agent) if isinstance(agent, Mapping) else {"program": offer(agent)}
+        agent = {"model": agent} if isinstance(agent, str) else agent
+        is_written = isinstance(agent, Mapping | AgentConfig)
+        wanted["agent"] = name_objects(agent, objects) if is_written else {"program": objects.add(agent)}
     if model is not None:
         if "model" in wanted.get("agent", {}):
             raise ConfigError("model: is short for agent={'model': …}, and agent has a model already; leave one out")
-        wanted["agent"] = {**wanted.get("agent", {}), "model": name_objects(model)}
+        wanted["agent"] = {**wanted.get("agent", {}), "model": name_objects(model, objects)}
     if user is not None:
-        wanted["user"] = name_objects(user) if isinstance(user, Mapping) else {"model": name_objects(user)}
-    if isinstance(wanted.get("strategy"), str) and is_reference(wanted["strategy"]):
-        wanted["strategy"] = {"name": wanted["strategy"]}
+        is_written = isinstance(user, Mapping | UserConfig)
+        wanted["user"] = name_objects(user if is_written else {"model": user}, objects)
     if unknown := sorted(set(wanted) - set(known)):
         top = [key for key in unknown if key in Config.model_fields]
         if top:
@@ -131,7 +140,7 @@ def _config_file(what: What) -> Path | None:
     return None
 
 
-def _named(what: What, wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+def _named(what: What, wanted: Mapping[str, Any], objects: Offers) -> dict[str, dict[str, Any]]:
     """The datasets that are meant, by name, each with the key of its environment."""
     if what is None:
         key = next((key for key in _NAMING if wanted.get(key) not in (None, [], {})), None)
@@ -142,7 +151,7 @@ def _named(what: What, wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         value = wanted[key]
         return {value if isinstance(value, str) and key in ("mcp_domain", "suite") else "rollouts": {}}
     if isinstance(what, Mapping):
-        return {str(name): {"environment": _reference(one)} for name, one in what.items()}
+        return {str(name): {"environment": _reference(one, objects)} for name, one in what.items()}
     if isinstance(what, Environment | str) or not isinstance(what, Sequence):
         what = [what]
     named: dict[str, dict[str, Any]] = {}
@@ -150,7 +159,7 @@ def _named(what: What, wanted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         name = _name_of(one)
         if name in named:
             raise ConfigError(f"two environments are called {name!r}; give them names: Environment(…, name=…)")
-        named[name] = {"environment": _reference(one)}
+        named[name] = {"environment": _reference(one, objects)}
     return named
 
 
@@ -160,8 +169,8 @@ def _name_of(one: Any) -> str:
     return str(getattr(one, "name", "") or getattr(one, "__name__", "") or type(one).__name__)
 
 
-def _reference(one: Any) -> str:
-    return one if isinstance(one, str) else offer(one)
+def _reference(one: Any, objects: Offers) -> str:
+    return one if isinstance(one, str) else objects.add(one)
 
 
 def _merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 
+from rollout.core.plugins import offering
 from rollout.engine.engine import Engine
 from rollout.engine.groups import Group
 from rollout.pipelines.arguments import Arguments
@@ -25,7 +26,10 @@ log = logging.getLogger(__name__)
 @contextlib.asynccontextmanager
 async def open_arguments(arguments: Arguments) -> AsyncIterator[Opened]:
     """The run that a call asks for, ready."""
-    async with open_run(arguments.config, arguments.run_dir, resume=arguments.resume) as opened:
+    async with contextlib.AsyncExitStack() as held:
+        with offering(arguments.objects):
+            run = open_run(arguments.config, arguments.run_dir, resume=arguments.resume)
+            opened = await held.enter_async_context(run)
         for plan in opened.plans:
             for problem in plan.tasks.problems:
                 log.warning("%s", problem)

@@ -27,6 +27,9 @@ def path_generations(leaf: Leaf) -> list[Node]:
     return [node for node in leaf.node.path() if node.body.kind == "generation"]
 
 
+_ON_THE_WAY = frozenset({"observation", "note", "aside"})
+
+
 def inner_generations(tree: RolloutTree) -> list[Node]:
     """The generations after which their attempt generated again, in the order they were grown."""
     return [node for leaf in sound_leaves(tree) for node in own_generations(leaf) if node is not _last(leaf)]
@@ -37,13 +40,13 @@ def _last(leaf: Leaf) -> Node | None:
 
 
 def before(generation: Node) -> Node:
-    """Where to branch for another generation in its place. What a world shows before anything was done is no place of
-    its own: each fresh attempt is shown it."""
+    """Where to branch for another generation in its place. What a world shows before anything was done, and what the
+    agent's program asks on its way to the generation, is no place of its own: each attempt comes by it again."""
     node = generation.parent
     assert node is not None
-    if node.body.kind == "observation":
+    while node.body.kind in _ON_THE_WAY:
         assert node.parent is not None
-        return node.parent
+        node = node.parent
     return node
 
 

@@ -6,10 +6,10 @@ a task is due, so a generator may give more tasks than memory holds.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import tempfile
+import weakref
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -58,6 +58,7 @@ class SpooledTasks:
         self._name = name
         self._places = array("Q", [0])
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="rollout-tasks-")  # noqa: SIM115 - open as long as this is
+        weakref.finalize(self, self._file.close)
         digest = hashlib.sha256()
         seen: set[str] = set()
         encoder = msgspec.msgpack.Encoder(order="deterministic")
@@ -86,7 +87,3 @@ class SpooledTasks:
     def read(self, index: int) -> Task:
         begin, end = self._places[index], self._places[index + 1]
         return self._decoder.decode(os.pread(self._file.fileno(), end - begin, begin))
-
-    def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):
-            self._file.close()

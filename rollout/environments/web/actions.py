@@ -14,7 +14,7 @@ from typing import Any
 from rollout.config.browsing import WebSettings
 from rollout.core.messages import JSON, Toolset, ToolSpec
 from rollout.core.world import Invocation
-from rollout.environments.web.session import Session
+from rollout.environments.web.session import BrowserSession
 from rollout.tasks.web import full_url
 
 PAGE = 0.85
@@ -126,12 +126,12 @@ def _flag(text: str) -> JSON:
 # ---- doing -----------------------------------------------------------------------------------------------------------
 
 
-async def act(session: Session, call: Invocation) -> None:
+async def act(session: BrowserSession, call: Invocation) -> None:
     """Do what a call asks for. Raises ActionFault where it cannot be done, PageLost where the tab is gone."""
     await _ACTIONS[call.name](session, call.arguments)
 
 
-async def goto(session: Session, url: str) -> None:
+async def goto(session: BrowserSession, url: str) -> None:
     """Open an address in the active tab."""
     from playwright.async_api import Error, TimeoutError
 
@@ -166,7 +166,7 @@ def checked_url(text: str) -> str:
         ) from None
 
 
-async def _find(session: Session, arguments: JSON) -> JSON:
+async def _find(session: BrowserSession, arguments: JSON) -> JSON:
     """The place that a call means: the point, and what is there."""
     if "element" in arguments:
         number = arguments["element"]
@@ -203,7 +203,7 @@ def _place_of(arguments: JSON, found: JSON) -> JSON:
     return {"element": arguments["element"]} if "element" in arguments else {"x": found["x"], "y": found["y"]}
 
 
-async def _click(session: Session, arguments: JSON) -> None:
+async def _click(session: BrowserSession, arguments: JSON) -> None:
     found = await _find(session, arguments)
     if found.get("isDisabled"):
         raise ActionFault(f"{found['what']} is disabled")
@@ -213,7 +213,7 @@ async def _click(session: Session, arguments: JSON) -> None:
     await session.active.page.mouse.click(found["x"], found["y"], click_count=2 if arguments.get("double") else 1)
 
 
-async def _type(session: Session, arguments: JSON) -> None:
+async def _type(session: BrowserSession, arguments: JSON) -> None:
     found = await _find(session, arguments)
     text: str = arguments["text"]
     tab = session.active
@@ -249,12 +249,12 @@ async def _type(session: Session, arguments: JSON) -> None:
         await tab.page.keyboard.press("Enter")
 
 
-async def _hover(session: Session, arguments: JSON) -> None:
+async def _hover(session: BrowserSession, arguments: JSON) -> None:
     found = await _find(session, arguments)
     await session.active.page.mouse.move(found["x"], found["y"])
 
 
-async def _drag(session: Session, arguments: JSON) -> None:
+async def _drag(session: BrowserSession, arguments: JSON) -> None:
     found = await _find(session, arguments)
     if "to_x" in arguments:
         x, y = _pixels(session.settings, arguments["to_x"], arguments["to_y"])
@@ -273,7 +273,7 @@ async def _drag(session: Session, arguments: JSON) -> None:
         await mouse.up()
 
 
-async def _scroll(session: Session, arguments: JSON) -> None:
+async def _scroll(session: BrowserSession, arguments: JSON) -> None:
     settings = session.settings
     x, y = settings.width / 2, settings.height / 2
     if "element" in arguments or "x" in arguments or "y" in arguments:
@@ -293,7 +293,7 @@ async def _scroll(session: Session, arguments: JSON) -> None:
         session.note(f"There is nothing more to scroll {arguments['direction']} there.")
 
 
-async def _select(session: Session, arguments: JSON) -> None:
+async def _select(session: BrowserSession, arguments: JSON) -> None:
     found = await _find(session, arguments)
     if not found.get("isList"):
         raise ActionFault(f"{found.get('what', 'that place')} is not a list of options; click it instead")
@@ -306,7 +306,7 @@ async def _select(session: Session, arguments: JSON) -> None:
         raise ActionFault(f"the option {arguments['option']!r} is disabled")
 
 
-async def _press(session: Session, arguments: JSON) -> None:
+async def _press(session: BrowserSession, arguments: JSON) -> None:
     from playwright.async_api import Error
 
     key: str = arguments["key"]
@@ -323,7 +323,7 @@ async def _press(session: Session, arguments: JSON) -> None:
         raise ActionFault(f"{key!r} is not a key: use one character or {KEYS}") from None
 
 
-async def pause(session: Session, arguments: JSON) -> None:
+async def pause(session: BrowserSession, arguments: JSON) -> None:
     """What a call of `wait` asks for, before it is done as an action: so long, or until the browser is lost."""
     seconds = min(float(arguments.get("seconds", 1)), session.settings.max_wait)
     try:
@@ -333,11 +333,11 @@ async def pause(session: Session, arguments: JSON) -> None:
         pass
 
 
-async def _wait(session: Session, arguments: JSON) -> None:
+async def _wait(session: BrowserSession, arguments: JSON) -> None:
     """Nothing is left to do but to look: see `pause`."""
 
 
-async def _goback(session: Session, arguments: JSON) -> None:
+async def _goback(session: BrowserSession, arguments: JSON) -> None:
     from playwright.async_api import TimeoutError
 
     tab = session.active
@@ -354,11 +354,11 @@ async def _goback(session: Session, arguments: JSON) -> None:
         raise ActionFault("there is no page before this one", kind=NOTHING_BEFORE)
 
 
-async def _navigate(session: Session, arguments: JSON) -> None:
+async def _navigate(session: BrowserSession, arguments: JSON) -> None:
     await goto(session, checked_url(arguments["url"]))
 
 
-_ACTIONS: dict[str, Callable[[Session, Any], Awaitable[None]]] = {
+_ACTIONS: dict[str, Callable[[BrowserSession, Any], Awaitable[None]]] = {
     "click": _click,
     "type": _type,
     "hover": _hover,

@@ -34,7 +34,7 @@ ERROR_PAGE = "chrome-error:"
 MAX_NOTES = 12
 
 
-class Session:
+class BrowserSession:
     """The tabs of one lease."""
 
     def __init__(self, lease: Lease, settings: WebSettings) -> None:

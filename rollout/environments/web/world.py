@@ -37,7 +37,7 @@ from rollout.environments.web.egress import Egress, egress_of
 from rollout.environments.web.inspection import Finding, Probe, look_into
 from rollout.environments.web.observe import Observation, Seen, shown_page
 from rollout.environments.web.page import PageLost
-from rollout.environments.web.session import Session
+from rollout.environments.web.session import BrowserSession
 from rollout.environments.web.sites import Sites
 
 MAX_LOSSES = 3
@@ -62,7 +62,7 @@ class BrowserWorld(World):
         self._toolset = toolset or toolset_of(settings)
         self._egress = Egress()
         self._lease: Lease | None = None
-        self._session: Session | None = None
+        self._session: BrowserSession | None = None
         self._start = self._url = "about:blank"
         self._losses = 0
 
@@ -171,13 +171,13 @@ class BrowserWorld(World):
 
     # ---- what a world of one known site may do besides ----------------------------------------------------------
 
-    async def before_pages(self, session: Session) -> None:
+    async def before_pages(self, session: BrowserSession) -> None:
         """In each new context, before its first page is opened."""
 
-    async def after_visit(self, session: Session) -> None:
+    async def after_visit(self, session: BrowserSession) -> None:
         """When the start page has begun to load, or after a loss the last page again; before it is observed."""
 
-    async def after_step(self, session: Session) -> str | None:
+    async def after_step(self, session: BrowserSession) -> str | None:
         """After an action, when the page has been observed. Returns the note that says why the world is over; None
         where it goes on."""
         return None
@@ -293,17 +293,17 @@ class BrowserWorld(World):
             await self.after_visit(session)
         return await self._observe(session)
 
-    async def _begin(self) -> Session:
+    async def _begin(self) -> BrowserSession:
         """A session on the lease as it is now."""
         assert self._lease is not None
         self._lease.proxy.egress = self._egress
-        session = Session(self._lease, self._settings)
+        session = BrowserSession(self._lease, self._settings)
         await session.open()
         await self.before_pages(session)
         self._session = session
         return session
 
-    async def _observe(self, session: Session) -> Observation:
+    async def _observe(self, session: BrowserSession) -> Observation:
         observation = await session.observe()
         self._keep_url(observation.seen)
         return observation
@@ -325,7 +325,7 @@ class BrowserWorld(World):
             raise WorldError(f"{self._url}: the browser was lost {self._losses} times", transient=True)
         self._lease = await self._pool.replace(lease)
 
-    def _opened(self) -> Session:
+    def _opened(self) -> BrowserSession:
         if self._session is None:
             raise WorldError("the world is not open")
         return self._session

@@ -22,7 +22,7 @@ from rollout.core.messages import JSON, Toolset
 from rollout.core.task import Task
 from rollout.core.world import Opening
 from rollout.environments.web.browsers import BrowserPool
-from rollout.environments.web.session import Session
+from rollout.environments.web.session import BrowserSession
 from rollout.environments.web.sites import Sites
 from rollout.environments.web.world import BrowserWorld
 
@@ -63,16 +63,16 @@ class MiniwobWorld(BrowserWorld):
         self._script = f"{_page_script()}({msgspec.json.encode(options).decode()})"
         return await super().open(task, seed)
 
-    async def before_pages(self, session: Session) -> None:
+    async def before_pages(self, session: BrowserSession) -> None:
         session.awaited |= {"image"}  # some pages have things to click that are as large as their icon
         await session.active.page.add_init_script(self._script)
 
-    async def after_visit(self, session: Session) -> None:
+    async def after_visit(self, session: BrowserSession) -> None:
         said = await _evaluate(session, _GOAL)
         goal = said["utterance"] if isinstance(said, dict) else str(said)
         session.reminders = (GOAL + " ".join(goal.splitlines()),)
 
-    async def after_step(self, session: Session) -> str | None:
+    async def after_step(self, session: BrowserSession) -> str | None:
         found = await _evaluate(session, _OUTCOME)
         if found is None:
             return None
@@ -90,7 +90,7 @@ def _page_script() -> str:
     return resources.files("rollout.environments.suites.miniwob").joinpath("page.js").read_text().strip()
 
 
-async def _evaluate(session: Session, expression: str) -> Any:
+async def _evaluate(session: BrowserSession, expression: str) -> Any:
     """The value of an expression in the page's own world, of a promise when it is kept."""
     options: JSON = {"expression": expression, "returnByValue": True, "awaitPromise": True}
     reply: JSON = await session.active.cdp.send("Runtime.evaluate", options)
