@@ -58,7 +58,7 @@ def load_server_module(name: str) -> ModuleType:
     return module
 
 
-class BrowserSession:
+class Session:
     """One session on a domain's shared server, closed by the fixture that opened it."""
 
     def __init__(self, domain: Shipped, name: str) -> None:
@@ -70,7 +70,7 @@ class BrowserSession:
         assert json.loads(json.dumps(answer)) == answer
         return answer
 
-    def authorize(self, person_id: str) -> "BrowserSession":
+    def authorize(self, person_id: str) -> "Session":
         secret = self.domain.people[person_id][self.domain.secret]
         names = {f"{self.domain.person}_id": person_id, self.domain.secret: secret}
         assert self.call(self.domain.authorize, **names)["success"] is True

@@ -12,7 +12,7 @@ from pathlib import Path
 KEY = Path(__file__).parent.parent / "database" / "outputs" / "entities" / "Key.json"
 
 
-class BrowserSession:
+class Session:
     def __init__(self, tables):
         self.databases = tables
 
@@ -26,7 +26,7 @@ class LedgerServer:
 
     def _get_session(self, session_id):
         if session_id not in self.sessions:
-            self.sessions[session_id] = BrowserSession(copy.deepcopy(self.tables))
+            self.sessions[session_id] = Session(copy.deepcopy(self.tables))
         return self.sessions[session_id]
 
     def invoke(self, session_id, tool_name, **arguments):
