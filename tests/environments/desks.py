@@ -19,7 +19,7 @@ print("loaded")
 ROOT = Path(__file__).parent.parent / "database" / "outputs"
 
 
-class BrowserSession:
+class Session:
     def __init__(self, tables):
         self.databases = tables
         self.seen = 0
@@ -35,7 +35,7 @@ class %(name)sServer:
 
     def _get_session(self, session_id):
         if session_id not in self.sessions:
-            self.sessions[session_id] = BrowserSession(copy.deepcopy(self.tables))
+            self.sessions[session_id] = Session(copy.deepcopy(self.tables))
         return self.sessions[session_id]
 
     def invoke(self, session_id, tool_name, **arguments):
