@@ -16,21 +16,35 @@ if TYPE_CHECKING:
     from rollout.core.world import World
     from rollout.environments.environment import Environment
     from rollout.scoring.function import scorer
-    from rollout.scoring.scorer import Score
+    from rollout.trajectories.score import Score
+    from rollout.trajectories.trajectory import Trajectory
 
 _PLACES = {
     "Action": "rollout.core.task",
     "Environment": "rollout.environments.environment",
     "Message": "rollout.core.messages",
-    "Score": "rollout.scoring.scorer",
+    "Score": "rollout.trajectories.score",
     "Task": "rollout.core.task",
     "ToolCall": "rollout.core.messages",
+    "Trajectory": "rollout.trajectories.trajectory",
     "World": "rollout.core.world",
     "call": "rollout.core.task",
     "scorer": "rollout.scoring.function",
     "tool": "rollout.core.tools",
 }
-__all__ = ["Action", "Environment", "Message", "Score", "Task", "ToolCall", "World", "call", "scorer", "tool"]
+__all__ = [
+    "Action",
+    "Environment",
+    "Message",
+    "Score",
+    "Task",
+    "ToolCall",
+    "Trajectory",
+    "World",
+    "call",
+    "scorer",
+    "tool",
+]
 
 
 def __getattr__(name: str) -> Any:
