@@ -29,9 +29,10 @@ from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.models.model import Capability, Request
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import NodeBody
 
 END_AT_FIRST = "ROLLOUT_BENCHMARK_ENDS_AT_FIRST_REQUEST"

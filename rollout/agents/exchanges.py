@@ -9,7 +9,6 @@ from rollout.core.messages import message_to_json
 from rollout.store.run_dir import BLOBS
 from rollout.trajectories.labels import Example
 from rollout.trajectories.rows.exchange import Exchange
-from rollout.trajectories.saved import opening_of
 
 
 def exchanges_of(example: Example) -> Iterator[Exchange]:
@@ -17,9 +16,9 @@ def exchanges_of(example: Example) -> Iterator[Exchange]:
     has_system = int(bool(example.messages) and example.messages[0].role == "system")
     system = example.messages[0].content if has_system else None
     messages = example.messages[has_system:]
-    dialect = viewing_of(example.metadata).dialect
+    dialect = viewing_of(example).dialect
     users = passed = 0
-    for place, request in read_requests(messages, system, example.metadata, lambda name: f"{BLOBS}/{name}"):
+    for place, request in read_requests(example, messages, system, lambda name: f"{BLOBS}/{name}"):
         users += sum(message.role == "user" for message in messages[passed:place])
         passed = place
         since = max((begin for begin in example.offers if begin < users), default=None)
@@ -36,7 +35,7 @@ def count_opening(example: Example) -> int:
     """How many messages of an example the agent was given to begin with. Where that is not on record, those before its
     first answer."""
     has_system = int(bool(example.messages) and example.messages[0].role == "system")
-    if example.metadata.get("view") is not None:
-        return has_system + opening_of(example.metadata)
+    if example.view is not None:
+        return has_system + example.opening
     roles = [message.role for message in example.messages]
     return roles.index("assistant") if "assistant" in roles else len(roles)

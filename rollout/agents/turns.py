@@ -90,7 +90,7 @@ def _part(
 
 def _whole_viewing(example: Example) -> Viewing:
     try:
-        viewing = viewing_of(example.metadata)
+        viewing = viewing_of(example)
     except ConfigError as error:
         raise ConfigError(f"trajectory {example.id}: {error}") from error
     if not viewing.is_whole:

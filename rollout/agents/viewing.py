@@ -7,7 +7,7 @@ from the saved line, its prompt and its images: `requests_of`. The view is the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -17,7 +17,8 @@ from rollout.agents.view import ContextView, ReasoningRule
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message
 from rollout.trajectories.labels import Prompt
-from rollout.trajectories.saved import SavedLine, opening_of
+from rollout.trajectories.line import Head
+from rollout.trajectories.trajectory import Trajectory
 
 _decode = msgspec.json.Decoder(list[JSON]).decode
 
@@ -59,15 +60,15 @@ class Viewing(msgspec.Struct, frozen=True):
         return record if captions is None else {**record, "captions": list(captions)}
 
 
-def viewing_of(metadata: JSON) -> Viewing:
+def viewing_of(head: Head) -> Viewing:
     """The settings with which a trajectory was made. Raises ConfigError where they are not ours."""
-    said = (metadata.get("reasoning") or {}).get("rule", ReasoningRule.CLEAR_ON_USER_TURN)
+    said = head.reasoning_rule or ReasoningRule.CLEAR_ON_USER_TURN
     try:
         rule = ReasoningRule(said)
     except ValueError as error:
         known = ", ".join(ReasoningRule)
         raise ConfigError(f"unknown rule of reasoning {said!r}; known are {known}") from error
-    view: dict[str, Any] = metadata.get("view") or {}
+    view = head.view or {}
     return Viewing(
         rule,
         make_dialect(view.get("tool_format", NATIVE.name)),
@@ -77,26 +78,29 @@ def viewing_of(metadata: JSON) -> Viewing:
     )
 
 
-def requests_of(line: SavedLine, prompt: Prompt, image_url: Callable[[str], str] | None = None) -> Iterator[list[JSON]]:
+def requests_of(
+    trajectory: Trajectory, prompt: Prompt, image_url: Callable[[str], str] | None = None
+) -> Iterator[list[JSON]]:
     """The messages of each request that the agent's model was sent, in order: one for each of its answers.
 
     `image_url` makes URLs of images' names as the run did, or others that suit the reader; without it images are left
     out. Raises BadLine and ConfigError.
     """
-    answered = read_requests(line.read_messages(), prompt.system, line.metadata, image_url)
+    answered = read_requests(trajectory, trajectory.messages, prompt.system, image_url)
     return (request for _, request in answered)
 
 
 def read_requests(
-    messages: Sequence[Message], system: str | None, metadata: JSON, image_url: Callable[[str], str] | None = None
+    head: Head, messages: Sequence[Message], system: str | None, image_url: Callable[[str], str] | None = None
 ) -> Iterator[tuple[int, list[JSON]]]:
-    """The same of messages, each with the place of its answer among them. `system` as it was sent, not among them.
+    """The same of the messages of an attempt, each with the place of its answer among them. `system` as it was sent,
+    not among them.
 
     What two requests have in common is the same objects, read once: they are not to be changed.
     """
-    opening = opening_of(metadata)
-    view = viewing_of(metadata).open(system, opening, image_url)
-    captions = {caption["message"]: caption for caption in (metadata.get("view") or {}).get("captions") or ()}
+    opening = head.opening
+    view = viewing_of(head).open(system, opening, image_url)
+    captions = {caption["message"]: caption for caption in (head.view or {}).get("captions") or ()}
     known: dict[bytes, list[JSON]] = {}
     for place, message in enumerate(messages):
         if message.role == "assistant" and place >= opening:

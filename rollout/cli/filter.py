@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rollout.config.filters import Filters
     from rollout.config.schema import Config
-    from rollout.pipelines.filter import Subjects
+    from rollout.pipelines.filter import FilteredInput
     from rollout.trajectories.filters.summary import FilterSummary
 
 SHOWN_PROBLEMS = 5
@@ -78,21 +78,21 @@ def filter_run(
     from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import RolloutError
     from rollout.pipelines.active_filters import FiltersByDataset
-    from rollout.pipelines.filter import Subjects, filter_subjects
+    from rollout.pipelines.filter import FilteredInput, filter_trajectories
     from rollout.store.filter_file import write_records
     from rollout.store.run_dir import FILTERS
     from rollout.trajectories.filters.summary import FilterSummary
 
     console = make_console(no_colors)
     try:
-        subjects = Subjects(path, run or ())
-        given = _config(config, subjects.run_dir)
+        trajectories = FilteredInput(path, run or ())
+        given = _config(config, trajectories.run_dir)
         filters = FiltersByDataset(given, _wished(given, filter_, off, set_, counts_in_group))
         summary = FilterSummary(filters.listed(), examples)
-        target = output or (None if subjects.run_dir is None else subjects.run_dir / FILTERS)
+        target = output or (None if trajectories.run_dir is None else trajectories.run_dir / FILTERS)
         if dry_run:
             target = None
-        records = filter_subjects(subjects, filters, summary, None if target is None else target.parent)
+        records = filter_trajectories(trajectories, filters, summary, None if target is None else target.parent)
         if target is None:
             collections.deque(records, maxlen=0)
         else:
@@ -101,10 +101,10 @@ def filter_run(
         show_error(console, error)
         sys.exit(2)
     if as_json:
-        _print_json(summary, subjects, target)
+        _print_json(summary, trajectories, target)
     else:
-        _show(console, summary, subjects, target)
-    sys.exit(1 if subjects.unreadable else 0)
+        _show(console, summary, trajectories, target)
+    sys.exit(1 if trajectories.unreadable else 0)
 
 
 def _config(path: Path | None, run_dir: Path | None) -> Config:
@@ -177,19 +177,19 @@ def _read_setting(text: str) -> tuple[str, str, Any]:
         return name, key, value
 
 
-def _print_json(summary: FilterSummary, subjects: Subjects, target: Path | None) -> None:
+def _print_json(summary: FilterSummary, trajectories: FilteredInput, target: Path | None) -> None:
     import msgspec
 
     document = {
         **summary.to_json(),
-        "without_prompt": subjects.without_prompt,
-        "unreadable": subjects.unreadable,
+        "without_prompt": trajectories.without_prompt,
+        "unreadable": trajectories.unreadable,
         "file": None if target is None else str(target),
     }
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-def _show(console: Console, summary: FilterSummary, subjects: Subjects, target: Path | None) -> None:
+def _show(console: Console, summary: FilterSummary, trajectories: FilteredInput, target: Path | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -229,11 +229,11 @@ def _show(console: Console, summary: FilterSummary, subjects: Subjects, target: 
             if example.evidence:
                 line.append(f": {example.evidence}", "dim")
             console.print(line, highlight=False, soft_wrap=True)
-    if subjects.without_prompt:
-        say(f"{subjects.without_prompt} without a known system prompt: nobody looked for pieces of it")
-    for problem in subjects.unreadable[:SHOWN_PROBLEMS]:
+    if trajectories.without_prompt:
+        say(f"{trajectories.without_prompt} without a known system prompt: nobody looked for pieces of it")
+    for problem in trajectories.unreadable[:SHOWN_PROBLEMS]:
         say(f"cannot be read: {problem}")
-    if len(subjects.unreadable) > SHOWN_PROBLEMS:
-        say(f"and {len(subjects.unreadable) - SHOWN_PROBLEMS} more that cannot be read")
+    if len(trajectories.unreadable) > SHOWN_PROBLEMS:
+        say(f"and {len(trajectories.unreadable) - SHOWN_PROBLEMS} more that cannot be read")
     if target is not None:
         say(f"marks: {target}")

@@ -46,7 +46,8 @@ def train_data(
     reward: Annotated[
         str,
         typer.Option(
-            help="recorded (by the run's own rule), success, scores, partial, score:NAME or partial:NAME.",
+            help="recorded (by the run's own rule), success, scores, partial, score:NAME, partial:NAME, "
+            "module:function.",
             metavar="RULE",
         ),
     ] = "recorded",

@@ -143,9 +143,10 @@ class Dataset(Section):
     scoring: Scoring = Scoring()
     """What counts as solved, and who judges."""
     reward: str | None = None
-    """What an attempt is worth: success, partial, scores, score:NAME or partial:NAME. By default success, and the
-    scorer's own value where a single custom scorer decides. Streamed groups, dynamic sampling, early stops, filters and
-    training data go by it unless they name another rule; mcts too, whose default is partial."""
+    """What an attempt is worth: success, partial, scores, score:NAME, partial:NAME, or a function of your own as
+    module:function, which is given the trajectory. By default success, and the scorer's own value where a single custom
+    scorer decides. Streamed groups, dynamic sampling, early stops, filters and training data go by it unless they name
+    another rule; mcts too, whose default is partial."""
     filters: Filters | None = None
     """What is not to be learnt; what is not said here is as the top-level `filters` says."""
 

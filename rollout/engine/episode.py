@@ -33,21 +33,21 @@ from rollout.core.secrets import mask_data
 from rollout.core.world import Opening, World
 from rollout.engine.control import Control
 from rollout.engine.observer import Observer
-from rollout.engine.outcome import UNSCORED, Ending, make_head
+from rollout.engine.outcome import UNSCORED, Ending, make_head, unscored_trajectory
 from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.engine.replay import calls_any, check_opening, replay
 from rollout.engine.session import LiveSession
 from rollout.models.masking import mask_message
 from rollout.scoring.panel import Verdict
-from rollout.scoring.scorer import Trajectory
 from rollout.store.blobs import image_url
 from rollout.store.record import Finished, Record
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.rewards import recorded_reward
-from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason, status_of
+from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason
 from rollout.trajectories.sums import Sums
-from rollout.trajectories.tree import Node, NodeBody, RolloutTree, path_messages
+from rollout.trajectories.trajectory import Trajectory
+from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
 
@@ -117,8 +117,11 @@ class Episode:
         `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
         try:
             await self._live(saved)
-            head = self._head(await self._score())
-            line = encode_line(head, path_messages(self.leaf))
+            ending = self._ending()
+            bodies = [node.body for node in self.leaf.path()[1:]]
+            ended = unscored_trajectory(ending, bodies, functools.partial(image_url, self._record.folder))
+            head = make_head(ending, ended, await self._score(ended))
+            line = encode_line(head, ended.messages)
             is_failed = head.status == Status.FAILED
             done = Finished(
                 self._plan.name, self.id, head, line, is_failed, self._own_sums(head), recorded_reward(head)
@@ -279,11 +282,11 @@ class Episode:
 
     def _own_sums(self, head: Head) -> Sums:
         """What this episode added, for sums over all: shared parts of paths are counted once."""
-        return self._path.count.sums(is_scored=bool(head.metadata["scored"])) - self._path.inherited
+        return self._path.count.sums(is_scored=head.scored) - self._path.inherited
 
     # ---- the end ------------------------------------------------------------------------------------------------
 
-    async def _score(self) -> Verdict:
+    async def _score(self, trajectory: Trajectory) -> Verdict:
         """What the scorers say. Not of what broke: a failure of infrastructure is never a score."""
         path = self._path
         assert path.stop is not None
@@ -293,19 +296,6 @@ class Episode:
             return Verdict(unscored="its world was not ready within timeouts.episode")
         if self._plan.panel.asks_models and await path.be_durable():
             self._control.go_on()
-        said = [node.body for node in self.leaf.path() if node.body.said is not None]
-        trajectory = Trajectory(
-            self.trajectory,
-            [body.said for body in said if body.said is not None],
-            status_of(path.stop),
-            path.stop,
-            path.count.tool_results > 0,
-            frozenset(place for place, body in enumerate(said) if body.error_kind is not None),
-            self._attempt.seed,
-            functools.partial(image_url, self._record.folder),
-            frozenset(place for place, body in enumerate(said) if body.is_undone),
-            data={place: body.data for place, body in enumerate(said) if body.data is not None},
-        )
         verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:
             self._control.charge(generation.cost)
@@ -318,28 +308,26 @@ class Episode:
             return str(self._plan.identity["system prompt and tools"])
         return self._record.keep_blob(self._plan.prompt(tools))
 
-    def _head(self, verdict: Verdict) -> Head:
+    def _ending(self) -> Ending:
         path = self._path
         assert path.stop is not None
         prompts = [(turn, self._prompt_name(tools)) for turn, tools in path.offers]
         # An empty last word is no proper end, but where the world takes an answer none is needed.
         has_ended = path.has_spoken or path.stop in WORDLESS_ENDS
-        return make_head(
-            Ending(
-                trajectory=self.trajectory,
-                plan=self._plan,
-                task=self._task,
-                seed=self._attempt.seed,
-                branch=self._attempt.branch,
-                count=path.count,
-                stop=path.stop,
-                error=self._error,
-                verdict=verdict,
-                prompts=prompts,
-                states=path.states.of_steps if self._plan.record_states else None,
-                user_calls=path.user_side.calls,
-                captions=path.view.captions,
-                ended_properly=bool(path.dialogue and has_ended),
-                seconds=time.perf_counter() - self._started,
-            )
+        return Ending(
+            trajectory=self.trajectory,
+            plan=self._plan,
+            task=self._task,
+            seed=self._attempt.seed,
+            branch=self._attempt.branch,
+            count=path.count,
+            stop=path.stop,
+            error=self._error,
+            tools=path.tools,
+            prompts=prompts,
+            states=path.states.of_steps if self._plan.record_states else None,
+            user_calls=path.user_side.calls,
+            captions=path.view.captions,
+            ended_properly=bool(path.dialogue and has_ended),
+            started=self._started,
         )

@@ -1,19 +1,28 @@
-"""The head of a finished attempt's line: everything that is recorded of it beside its messages."""
+"""The record of a finished attempt: `metadata` is written here and nowhere else.
+
+It is made in two steps. `unscored_trajectory` is what scorers read; `make_head` adds their verdict and the reward.
+"""
 
 from __future__ import annotations
 
+import functools
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from rollout.core.errors import RolloutError
-from rollout.core.messages import JSON
+from rollout.core.messages import JSON, Toolset
 from rollout.core.task import Task
 from rollout.engine.counts import UNJUDGED, Counts
 from rollout.engine.plan import Plan
 from rollout.scoring.panel import Verdict
+from rollout.trajectories.labels import read_prompt
 from rollout.trajectories.line import SCHEMA_VERSION, Head
 from rollout.trajectories.stop import StopReason, status_of
+from rollout.trajectories.trajectory import Trajectory
+from rollout.trajectories.tree import NodeBody
 
 UNSCORED = {
     StopReason.ERROR: "the conversation failed",
@@ -33,7 +42,8 @@ class Ending(msgspec.Struct, kw_only=True):
     count: Counts
     stop: StopReason
     error: RolloutError | None
-    verdict: Verdict
+    tools: Toolset
+    """Those that were offered last."""
     prompts: list[tuple[int, str]]
     """The blobs of system prompt and tools, each with the turn from which on it was sent."""
     states: list[str | None] | None
@@ -42,21 +52,23 @@ class Ending(msgspec.Struct, kw_only=True):
     captions: list[JSON] | None
     """See `ContextView.captions`."""
     ended_properly: bool
-    seconds: float
+    started: float
+    """By `time.perf_counter`."""
 
 
-def make_head(ending: Ending) -> Head:
-    """The head of the line."""
-    plan, count, verdict = ending.plan, ending.count, ending.verdict
-    status = status_of(ending.stop)
+def unscored_trajectory(
+    ending: Ending, nodes: Sequence[NodeBody], image_url: Callable[[str], str] | None = None
+) -> Trajectory:
+    """The trajectory as scorers read it: everything on record but the verdict and what follows from it."""
+    plan, count = ending.plan, ending.count
     metadata: dict[str, Any] = {
         "total_turns": count.turns,
         "stop_reason": str(ending.stop),
         "tool_call_count": count.tool_calls,
-        "status": str(status),
-        "scored": verdict.scored,
-        "unscored": verdict.unscored,
-        "scores": [score.record() for score in verdict.scores],
+        "status": str(status_of(ending.stop)),
+        "scored": False,
+        "unscored": None,
+        "scores": [],
         "reward": None,
         "error": None if ending.error is None else _describe(ending.error),
         "dataset": plan.name,
@@ -64,7 +76,7 @@ def make_head(ending: Ending) -> Head:
         "model": plan.agent_name,
         "user_model": plan.user_name,
         "seed": ending.seed,
-        "usage": {who: msgspec.to_builtins(getattr(count, who)) for who in ("agent", "user", "judge")},
+        "usage": _usage(count),
         "cost": round(count.cost, 9),
         "generations": count.generations,
         "tool_errors": count.tool_errors,
@@ -76,11 +88,7 @@ def make_head(ending: Ending) -> Head:
         "group": ending.task.id,
         "branch": ending.branch,
         "prompt": ending.prompts[-1][1],
-        "timings": {
-            "seconds": round(ending.seconds, 3),
-            "model_seconds": round(count.model_seconds, 3),
-            "retries": count.retries,
-        },
+        "timings": _timings(ending),
         "schema_version": SCHEMA_VERSION,
     }
     if len(ending.prompts) > 1:
@@ -89,10 +97,53 @@ def make_head(ending: Ending) -> Head:
         metadata["states"] = ending.states
     if ending.user_calls:
         metadata["user_calls"] = ending.user_calls
-    is_success = verdict.is_success(status, ended_properly=ending.ended_properly)
-    head = Head(ending.trajectory, ending.task.id, is_success, metadata)
-    metadata["reward"] = plan.reward(head)
-    return head
+    return Trajectory(
+        ending.trajectory,
+        ending.task.id,
+        _is_success(ending, Verdict()),
+        metadata,
+        nodes=nodes,
+        image_url=image_url,
+        prompt=functools.partial(_read_prompt, plan, ending.tools),
+    )
+
+
+def make_head(ending: Ending, unscored: Trajectory, verdict: Verdict) -> Head:
+    """The head of the line: the record with the verdict, what judges cost, and the reward."""
+    # The keys are there already, so they keep their order.
+    metadata = {
+        **unscored.metadata,
+        "scored": verdict.scored,
+        "unscored": verdict.unscored,
+        "scores": [score.record() for score in verdict.scores],
+        "usage": _usage(ending.count),
+        "cost": round(ending.count.cost, 9),
+        "timings": _timings(ending),
+    }
+    scored = msgspec.structs.replace(unscored, success=_is_success(ending, verdict), metadata=metadata)
+    metadata["reward"] = ending.plan.reward(scored)
+    return Head(scored.id, scored.task_id, scored.success, metadata)
+
+
+def _is_success(ending: Ending, verdict: Verdict) -> bool:
+    return verdict.is_success(status_of(ending.stop), ended_properly=ending.ended_properly)
+
+
+def _usage(count: Counts) -> JSON:
+    return {who: msgspec.to_builtins(getattr(count, who)) for who in ("agent", "user", "judge")}
+
+
+def _timings(ending: Ending) -> JSON:
+    return {
+        "seconds": round(time.perf_counter() - ending.started, 3),
+        "model_seconds": round(ending.count.model_seconds, 3),
+        "retries": ending.count.retries,
+    }
+
+
+def _read_prompt(plan: Plan, tools: Toolset) -> tuple[str | None, list[JSON]]:
+    found = read_prompt(plan.prompt(tools))
+    return found.system, found.tools
 
 
 def _describe(error: RolloutError) -> JSON:

@@ -19,14 +19,15 @@ from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.inputs import Prompts, Source, find_sources
 from rollout.store.filter_file import RecordFile
-from rollout.store.reader import JournalReader, RecordedPath, open_reader
+from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS, find_run
 from rollout.trajectories.filters.filtering import Filtering, digest_of
 from rollout.trajectories.filters.marks import Filtered
-from rollout.trajectories.filters.subject import Subject, read_path
 from rollout.trajectories.filters.summary import FilterSummary
 from rollout.trajectories.labels import NoPrompt, Prompt
-from rollout.trajectories.saved import BadLine, SavedLine, read_saved
+from rollout.trajectories.line import with_dataset
+from rollout.trajectories.saved import BadLine, SavedLine
+from rollout.trajectories.trajectory import Trajectory
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,8 +35,8 @@ _encode = msgspec.json.Encoder().encode
 # ---- the trajectories -----------------------------------------------------------------------------------------------
 
 
-class Subjects:
-    """The trajectories of a run or of files, as filters see them."""
+class FilteredInput:
+    """The trajectories of a run or of files, each with what its model was sent."""
 
     def __init__(self, path: Path, runs: Sequence[Path] = ()) -> None:
         """`path`: a run directory, a batch's output folder, a folder of JSONL files, or such a file. `runs`: where to
@@ -44,13 +45,12 @@ class Subjects:
         self._path = path
         self._prompts = Prompts(runs)
         self._readers: dict[bytes, CallReader] = {}
-        self._last_tools: tuple[list[JSON], frozenset[str]] | None = None
         self.unreadable: list[str] = []
         """Lines that hold no trajectory, each with its place and what is wrong."""
         self.without_prompt = 0
         """Trajectories of which nobody knows what their model was sent: no system prompt is looked for in them."""
 
-    def read(self) -> Iterator[Subject]:
+    def read(self) -> Iterator[Trajectory]:
         """One at a time."""
         if self.run_dir is None:
             for source in find_sources([self._path]):
@@ -60,55 +60,43 @@ class Subjects:
             for dataset in reader.datasets():
                 yield from self._of_journal(reader, dataset, self.run_dir)
 
-    def _of_journal(self, reader: JournalReader, dataset: str, run_dir: Path) -> Iterator[Subject]:
+    def _of_journal(self, reader: JournalReader, dataset: str, run_dir: Path) -> Iterator[Trajectory]:
         source = Source(run_dir / FILTERS, run_dir.name, run_dir)
-        for path in reader.paths(dataset):
-            if path.nodes is None:
-                subject = self._of_kept_line(path, dataset, source)
-            else:
-                messages, generations, kinds = read_path(path.opening, path.nodes)
-                prompt = self._prompt(path.head.metadata, source)
-                system = None if prompt is None else prompt.system
-                # Where tools were handed out by turn, the first ones are not all of them.
-                has_all = prompt is not None and not path.head.metadata.get("prompts")
-                names = self._names(prompt.tools) if prompt is not None and has_all else frozenset[str]()
-                subject = Subject(path.head, messages, dataset, len(path.opening), generations, kinds, system, names)
-            if subject is not None:
-                yield subject
+        for trajectory in reader.trajectories(dataset):
+            try:
+                yield self._with_prompt(with_dataset(trajectory, dataset), source)
+            except BadLine as error:
+                self.unreadable.append(f"{source.run_dir}: {trajectory.id}: {error}")
 
-    def _of_kept_line(self, path: RecordedPath, dataset: str, source: Source) -> Subject | None:
-        try:
-            return self._of_line(read_saved(path.line or b""), dataset, source)
-        except BadLine as error:
-            self.unreadable.append(f"{source.run_dir}: {path.head.id}: {error}")
-            return None
-
-    def _of_file(self, source: Source) -> Iterator[Subject]:
+    def _of_file(self, source: Source) -> Iterator[Trajectory]:
         for where, line in source.read():
             try:
                 if isinstance(line, BadLine):
                     raise line
-                yield self._of_line(line, str(line.metadata.get("dataset") or source.path.stem), source)
+                yield self._with_prompt(with_dataset(line, line.dataset or source.path.stem), source)
             except BadLine as error:
                 self.unreadable.append(f"{where}: {error}")
 
-    def _of_line(self, line: SavedLine, dataset: str, source: Source) -> Subject:
-        messages = line.read_messages()
+    def _with_prompt(self, trajectory: Trajectory, source: Source) -> Trajectory:
+        """The trajectory with what its model was sent, and with the errors of its calls where only a line tells of
+        them. Raises BadLine."""
         tools: list[JSON] | None = None
-        if line.is_labelled:
+        if isinstance(trajectory, SavedLine) and trajectory.is_labelled:
             with contextlib.suppress(msgspec.MsgspecError):
-                tools = msgspec.json.decode(line.fields["tools"], type=list[JSON])
-            system = next((message.content for message in messages if message.role == "system"), None)
+                tools = msgspec.json.decode(trajectory.fields["tools"], type=list[JSON])
+            system = next((message.content for message in trajectory.messages if message.role == "system"), None)
         else:
-            prompt = self._prompt(line.metadata, source)
+            prompt = self._prompt(trajectory, source)
             system, tools = (None, None) if prompt is None else (prompt.system, prompt.tools)
-        opening = _opening(line.metadata) + bool(messages and messages[0].role == "system")
-        # Where tools were handed out by turn, the last ones say nothing about earlier calls.
-        kinds = {} if tools is None or line.metadata.get("prompts") else self._kinds(messages, tools)
-        names = frozenset[str]() if tools is None or line.metadata.get("prompts") else self._names(tools)
-        return Subject(line, messages, dataset, opening, {}, kinds, system, names)
+        if trajectory.prompt_names:
+            tools = None  # where tools were handed out by turn, the last ones are not all of them
+        sent = (system, tools or [])
+        if trajectory.nodes is not None:
+            return msgspec.structs.replace(trajectory, prompt=lambda: sent)
+        errors = {} if tools is None else self._errors(trajectory.messages, tools)
+        return msgspec.structs.replace(trajectory, prompt=lambda: sent, given=trajectory.messages, given_errors=errors)
 
-    def _kinds(self, messages: Sequence[Message], tools: list[JSON]) -> dict[int, str]:
+    def _errors(self, messages: Sequence[Message], tools: list[JSON]) -> dict[int, str]:
         """The errors in the calls of a conversation, by the places of their results: read as a run reads them."""
         reader = self._reader(tools)
         kinds: dict[int, str] = {}
@@ -132,45 +120,27 @@ class Subjects:
                 return None
         return self._readers[key]
 
-    def _names(self, tools: list[JSON]) -> frozenset[str]:
-        """The names of tools; none of a list that is none of ours."""
-        # Lists are the same object for all trajectories of a run.
-        if self._last_tools is None or self._last_tools[0] is not tools:
-            try:
-                names = frozenset(ToolSpec.from_json(entry).name for entry in tools)
-            except (KeyError, TypeError, AttributeError, ValueError):
-                names = frozenset()
-            self._last_tools = (tools, names)
-        return self._last_tools[1]
-
-    def _prompt(self, metadata: JSON, source: Source) -> Prompt | None:
-        name = metadata.get("prompt")
+    def _prompt(self, trajectory: Trajectory, source: Source) -> Prompt | None:
         try:
-            return self._prompts.named(None if name is None else str(name), source)
+            return self._prompts.of(trajectory, source)
         except NoPrompt:
             self.without_prompt += 1
             return None
 
 
-def _opening(metadata: JSON) -> int:
-    view = metadata.get("view")
-    opening = view.get("opening") if isinstance(view, dict) else None
-    return opening if isinstance(opening, int) and opening >= 0 else 0
-
-
 # ---- the records ----------------------------------------------------------------------------------------------------
 
 
-def filter_subjects(
-    subjects: Subjects, filters: FiltersByDataset, summary: FilterSummary, folder: Path | None = None
+def filter_trajectories(
+    found: FilteredInput, filters: FiltersByDataset, summary: FilterSummary, folder: Path | None = None
 ) -> Iterator[Filtered]:
     """Filter everything that is there: read all of it, then give the records one at a time and count each.
 
     `folder`: where to put aside what does not fit into memory; see `Filtering`.
     """
     filtering = Filtering(filters.of, folder)
-    for subject in subjects.read():
-        filtering.add(subject)
+    for trajectory in found.read():
+        filtering.add(trajectory)
     for record in filtering.records():
         summary.add(record)
         yield record
@@ -189,7 +159,7 @@ class Records:
         path = source.run_dir / FILTERS
         if path not in self._files:
             self._files[path] = RecordFile(path)
-        record = self._files[path].get(str(line.metadata.get("dataset")), line.id)
-        if record is None or record.digest != digest_of(line.read_messages()):
+        record = self._files[path].get(line.dataset, line.id)
+        if record is None or record.digest != digest_of(line.messages):
             raise BadLine(f"{path} does not know it as it is now; `rollout filter {source.run_dir}` makes it again")
         return record

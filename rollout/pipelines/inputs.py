@@ -21,6 +21,7 @@ from rollout.store.blobs import name_of, read_blob
 from rollout.store.reader import open_reader
 from rollout.store.run_dir import FAILED, find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
+from rollout.trajectories.line import Head
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_file
 
 USUAL_PLACES = ("runs", "checkpoints")
@@ -100,14 +101,13 @@ class Prompts:
         self._offering = offering
         self._found: dict[tuple[Path, str | None], Prompt | NoPrompt] = {}
 
-    def of(self, line: SavedLine, source: Source) -> Prompt:
+    def of(self, head: Head, source: Source) -> Prompt:
         """The prompt of a trajectory that has no label yet. Raises NoPrompt."""
-        return self.named(line.prompt_name, source)
+        return self.named(head.prompt_name, source)
 
-    def offers(self, line: SavedLine, source: Source) -> dict[int, list[JSON]]:
+    def offers(self, head: Head, source: Source) -> dict[int, list[JSON]]:
         """The tools by turn of a trajectory in which they changed. Raises NoPrompt."""
-        changed = line.metadata.get("prompts") or ()
-        return {entry["turn"]: self.named(entry["prompt"], source).tools for entry in changed}
+        return {turn: self.named(name, source).tools for turn, name in head.prompt_names}
 
     def named(self, name: str | None, source: Source) -> Prompt:
         """A prompt by its name, looked for once for each file. Raises NoPrompt."""

@@ -1,9 +1,9 @@
 """Measures: further figures of a dataset in metrics.json, beyond the sums that every dataset has.
 
 A measure comes with the kind of tools that it knows about (`DatasetTools.measures`), or follows from what the agent's
-model returns (`TokenMeasure`). It is made at the end of a run and fed every trajectory on record, one at a time, with
-the facts that the journal has of it. The result is in metrics.json under the measure's name, by dataset. The journal
-keeps it, so that a later command that works on another dataset of the run does not lose it.
+model returns (`TokenMeasure`). It is made at the end of a run and fed every trajectory on record, one at a time. The
+result is in metrics.json under the measure's name, by dataset. The journal keeps it, so that a later command that works
+on another dataset of the run does not lose it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from rollout.core.messages import JSON
 from rollout.store.journal import Journal
 from rollout.tasks.source import Tasks
 from rollout.trajectories.measure import MakeMeasure
-from rollout.trajectories.saved import read_saved
 
 
 class TaskInfo:
@@ -45,13 +44,12 @@ def measure_dataset(
         return True
     known = TaskInfo(tasks)
     end = time.monotonic() + seconds
-    for record in journal.on_record(dataset):
+    for trajectory in journal.trajectories(dataset):
         if time.monotonic() > end:
             return False
-        line = read_saved(record.line)
-        info = known.of(line.task_id)
+        info = known.of(trajectory.task_id)
         for measure in measures:
-            measure.take(line, info, record.error_kinds, record.data)
+            measure.take(trajectory, info)
     found = {measure.name: measure.result() for measure in measures}
     journal.set_meta(f"measured:{dataset}", msgspec.json.encode(found).decode())
     return True

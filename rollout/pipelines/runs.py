@@ -128,6 +128,7 @@ class Run:
             given=functools.partial(self._read_line, dataset, trajectory),
             image_url=functools.partial(image_url, self.path),
             prompt=functools.partial(self._read_prompt, head.prompt_name),
+            offers=functools.partial(self._read_offers, head.prompt_names),
         )
 
     def _read_nodes(self, dataset: str, trajectory: str) -> Sequence[NodeBody]:
@@ -143,6 +144,9 @@ class Run:
             return None, []
         prompt = read_prompt(read_blob(self.path, name))
         return prompt.system, prompt.tools
+
+    def _read_offers(self, names: Sequence[tuple[int, str]]) -> dict[int, list[JSON]]:
+        return {turn: self._read_prompt(name)[1] for turn, name in names}
 
     def _read(self, ask: Callable[[JournalReader], T]) -> T:
         with self._lock:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -33,14 +32,13 @@ from rollout.models.registry import Registry
 from rollout.pipelines.wiring import Wired, open_wired, refuse_problems
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
-from rollout.scoring.scorer import Score, Trajectory, UserCall
-from rollout.store.blobs import image_url
 from rollout.store.damage import DATA_ERRORS
-from rollout.store.reader import JournalReader, Recorded
+from rollout.store.reader import JournalReader
 from rollout.store.run_dir import RUN_FILE
 from rollout.store.run_file import read_run_file, recorded_part
 from rollout.trajectories.passk import PassK, pass_table
-from rollout.trajectories.stop import WORDLESS_ENDS, Status, StopReason
+from rollout.trajectories.stop import WORDLESS_ENDS, StopReason
+from rollout.trajectories.trajectory import Trajectory
 
 AT_ONCE = 32
 _HIDDEN = "**********"
@@ -50,7 +48,7 @@ class Rescored(msgspec.Struct, frozen=True):
     """One trajectory, scored again."""
 
     dataset: str
-    recorded: Recorded
+    recorded: Trajectory
     verdict: Verdict
     success: bool
     replayed: bool
@@ -58,20 +56,20 @@ class Rescored(msgspec.Struct, frozen=True):
 
     def line(self) -> bytes:
         """The mark, as one JSON line."""
-        head, verdict = self.recorded.head, self.verdict
+        recorded, verdict = self.recorded, self.verdict
         return (
             msgspec.json.encode(
                 {
-                    "id": head.id,
-                    "task_id": head.task_id,
+                    "id": recorded.id,
+                    "task_id": recorded.task_id,
                     "dataset": self.dataset,
-                    "status": head.status,
+                    "status": recorded.status,
                     "success": self.success,
                     "scored": verdict.scored,
                     "unscored": verdict.unscored,
                     "scores": [score.record() for score in verdict.scores],
                     "replayed": self.replayed,
-                    "recorded": {"success": head.success, "scored": bool(head.metadata.get("scored"))},
+                    "recorded": {"success": recorded.success, "scored": recorded.scored},
                     "cost": round(sum(generation.cost for generation in verdict.asked), 9),
                 }
             )
@@ -108,16 +106,16 @@ class ScoreTable(msgspec.Struct):
 
     def add(self, one: Rescored) -> None:
         """Take a trajectory in."""
-        head, verdict = one.recorded.head, one.verdict
+        recorded, verdict = one.recorded, one.verdict
         self.trajectories += 1
         self.scored += verdict.scored
         self.solved += verdict.scored and one.success
-        self.changed += (bool(head.metadata.get("scored")), head.success) != (verdict.scored, one.success)
+        self.changed += (recorded.scored, recorded.success) != (verdict.scored, one.success)
         self.cost += sum(generation.cost for generation in verdict.asked)
         if verdict.unscored is not None:
             self.unscored[verdict.unscored] += 1
-        attempts, solved = self.groups.get(head.task_id, (0, 0))
-        self.groups[head.task_id] = (attempts + verdict.scored, solved + (verdict.scored and one.success))
+        attempts, solved = self.groups.get(recorded.task_id, (0, 0))
+        self.groups[recorded.task_id] = (attempts + verdict.scored, solved + (verdict.scored and one.success))
         for score in verdict.scores:
             sums = self.scorers.setdefault(score.name, ScorerSums())
             sums.decided += score.decides
@@ -159,10 +157,10 @@ def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str
 
 async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
     """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
-    recorded = reader.recorded(scoring.name)
+    recorded = reader.finished(scoring.name)
     while some := list(itertools.islice(recorded, AT_ONCE)):
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(scoring.score(one, reader.path.parent)) for one in some]
+            tasks = [group.create_task(scoring.score(one)) for one in some]
         for task in tasks:
             yield task.result()
 
@@ -196,63 +194,39 @@ class DatasetScoring:
         self.panel = wired.panel
         self._places = {task_id: place for place, task_id in enumerate(self.tasks.ids)}
 
-    async def score(self, recorded: Recorded, run_dir: Path) -> Rescored:
-        """Score a trajectory that is on record, with its images in the run's directory."""
-        head = recorded.head
-        reason = UNSCORED.get(StopReason(head.stop_reason))
+    async def score(self, recorded: Trajectory) -> Rescored:
+        """Score a trajectory that is on record."""
+        reason = UNSCORED.get(StopReason(recorded.stop_reason))
         if reason is not None:
             return Rescored(self.name, recorded, Verdict(unscored=reason), False, False)
-        place = self._places.get(head.task_id)
+        place = self._places.get(recorded.task_id)
         if place is None:
             verdict = Verdict(unscored=f"the task is no longer in {self.tasks}", is_checkable=True)
             return Rescored(self.name, recorded, verdict, False, False)
-        verdict, replayed = await self._judge(self.wired.read_task(place), recorded, as_trajectory(recorded, run_dir))
-        success = verdict.is_success(Status(head.status), ended_properly=_ended_properly(recorded))
+        verdict, replayed = await self._judge(self.wired.read_task(place), recorded)
+        success = verdict.is_success(recorded.status, ended_properly=_ended_properly(recorded))
         return Rescored(self.name, recorded, verdict, success, replayed)
 
-    async def _judge(self, task: Task, recorded: Recorded, trajectory: Trajectory) -> tuple[Verdict, bool]:
+    async def _judge(self, task: Task, recorded: Trajectory) -> tuple[Verdict, bool]:
         rescoring = self.environment.rescoring
         if rescoring != "replay":
-            scores = recorded_scores(recorded) if rescoring == "recorded" else None
+            scores = recorded.scores if rescoring == "recorded" else None
             empty = EmptyWorld(self.opened.toolset)
-            return await self.panel.judge(task, trajectory, empty, recorded=scores), False
+            return await self.panel.judge(task, recorded, empty, recorded=scores), False
         world = self.opened.make_world(task)
         try:
             user_world = self.opened.user_world(task, world)
-            await replay_all(world, task, self.wired.seed_of(task), trajectory, user_world)
-            return await self.panel.judge(task, trajectory, world), True
+            await replay_all(world, task, self.wired.seed_of(task), recorded, user_world)
+            return await self.panel.judge(task, recorded, world), True
         except (ReplayMismatch, WorldError) as error:
             return Verdict(unscored=f"the replay failed: {error}", is_checkable=True), False
         finally:
             await world.close()
 
 
-def recorded_scores(recorded: Recorded) -> list[Score]:
-    """What the scorers said when the trajectory was live."""
-    return msgspec.convert(recorded.head.metadata.get("scores") or [], list[Score])
-
-
-def as_trajectory(recorded: Recorded, run_dir: Path) -> Trajectory:
-    """A trajectory on record, as scorers see it."""
-    head = recorded.head
-    return Trajectory(
-        head.id,
-        recorded.messages,
-        Status(head.status),
-        StopReason(head.stop_reason),
-        any(message.role == "tool" for message in recorded.messages),
-        recorded.failed,
-        int(head.metadata.get("seed") or 0),
-        functools.partial(image_url, run_dir),
-        recorded.undone,
-        msgspec.convert(head.metadata.get("user_calls") or (), tuple[UserCall, ...]),
-        recorded.data,
-    )
-
-
-def _ended_properly(recorded: Recorded) -> bool:
+def _ended_properly(recorded: Trajectory) -> bool:
     spoken = [message for message in recorded.messages if message.role == "assistant"]
-    is_wordless = StopReason(recorded.head.stop_reason) in WORDLESS_ENDS
+    is_wordless = recorded.stop_reason in WORDLESS_ENDS
     return bool(spoken and (is_wordless or has_words(spoken[-1].content)))
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 
 from rollout.core.messages import JSON
-from rollout.trajectories.saved import SavedLine
+from rollout.trajectories.trajectory import Trajectory
 
 
 class TokenMeasure:
@@ -20,17 +19,14 @@ class TokenMeasure:
         self._drifted = 0
         self._causes: Counter[str] = Counter()
 
-    def take(
-        self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None, data: Mapping[int, JSON]
-    ) -> None:
-        found = line.metadata.get("tokens") or {}
-        if found.get("exact"):
+    def take(self, trajectory: Trajectory, info: JSON | None) -> None:
+        if trajectory.is_exact:
             self._exact += 1
         else:
             self._inexact += 1
-        drifts = found.get("drift") or ()
-        self._drifted += bool(drifts)
-        self._causes.update(drift["cause"] for drift in drifts)
+        causes = trajectory.drift_causes
+        self._drifted += bool(causes)
+        self._causes.update(causes)
 
     def result(self) -> JSON:
         return {

@@ -29,7 +29,6 @@ from rollout.trajectories.advantages import (
     Attempt,
     LineReader,
     forest_of,
-    group_of,
     leaf_mean,
     leaf_rows,
     step_advantages,
@@ -38,14 +37,15 @@ from rollout.trajectories.exports.parquet import Columns, ParquetFile
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
-from rollout.trajectories.line import Head
+from rollout.trajectories.line import UNREWARDED
 from rollout.trajectories.merging import Splits, UniqueNames
-from rollout.trajectories.rewards import RECORDED, UNREWARDED
+from rollout.trajectories.rewards import RECORDED, reward_rule
 from rollout.trajectories.rows.exchange import Attempted, StepKey, ids_of_path
 from rollout.trajectories.rows.form import RecordMaker
 from rollout.trajectories.rows.pt import RowsPt
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
 from rollout.trajectories.selection import Selection
+from rollout.trajectories.tree import NodeBody
 
 ABOUT = "about.json"
 """Suffix of the sidecar file that describes a form's files."""
@@ -197,13 +197,13 @@ class _Survey:
             elif line.status in UNREWARDED:
                 self._tally.drop(f"status {line.status}")
             else:
-                places = groups.setdefault(group_of(line), [])
+                places = groups.setdefault(line.group, [])
                 places.append(_LinePlace(begin, where, self._ids.take(line.id, source.run)))
                 self.has_ids = self.has_ids or self._is_learnt_with_ids(line, source)
         self.groups += [_Group(source, self._names.take(name, source.run), places) for name, places in groups.items()]
 
     def _is_learnt_with_ids(self, line: SavedLine, source: Source) -> bool:
-        if not (line.metadata.get("tokens") or line.metadata).get("exact"):
+        if not line.is_exact:
             return False
         try:
             marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
@@ -225,6 +225,7 @@ class _Reading:
         self._tally = tally
         self._records = records
         self._stack = stack
+        self._rule = reward_rule(wish.reward)
         self._journals: dict[Path, JournalReader] = {}
 
     def read(self, groups: Iterable[_Group]) -> Iterator[tuple[_Group, list[_ReadAttempt]]]:
@@ -247,7 +248,7 @@ class _Reading:
     def _read_batch(
         self, source: Source, file: BinaryIO, groups: Sequence[_Group]
     ) -> Iterator[tuple[_Group, list[_ReadAttempt]]]:
-        lines = LineReader(self._wish.reward)
+        lines = LineReader(self._rule)
         read = [
             (
                 group,
@@ -265,6 +266,9 @@ class _Reading:
     def _read_member(self, source: Source, file: BinaryIO, place: _LinePlace, lines: LineReader) -> _ReadAttempt | None:
         try:
             line = read_saved_at(file, place.begin)
+            nodes = self._nodes(line, source)
+            if nodes and not line.is_labelled:
+                line = msgspec.structs.replace(line, nodes=nodes)
             attempt = lines.attempt_of(line)
             marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
         except BadLine as error:
@@ -272,7 +276,7 @@ class _Reading:
             return None
         except ValueError as error:
             raise ConfigError(f"{source.path}: {error}") from error
-        generations = self._generations(line, source)
+        generations = [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
         if not marks.counts_in_group:
             attempt = msgspec.structs.replace(attempt, reward=None)
         if self._wish.advantage == "at2po":
@@ -280,13 +284,13 @@ class _Reading:
         refusal = self._wish.selection.reason_against(line) or marks.refusal
         return _ReadAttempt(place, line, attempt, generations, marks, refusal)
 
-    def _generations(self, line: SavedLine, source: Source) -> list[Generation]:
-        """The agent's answers that the run's journal has of a trajectory; none where there is no journal."""
+    def _nodes(self, line: SavedLine, source: Source) -> list[NodeBody]:
+        """The nodes that the run's journal has of a trajectory; none where there is no journal."""
         if source.run_dir is None:
             return []
         if source.run_dir not in self._journals:
             self._journals[source.run_dir] = self._stack.enter_context(open_reader(source.run_dir))
-        return self._journals[source.run_dir].generations(str(line.metadata.get("dataset")), line.id)
+        return self._journals[source.run_dir].kept_path(line.dataset, line.id)
 
     def _estimate(self, members: Sequence[_ReadAttempt]) -> None:
         attempts = [member.attempt for member in members]
@@ -351,7 +355,7 @@ def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempt
         member.place.id,
         group.name,
         member.attempt.number,
-        Head(line.id, line.task_id, line.success, line.metadata),
+        line,
         example.messages,
         count_opening(example),
         exchanges[: marks.end],
@@ -363,11 +367,11 @@ def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempt
 
 def _given(line: SavedLine) -> dict[int, tuple[StepKey, int]]:
     """By its place, the step that was given the first tokens of another: that one, and how many."""
-    branch = line.metadata.get("branch") or {}
-    if not branch.get("token_offset"):
+    branch = line.branch
+    if branch is None or not branch.token_offset:
         return {}
-    place = sum(count for _, count in branch["lineage"])
-    return {place: ((branch["lineage"][-1][0], place), branch["token_offset"])}
+    place = sum(count for _, count in branch.lineage)
+    return {place: ((branch.lineage[-1][0], place), branch.token_offset)}
 
 
 def _open(kind: str, path: Path, columns: Columns) -> Writer:

@@ -287,10 +287,10 @@ def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked]
         with open_reader(iteration.paths.run_dir) as reader:
             for head, finished in reader.heads(iteration.split):
                 at = datetime.fromtimestamp(finished, UTC)
-                if at >= since and blocked_verdict(head.metadata):
+                if at >= since and blocked_verdict(head):
                     line = reader.line(iteration.split, head.id)
                     blocked.append((head.task_id, at, _screenshot(iteration, line)))
-                elif (head.metadata.get("error") or {}).get("kind") == "navigation":
+                elif head.error is not None and head.error.kind == "navigation":
                     failed.add(head.task_id)
     except JournalError:
         # A journal that cannot be read stops nobody from rolling out; whoever resumes that iteration is told.

@@ -31,7 +31,7 @@ from rollout.trajectories.exports.writing import replaced_together
 from rollout.trajectories.labels import NoPrompt
 from rollout.trajectories.line import SCHEMA_VERSION
 from rollout.trajectories.pt import PtFile
-from rollout.trajectories.saved import SavedLine, read_saved
+from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.web_parquet import WebParquet
 
 _encode = msgspec.json.Encoder().encode
@@ -74,26 +74,24 @@ def save_iteration(
     with open_reader(run_dir) as reader, replaced_together(paths) as made, contextlib.ExitStack() as files:
         pt = files.enter_context(contextlib.closing(PtFile(made[0], about)))
         tables = [files.enter_context(contextlib.closing(WebParquet(path))) for path in made[1:]]
-        for _, line, steps in saved_steps(reader, run_dir):
+        for _, trajectory, steps in saved_steps(reader, run_dir):
             pt.write(steps)
             for table in tables:
-                table.write(line, steps)
+                table.write(trajectory, steps)
             count += 1
         about["trajectories"] = count
         about["unfinished"] = _unfinished(reader, count)
     return Saved(tuple(paths), tuple(notes))
 
 
-def saved_steps(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, SavedLine, list[JSON]]]:
-    """Every trajectory on record as the files have it: its dataset, its line, its steps."""
+def saved_steps(reader: JournalReader, run_dir: Path) -> Iterator[tuple[str, Trajectory, list[JSON]]]:
+    """Every trajectory on record as the files have it: its dataset, itself, its steps."""
     sent = _Sent(run_dir)
     for dataset in reader.datasets():
         known = _task_info(run_dir, dataset)
-        for record in reader.on_record(dataset):
-            line = read_saved(record.line)
-            info = None if known is None else known.of(line.task_id)
-            kinds, data = record.error_kinds, record.data
-            yield dataset, line, steps_of(line, info, error_kinds=kinds, data=data, prompts=sent.before(line))
+        for trajectory in reader.trajectories(dataset):
+            info = None if known is None else known.of(trajectory.task_id)
+            yield dataset, trajectory, steps_of(trajectory, info, prompts=sent.before(trajectory))
 
 
 class _Sent:
@@ -103,14 +101,14 @@ class _Sent:
         self._source = Source(run_dir, run_dir.name, run_dir)
         self._prompts = Prompts()
 
-    def before(self, line: SavedLine) -> list[str]:
+    def before(self, trajectory: Trajectory) -> list[str]:
         """The messages of the request before each answer, as JSON text, with images by their paths; nothing where the
         blob of the system prompt is there no more."""
         try:
-            prompt = self._prompts.of(line, self._source)
+            prompt = self._prompts.of(trajectory, self._source)
         except NoPrompt:
             return []
-        return [_encode(each).decode() for each in requests_of(line, prompt, lambda name: f"{IMAGES}/{name}")]
+        return [_encode(each).decode() for each in requests_of(trajectory, prompt, lambda name: f"{IMAGES}/{name}")]
 
 
 def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:

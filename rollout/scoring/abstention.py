@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rollout.core.task import Task
 from rollout.core.world import World
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 
 class AbstentionScorer:

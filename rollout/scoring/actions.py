@@ -19,7 +19,8 @@ from rollout.scoring.calls import Called, calls_of
 from rollout.scoring.matching import match_actions
 from rollout.scoring.reference import PlayedReference, References
 from rollout.scoring.rules import RuleBook, Rules, task_rules
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 SHOWN = 10
 

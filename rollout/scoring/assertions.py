@@ -17,8 +17,9 @@ from rollout.core.messages import Message
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.scoring.judge import NO_JUDGE, Judge, Judged, flat, read_object
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.trajectories.generation import Generation
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 PROMPT = """\
 You check statements about a finished conversation between a user and an assistant that can call tools. You are given \

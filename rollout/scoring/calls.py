@@ -8,7 +8,7 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.results import is_refusal
-from rollout.scoring.scorer import Trajectory
+from rollout.trajectories.trajectory import Trajectory
 
 
 class Called(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ def calls_of(trajectory: Trajectory) -> list[Called]:
             if where >= len(messages) or messages[where].role != "tool":
                 break
             answer = messages[where]
-            is_error = where in trajectory.failed or is_refusal(answer.content or "")
+            is_error = where in trajectory.error_kinds or is_refusal(answer.content or "")
             found.append(Called(place, call, answer, is_error, where in trajectory.undone))
     return found
 

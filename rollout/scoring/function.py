@@ -9,7 +9,9 @@ from typing import Any, overload
 from rollout.core.errors import ConfigError
 from rollout.core.task import Task
 from rollout.core.world import World
-from rollout.scoring.scorer import Score, Scorer, Trajectory
+from rollout.scoring.scorer import Scorer
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 GIVEN = ("task", "trajectory", "world")
 

@@ -21,7 +21,8 @@ from rollout.scoring.conditions import Condition
 from rollout.scoring.reference import read_changes
 from rollout.scoring.replay import replay
 from rollout.scoring.rules import RuleBook, Rules
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 SHOWN_ROWS = 3
 

@@ -24,9 +24,11 @@ from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.scoring.function import FunctionScorer
 from rollout.scoring.rules import task_rules
-from rollout.scoring.scorer import Score, Scorer, Trajectory
+from rollout.scoring.scorer import Scorer
 from rollout.trajectories.generation import Generation
+from rollout.trajectories.score import Score
 from rollout.trajectories.stop import Status
+from rollout.trajectories.trajectory import Trajectory
 
 log = logging.getLogger(__name__)
 NOTHING_CHECKED = "nothing was checked: the task declares nothing that can be"
@@ -47,9 +49,9 @@ class Verdict(msgspec.Struct, frozen=True):
     def scored(self) -> bool:
         return self.solved is not None
 
-    def is_success(self, status: Status, *, ended_properly: bool) -> bool:
+    def is_success(self, status: str, *, ended_properly: bool) -> bool:
         """Solved, where it was scored. Where there is nothing to check, ending properly is the success."""
-        if status is not Status.COMPLETED:
+        if status != Status.COMPLETED:
             return False
         return self.solved if self.solved is not None else not self.is_checkable and ended_properly
 

@@ -15,7 +15,8 @@ from rollout.core.messages import NO_TOOLS, ToolCall
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.scoring.calls import Called, calls_of
-from rollout.scoring.scorer import Trajectory, UserCall
+from rollout.trajectories.line import UserCall
+from rollout.trajectories.trajectory import Trajectory
 
 
 async def replay(

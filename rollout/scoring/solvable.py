@@ -21,9 +21,10 @@ from rollout.scoring.milestones import Moment, reach_milestones, read_conditions
 from rollout.scoring.panel import Panel
 from rollout.scoring.reference import PlayedReference, play_reference
 from rollout.scoring.rules import RuleBook, Rules
-from rollout.scoring.scorer import Trajectory
 from rollout.scoring.wording import is_said
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.line import bare_metadata
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
 
 Idle = Literal["fails", "passes", "unscored"]
 WRITING = frozenset({"insert", "update", "delete", "write", "multi_write"})
@@ -115,7 +116,7 @@ class QueryChecker:
         try:
             await world.open(task, self._seed_of(task))
             messages = [*task.messages, Message(role="assistant", content="")]
-            idle = Trajectory(task.id, messages, Status.COMPLETED, StopReason.USER_STOP, called=False)
+            idle = Trajectory(task.id, task.id, False, bare_metadata(StopReason.USER_STOP), given=messages)
             verdict = await self._panel.judge(task, idle, world)
         finally:
             await world.close()

@@ -24,7 +24,8 @@ from rollout.scoring.made import DrawnValue, find_drawn, find_made
 from rollout.scoring.reference import References, read_changes
 from rollout.scoring.renaming import TooAlike
 from rollout.scoring.rules import RuleBook, Rules
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 OTHER_SEED = 0x5EED
 SAME = "the final state is the reference's"

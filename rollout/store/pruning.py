@@ -24,7 +24,7 @@ from rollout.store.reader import Branch, JournalReader
 from rollout.store.run_dir import BLOBS, JOURNAL
 from rollout.store.token_pieces import put_together
 from rollout.tasks.source import attempt_number
-from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.line import BranchPoint, Head, encode_line
 from rollout.trajectories.tree import NodeBody
 
 _decode_body = msgspec.msgpack.Decoder(NodeBody).decode
@@ -327,18 +327,17 @@ class Pruning:
 
 def _fits(head: Head, branch: Branch | None) -> bool:
     """Whether an attempt starts at the branch that its head names."""
-    told = head.metadata.get("branch") or {}
+    told = head.branch or BranchPoint()
     beginning = None if branch is None else branch.beginning
     is_branch = branch is not None and (not branch.is_at_trunk or beginning is not None)
     tokens = None if beginning is None else beginning.tokens
-    return ("parent" in told) == is_branch and told.get("token_offset") == tokens
+    return (told.parent is not None) == is_branch and told.token_offset == tokens
 
 
 def _prompts_of(head: Head) -> set[str]:
     """The names of the prompts that were sent for a trajectory."""
-    by_turn = head.metadata.get("prompts") or ()
-    each = (head.metadata.get("prompt"), *(entry["prompt"] for entry in by_turn))
-    return {name for name in each if isinstance(name, str)}
+    last = () if head.prompt_name is None else (head.prompt_name,)
+    return {*last, *(name for _, name in head.prompt_names)}
 
 
 def _contradicts(output: BinaryIO, place: int, line: bytes, trajectory: str) -> bool:

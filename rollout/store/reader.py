@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from rollout.core.errors import JournalError
-from rollout.core.messages import JSON, Message, message_from_json
+from rollout.core.messages import Message
+from rollout.store.blobs import image_url
 from rollout.store.connection import connect_read_only
 from rollout.store.counting import CountsReader
 from rollout.store.damage import missing, reads_journal
 from rollout.store.run_dir import JOURNAL
 from rollout.store.token_pieces import put_together
-from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head, encode_line
+from rollout.trajectories.saved import read_saved
+from rollout.trajectories.trajectory import Trajectory, trajectory_of
 from rollout.trajectories.tree import OPENING, NodeBody
 
 CACHED_PIECES = 4096
@@ -76,40 +79,6 @@ class LinePosition(msgspec.Struct, frozen=True):
     length: int
 
 
-class Recorded(msgspec.Struct, frozen=True):
-    """A finished trajectory with its messages."""
-
-    head: Head
-    messages: list[Message]
-    failed: frozenset[int] = frozenset()
-    """Indexes of tool messages that are error observations; empty if the nodes were not kept."""
-    undone: frozenset[int] = frozenset()
-    """Indexes of answers to calls that the world undid."""
-    data: dict[int, JSON] = {}
-    """The data of observations by the index of their message, as far as it was kept."""
-
-
-class OnRecord(msgspec.Struct, frozen=True):
-    """A trajectory's line, and what the journal knows of its messages beside it."""
-
-    line: bytes
-    error_kinds: dict[int, str] | None = None
-    """The kinds of error observations by the index of their message; None if the nodes were not kept."""
-    data: dict[int, JSON] = {}
-    """The data of observations (`NodeBody.data`) by the index of their message, as far as it was kept."""
-
-
-class RecordedPath(msgspec.Struct, frozen=True):
-    """A trajectory with the nodes that it was made from."""
-
-    head: Head
-    opening: tuple[Message, ...]
-    nodes: list[NodeBody] | None
-    """From the end of the opening to the leaf; None if they were not kept (`use_checkpoints: false`)."""
-    line: bytes | None
-    """The line, if the nodes were not kept."""
-
-
 @reads_journal
 class JournalReader(CountsReader):
     """Reads the journal of one run directory. Open it with `open_reader`."""
@@ -117,7 +86,7 @@ class JournalReader(CountsReader):
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         super().__init__(path, connection)
         self._pieces: dict[bytes, bytes] = {}
-        self._openings: dict[int, tuple[Message, ...]] = {}
+        self._openings: dict[int, tuple[NodeBody, ...]] = {}
 
     # ---- episodes and trees -------------------------------------------------------------------------------------
 
@@ -212,11 +181,11 @@ class JournalReader(CountsReader):
         (opening,) = row
         return _messages_decoder.decode(opening)
 
-    def _cached_opening(self, tree: int) -> tuple[Message, ...]:
+    def _cached_opening(self, tree: int) -> tuple[NodeBody, ...]:
         if tree not in self._openings:
             if len(self._openings) > CACHED_OPENINGS:
                 self._openings.clear()
-            self._openings[tree] = self.opening(tree)
+            self._openings[tree] = _as_nodes(self.opening(tree))
         return self._openings[tree]
 
     def nodes(self, episode: int) -> list[NodeBody]:
@@ -256,28 +225,22 @@ class JournalReader(CountsReader):
     def whole_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
         """Every node of a trajectory, from the task's opening to the leaf. Raises JournalError if the journal does not
         have the trajectory, or did not keep its nodes."""
+        if nodes := self.kept_path(dataset, trajectory):
+            return nodes
+        raise JournalError(f"{self.path}: has no nodes of {trajectory!r} in the dataset {dataset!r}")
+
+    def kept_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
+        """The same; empty if the journal does not have the trajectory, or did not keep its nodes."""
         row = self._db.execute(
             "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
             "WHERE d.dataset = ? AND d.id = ?",
             (dataset, trajectory),
         ).fetchone()
-        if row is not None:
-            episode, tree = row
-            if nodes := self.path_nodes(episode):
-                return [*(NodeBody("opening", message=message) for message in self.opening(tree)), *nodes]
-        raise JournalError(f"{self.path}: has no nodes of {trajectory!r} in the dataset {dataset!r}")
-
-    def generations(self, dataset: str, trajectory: str) -> list[Generation]:
-        """The agent's generations on a trajectory's path; empty if the journal does not have the trajectory, or did not
-        keep its nodes."""
-        row = self._db.execute(
-            "SELECT episode FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
-        ).fetchone()
         if row is None:
             return []
-        (episode,) = row
+        episode, tree = row
         nodes = self.path_nodes(episode)
-        return [body.generation for body in nodes if body.kind == "generation" and body.generation is not None]
+        return [*self._cached_opening(tree), *nodes] if nodes else []
 
     # ---- trajectories -------------------------------------------------------------------------------------------
 
@@ -329,8 +292,12 @@ class JournalReader(CountsReader):
         ).fetchall()
         return (self.line(dataset, trajectory) for (trajectory,) in rows)
 
-    def paths(self, dataset: str) -> Iterator[RecordedPath]:
-        """All trajectories: the finished ones in the order of the output file, then the failed ones."""
+    def trajectories(self, dataset: str) -> Iterator[Trajectory]:
+        """All trajectories, one at a time: the finished ones in the order of the output file, then the failed ones.
+
+        If nodes were not kept (`use_checkpoints: false`), messages are read from the line when they are asked for. That
+        raises BadLine if they cannot be read.
+        """
         found = self._db.execute(
             "SELECT d.id, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
             "WHERE d.dataset = ? ORDER BY d.place IS NULL, d.place, d.id",
@@ -341,26 +308,13 @@ class JournalReader(CountsReader):
             head, line = self._db.execute(
                 "SELECT head, line FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
             ).fetchone()
-            nodes: list[NodeBody] | None = None
-            if line is None:
+            if line is not None:
+                yield self._kept(head, bytes(line))
+            else:
                 nodes = self.path_nodes(episode) if episode in branched else self.nodes(episode)
-            kept = None if line is None else bytes(line)
-            yield RecordedPath(_head_decoder.decode(head), self._cached_opening(tree), nodes, kept)
+                yield self._trajectory(head, [*self._cached_opening(tree), *nodes])
 
-    def on_record(self, dataset: str) -> Iterator[OnRecord]:
-        """The lines of all trajectories, in the order of `paths`."""
-        for path in self.paths(dataset):
-            if path.line is not None or path.nodes is None:
-                yield OnRecord(path.line or b"")
-                continue
-            said = [body for body in path.nodes if body.said is not None]
-            messages = [*path.opening, *(body.said for body in said if body.said is not None)]
-            begin = len(path.opening)
-            kinds = {place: body.error_kind for place, body in enumerate(said, begin) if body.error_kind is not None}
-            data = {place: body.data for place, body in enumerate(said, begin) if body.data is not None}
-            yield OnRecord(encode_line(path.head, messages), kinds, data)
-
-    def recorded(self, dataset: str) -> Iterator[Recorded]:
+    def finished(self, dataset: str) -> Iterator[Trajectory]:
         """Every trajectory of a dataset that did not fail, by id."""
         rows = self._db.execute(
             "SELECT d.head, d.line, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
@@ -368,17 +322,26 @@ class JournalReader(CountsReader):
             (dataset,),
         )
         for head, line, episode, tree in rows:
-            if line is not None:
-                messages = [message_from_json(entry) for entry in msgspec.json.decode(line)["messages"]]
-                yield Recorded(_head_decoder.decode(head), messages)
+            if line is None:
+                yield self._trajectory(head, [*self._cached_opening(tree), *self.path_nodes(episode)])
                 continue
-            opening = self.opening(tree)
-            said = [body for body in self.path_nodes(episode) if body.said is not None]
-            failed = frozenset(place for place, body in enumerate(said, len(opening)) if body.error_kind is not None)
-            undone = frozenset(place for place, body in enumerate(said, len(opening)) if body.is_undone)
-            messages = [*opening, *(body.said for body in said if body.said is not None)]
-            data = {place: body.data for place, body in enumerate(said, len(opening)) if body.data is not None}
-            yield Recorded(_head_decoder.decode(head), messages, failed, undone, data)
+            kept = self._kept(head, line)
+            # Read here, where a line that cannot be read is a damaged journal.
+            yield msgspec.structs.replace(kept, given=kept.messages)
+
+    def _trajectory(self, head: bytes, nodes: Sequence[NodeBody]) -> Trajectory:
+        return trajectory_of(_head_decoder.decode(head), nodes, functools.partial(image_url, self.path.parent))
+
+    def _kept(self, head: bytes, line: bytes) -> Trajectory:
+        known = _head_decoder.decode(head)
+        return Trajectory(
+            known.id,
+            known.task_id,
+            known.success,
+            known.metadata,
+            given=lambda: read_saved(line).read_messages(),
+            image_url=functools.partial(image_url, self.path.parent),
+        )
 
 
 @contextlib.contextmanager
@@ -386,3 +349,7 @@ def open_reader(run_dir: Path) -> Iterator[JournalReader]:
     """Read the journal of a run directory. Writes nothing and waits for no lock."""
     with connect_read_only(run_dir) as connection:
         yield JournalReader(run_dir / JOURNAL, connection)
+
+
+def _as_nodes(opening: Iterable[Message]) -> tuple[NodeBody, ...]:
+    return tuple(NodeBody("opening", message=message) for message in opening)

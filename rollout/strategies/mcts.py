@@ -25,6 +25,7 @@ from rollout.strategies.points import before, path_generations, sound_leaves
 from rollout.strategies.shipped import ShippedStrategy
 from rollout.strategies.strategy import Expansion
 from rollout.trajectories.rewards import reward_rule
+from rollout.trajectories.trajectory import trajectory_of
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
 
@@ -41,8 +42,8 @@ class Mcts(ShippedStrategy):
     exploration: float = Field(1.0, ge=0)
     """How much is made of what was seldom tried."""
     value: str = "partial"
-    """What an attempt is worth, by a rule of rewards: partial, success, scores, score:NAME, partial:NAME. An attempt
-    that nothing is known of counts as a visit and has no part in a mean."""
+    """What an attempt is worth, by a rule of rewards: partial, success, scores, score:NAME, partial:NAME,
+    module:function. An attempt that nothing is known of counts as a visit and has no part in a mean."""
 
     @field_validator("value")
     @classmethod
@@ -68,7 +69,10 @@ class Mcts(ShippedStrategy):
         search = _Search(self, tree)
         rule = reward_rule(self.value)
         for leaf in sound_leaves(tree):
-            search.take_in(leaf, leaf.reward if leaf.head is None else rule(leaf.head))
+            reward = leaf.reward
+            if leaf.head is not None:
+                reward = rule(trajectory_of(leaf.head, [node.body for node in leaf.node.path()[1:]]))
+            search.take_in(leaf, reward)
         return search
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, encode_message
+from rollout.trajectories.line import Head
 from rollout.trajectories.saved import BadLine, SavedLine
 from rollout.trajectories.trajectory import Trajectory
 
@@ -60,17 +61,13 @@ def add_label(line: SavedLine, prompt: Prompt) -> bytes:
     return _encode(labelled) + b"\n"
 
 
-class Example(msgspec.Struct, frozen=True):
-    """One record of an export in the making."""
+class Example(Head, frozen=True, kw_only=True):
+    """One record of an export in the making: the head of a trajectory with what is written of its messages."""
 
-    id: str
-    task_id: str
-    success: bool
     messages: tuple[Message, ...]
     """The system prompt first, where there is one."""
     tools: list[JSON]
-    metadata: JSON
-    offers: dict[int, list[JSON]] = {}
+    offers: dict[int, list[JSON]] = msgspec.field(default_factory=dict)
     """Where the tools changed: those of each turn from which on they were others. The first user message is turn 0."""
     context: int | None = None
     """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
@@ -84,14 +81,16 @@ class Example(msgspec.Struct, frozen=True):
 
 def make_example(line: SavedLine, prompt: Prompt | None, offers: dict[int, list[JSON]] | None = None) -> Example:
     """A trajectory with its prompt; None for a line that is labelled. Raises BadLine."""
-    messages = line.read_messages()
+    messages = tuple(line.messages)
     if prompt is None:
         tools = _read_tools(line.fields["tools"])
     else:
         tools = prompt.tools
         if prompt.system is not None:
             messages = (Message(role="system", content=prompt.system), *messages)
-    return Example(line.id, line.task_id, line.success, messages, tools, line.metadata, offers or {})
+    return Example(
+        line.id, line.task_id, line.success, line.metadata, messages=messages, tools=tools, offers=offers or {}
+    )
 
 
 def example_of(trajectory: Trajectory) -> Example:
@@ -101,9 +100,10 @@ def example_of(trajectory: Trajectory) -> Example:
         trajectory.id,
         trajectory.task_id,
         trajectory.success,
-        (*system, *trajectory.messages),
-        trajectory.tools,
         trajectory.metadata,
+        messages=(*system, *trajectory.messages),
+        tools=trajectory.tools,
+        offers=trajectory.tools_by_turn,
     )
 
 

@@ -1,9 +1,9 @@
 """The record of a finished attempt without its messages, and the JSON line that it is saved as.
 
 `Head` is that record. Its `metadata` is the JSON object of the line, kept as it was written so that a lost or torn line
-can be made again byte for byte. Every value in it is read through a typed property: only this module and `make_head`
-of the engine, which writes it, know its keys. Properties accept the records of earlier versions and of other tools:
-what is missing there has a neutral value.
+can be made again byte for byte. Every value in it is read through a typed property: only this module and
+`rollout.engine.outcome`, which writes it, know its keys. Properties accept the records of earlier versions and of other
+tools, whatever these hold: what is missing or something else has a neutral value.
 
 All that differs between two runs of the same seed (times, retries) is in `metadata.timings`.
 """
@@ -11,20 +11,23 @@ All that differs between two runs of the same seed (times, retries) is in `metad
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
 from rollout.core.messages import JSON, Message, encode_message
 from rollout.trajectories.generation import Usage
 from rollout.trajectories.score import Score
-from rollout.trajectories.stop import Status
+from rollout.trajectories.stop import Status, StopReason, status_of
 
 SCHEMA_VERSION = 1
 UNREWARDED = frozenset({str(Status.FAILED), str(Status.CUT)})
 """Statuses that say nothing about the agent."""
 _encoder = msgspec.json.Encoder()
+Read = TypeVar("Read")
+Default = TypeVar("Default")
+H = TypeVar("H", bound="Head")
 
 
 class Failed(msgspec.Struct, frozen=True):
@@ -81,7 +84,7 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def status(self) -> str:
         """`completed`, `truncated`, `filtered`, `cut` or `failed`."""
-        return str(self.metadata["status"])
+        return str(self.metadata.get("status"))
 
     @property
     def stop_reason(self) -> str:
@@ -91,13 +94,21 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def error(self) -> Failed | None:
         """What broke; None unless the attempt failed, or the model's context was full."""
-        found = self.metadata.get("error")
-        return None if not found else Failed(str(found.get("kind")), str(found.get("text", "")), _notes(found))
+        found = _object(self.metadata.get("error"))
+        if not found:
+            return None
+        notes = tuple(map(str, _list(found.get("notes"))))
+        return Failed(str(found.get("kind")), str(found.get("text", "")), notes)
 
     @property
     def dataset(self) -> str:
         """The dataset or environment; empty where it is not on record."""
         return str(self.metadata.get("dataset") or "")
+
+    @property
+    def mode(self) -> str | None:
+        """Whether models or references acted; None where that is not on record."""
+        return _text(self.metadata.get("mode"))
 
     @property
     def group(self) -> str:
@@ -117,7 +128,7 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def seed(self) -> int:
         """The attempt's own seed."""
-        return int(self.metadata.get("seed") or 0)
+        return _whole(self.metadata.get("seed"))
 
     @property
     def scored(self) -> bool:
@@ -132,7 +143,13 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def scores(self) -> tuple[Score, ...]:
         """What each scorer found."""
-        return tuple(msgspec.convert(self.metadata.get("scores") or (), list[Score], strict=False))
+        found = self.metadata.get("scores")
+        if not found:
+            return ()
+        try:
+            return msgspec.convert(found, tuple[Score, ...])
+        except msgspec.ValidationError:
+            return tuple(score for entry in _list(found) if (score := _read_score(entry)) is not None)
 
     def score(self, name: str) -> Score | None:
         """The score of this name; None where there is none."""
@@ -144,70 +161,69 @@ class Head(msgspec.Struct, frozen=True):
         recorded none: then it is 1 for a success and 0 for none."""
         if "reward" not in self.metadata:
             return float(self.success) if self.scored and self.status not in UNREWARDED else None
-        reward = self.metadata["reward"]
-        return float(reward) if isinstance(reward, int | float) and math.isfinite(reward) else None
+        return _number(self.metadata["reward"])
 
     @property
     def turns(self) -> int:
         """User messages, the opening's included."""
-        return int(self.metadata.get("total_turns") or 0)
+        return _whole(self.metadata.get("total_turns"))
 
     @property
     def generations(self) -> int | None:
         """Answers of the agent's model; None where that is not on record."""
         found = self.metadata.get("generations")
-        return None if found is None else int(found)
+        return None if found is None else _whole(found)
 
     @property
     def tool_calls(self) -> int:
         """Calls that the agent asked for."""
-        return int(self.metadata.get("tool_call_count") or 0)
+        return _whole(self.metadata.get("tool_call_count"))
 
     @property
     def tool_errors(self) -> Mapping[str, int]:
         """Error observations by kind."""
-        return self.metadata.get("tool_errors") or {}
+        return _object(self.metadata.get("tool_errors"))
 
     @property
     def marks(self) -> tuple[str, ...]:
         """Remarks made while the attempt was live, such as faults of the simulated user."""
-        return tuple(map(str, self.metadata.get("marks") or ()))
+        return tuple(map(str, _list(self.metadata.get("marks"))))
 
     @property
     def unjudged(self) -> int:
         """Verdicts that a judge was asked for and did not give."""
-        return int(self.metadata.get("unjudged") or 0)
+        return _whole(self.metadata.get("unjudged"))
 
     @property
     def usage(self) -> dict[str, Usage]:
         """Tokens of `agent`, `user` and `judge`."""
-        return msgspec.convert(self.metadata.get("usage") or {}, dict[str, Usage])
+        return _convert(self.metadata.get("usage"), dict[str, Usage], {})
 
     @property
     def cost(self) -> float:
         """What its models cost, in dollars."""
-        return float(self.metadata.get("cost") or 0.0)
+        return _number(self.metadata.get("cost")) or 0.0
 
     @property
     def timings(self) -> Timings:
         """How long it took."""
-        return msgspec.convert(self.metadata.get("timings") or {}, Timings)
+        return _convert(self.metadata.get("timings"), Timings, Timings())
 
     @property
     def branch(self) -> BranchPoint | None:
         """Where it began; None where that is not on record."""
-        found = self.metadata.get("branch")
-        return None if not found else msgspec.convert(found, BranchPoint)
+        found = _object(self.metadata.get("branch"))
+        return _convert(found, BranchPoint, None) or (_read_branch(found) if found else None)
 
     @property
     def states(self) -> tuple[str | None, ...]:
         """The key of the world's state that each step started from, where states are recorded."""
-        return tuple(self.metadata.get("states") or ())
+        return tuple(map(_text, _list(self.metadata.get("states"))))
 
     @property
     def user_calls(self) -> tuple[UserCall, ...]:
         """What the user called with tools of its own, in order."""
-        return msgspec.convert(self.metadata.get("user_calls") or (), tuple[UserCall, ...])
+        return _convert(self.metadata.get("user_calls"), tuple[UserCall, ...], ())
 
     @property
     def prompt_name(self) -> str | None:
@@ -217,33 +233,43 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def prompt_names(self) -> tuple[tuple[int, str], ...]:
         """Where the tools changed: the turns from which on others were sent, each with its blob. Usually empty."""
-        return tuple((int(entry["turn"]), str(entry["prompt"])) for entry in self.metadata.get("prompts") or ())
+        found = map(_object, _list(self.metadata.get("prompts")))
+        return tuple((_whole(entry.get("turn")), str(entry.get("prompt"))) for entry in found)
 
     @property
     def is_exact(self) -> bool:
         """Whether the token ids of every generation are on record."""
-        return bool((self.metadata.get("tokens") or self.metadata).get("exact"))
+        return bool((_object(self.metadata.get("tokens")) or self.metadata).get("exact"))
 
     @property
     def drift_causes(self) -> tuple[str, ...]:
         """Why prompts did not begin with what was sampled before, once for each such prompt."""
-        return tuple(str(drift["cause"]) for drift in (self.metadata.get("tokens") or {}).get("drift") or ())
+        drifts = _list(_object(self.metadata.get("tokens")).get("drift"))
+        return tuple(str(_object(drift).get("cause")) for drift in drifts)
 
     @property
     def reasoning_rule(self) -> str | None:
         """What of earlier reasoning the model was sent; None where that is not on record."""
-        return _text((self.metadata.get("reasoning") or {}).get("rule"))
+        return _text(_object(self.metadata.get("reasoning")).get("rule"))
 
     @property
     def view(self) -> JSON | None:
         """What the model was sent of the conversation (`Viewing.record`); None where that is not on record."""
-        found: JSON | None = self.metadata.get("view")
-        return found
+        return _object(self.metadata.get("view")) or None
 
     @property
     def opening(self) -> int:
         """How many messages the task began with; 0 where that is not on record."""
-        return int((self.view or {}).get("opening", 0))
+        return max(_whole(_object(self.metadata.get("view")).get("opening")), 0)
+
+    def entries(self, names: Iterable[str]) -> JSON:
+        """These entries of the record as they were written, for formats that hold them; None where there is none."""
+        return {name: self.metadata.get(name) for name in names}
+
+
+def with_dataset(head: H, name: str) -> H:
+    """The same attempt in a dataset of this name, for records that name none or another."""
+    return head if head.dataset == name else msgspec.structs.replace(head, metadata={**head.metadata, "dataset": name})
 
 
 def encode_line(head: Head, messages: Iterable[Message]) -> bytes:
@@ -265,6 +291,17 @@ def encode_line(head: Head, messages: Iterable[Message]) -> bytes:
     )
 
 
+def bare_metadata(reason: StopReason, error: JSON | None = None) -> JSON:
+    """The least that a record says: how the attempt ended."""
+    return {"status": str(status_of(reason)), "stop_reason": str(reason), "error": error}
+
+
+def with_outcome(metadata: JSON, find: Callable[[str | None], JSON]) -> JSON:
+    """The record of a foreign line, completed by how the attempt ended if it does not say so. `find` is given the stop
+    reason that it names."""
+    return metadata if "status" in metadata else {**find(_text(metadata.get("stop_reason"))), **metadata}
+
+
 def comparable(line: JSON) -> JSON:
     """A decoded line without what may differ between two equal runs."""
     metadata: dict[str, Any] = {key: value for key, value in line["metadata"].items() if key != "timings"}
@@ -275,5 +312,64 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _notes(error: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(map(str, error.get("notes") or ()))
+def _object(value: Any) -> JSON:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _number(value: Any) -> float | None:
+    """A finite number; None for anything else."""
+    if not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _whole(value: Any) -> int:
+    return value if isinstance(value, int) else int(_number(value) or 0)
+
+
+def _convert(value: Any, to: type[Read], default: Default) -> Read | Default:
+    """A value of the record as a type; the default where it is missing or something else."""
+    if not value:
+        return default
+    try:
+        return msgspec.convert(value, to)
+    except msgspec.ValidationError:
+        return default
+
+
+def _read_branch(found: JSON) -> BranchPoint:
+    """A branch that is not written as ours, as far as it can be read."""
+    pairs = (pair for pair in _list(found.get("lineage")) if isinstance(pair, list | tuple) and len(pair) == 2)
+    return BranchPoint(
+        _whole(found.get("number")),
+        str(found.get("reason") or "init"),
+        _text(found.get("parent")),
+        _whole(found.get("shared_messages")),
+        tuple((_whole(owner), _whole(steps)) for owner, steps in pairs),
+        _number(found.get("temperature")),
+        _whole(found.get("token_offset")) or None,
+    )
+
+
+def _read_score(entry: Any) -> Score | None:
+    """A score that is not written as ours: its name, value and verdict."""
+    score = _object(entry)
+    if "name" not in score:
+        return None
+    partial = _number(score.get("partial"))
+    reason, decides = str(score.get("reason") or ""), bool(score.get("decides"))
+    return Score(
+        str(score["name"]),
+        _number(score.get("value")),
+        reason,
+        partial,
+        decides=decides,
+        evidence=_object(score.get("evidence")),
+    )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Protocol
 
 from rollout.core.messages import JSON
-from rollout.trajectories.saved import SavedLine
+from rollout.trajectories.trajectory import Trajectory
 
 
 class Measure(Protocol):
@@ -15,12 +15,8 @@ class Measure(Protocol):
     name: str
     """Of the section in metrics.json."""
 
-    def take(
-        self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None, data: Mapping[int, JSON]
-    ) -> None:
-        """Count a trajectory. `info` is its task's `task_info`, None where the task no longer exists. `error_kinds` are
-        those of error observations by their places in the messages, None where they were not kept; `data` are the
-        facts of observations (`ToolResult.data`) by their places."""
+    def take(self, trajectory: Trajectory, info: JSON | None) -> None:
+        """Count a trajectory. `info` is its task's `task_info`, None where the task no longer exists."""
         ...
 
     def result(self) -> JSON:

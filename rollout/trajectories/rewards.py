@@ -9,16 +9,22 @@ judge gave no verdict. None is not 0: such a trajectory is left out of every sta
 
 from __future__ import annotations
 
+import inspect
+import logging
 import math
 from collections.abc import Callable, Collection
+from typing import Any
 
-from rollout.core.errors import ConfigError
-from rollout.core.messages import JSON
+from rollout.core.errors import ConfigError, describe_error
+from rollout.core.plugins import import_object, is_reference
 from rollout.trajectories.line import UNREWARDED, Head
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
-RewardRule = Callable[[Head], float | None]
+log = logging.getLogger(__name__)
+RewardRule = Callable[[Trajectory], float | None]
 RECORDED = "recorded"
-RULES = ("success", "scores", "partial", "score:NAME", "partial:NAME")
+RULES = ("success", "scores", "partial", "score:NAME", "partial:NAME", "module:function")
 """The rules that a dataset may choose from."""
 
 
@@ -28,7 +34,8 @@ def reward_rule(name: str) -> RewardRule:
     `recorded`: the reward by the dataset's own rule, as the run recorded it. `success`: 1 solved, 0 not. `scores`: the
     mean of the scores that decide `success`. `partial`: the same of their partial credit, and of the score itself where
     it has none. `score:NAME` and `partial:NAME`: of one score alone, whether it decides or not. Where a score that is
-    asked for could not be given, there is no reward.
+    asked for could not be given, there is no reward. `module:function`: what a function of yours returns for the
+    trajectory: a number, a bool, or None where it cannot tell.
     """
     kind, _, score = name.partition(":")
     read: RewardRule
@@ -40,9 +47,11 @@ def reward_rule(name: str) -> RewardRule:
         read = _deciding(partial=name == "partial")
     elif kind in ("score", "partial") and score:
         read = _named(score, partial=kind == "partial")
+    elif is_reference(name):
+        read = _function(name)
     else:
-        raise ConfigError(f"reward: there is no rule {name!r}; expected one of {', '.join((RECORDED, *RULES))}")
-    return lambda head: None if head.status in UNREWARDED else read(head)
+        raise _unknown(repr(name))
+    return lambda trajectory: None if trajectory.status in UNREWARDED else read(trajectory)
 
 
 def default_rule(custom: Collection[str]) -> RewardRule:
@@ -52,8 +61,8 @@ def default_rule(custom: Collection[str]) -> RewardRule:
     def read(head: Head) -> float | None:
         if head.status in UNREWARDED:
             return None
-        deciding = [score for score in head.metadata.get("scores") or () if score.get("decides")]
-        if len(deciding) == 1 and deciding[0]["name"] in custom:
+        deciding = [score for score in head.scores if score.decides] if custom else []
+        if len(deciding) == 1 and deciding[0].name in custom:
             return _value(deciding[0], partial=False)
         return _success(head)
 
@@ -66,29 +75,66 @@ def recorded_reward(head: Head) -> float | None:
 
 
 def _success(head: Head) -> float | None:
-    return float(head.success) if head.metadata.get("scored") else None
+    return float(head.success) if head.scored else None
 
 
-def _deciding(partial: bool) -> RewardRule:
+def _deciding(partial: bool) -> Callable[[Head], float | None]:
     def read(head: Head) -> float | None:
-        values = [_value(score, partial) for score in head.metadata.get("scores") or () if score.get("decides")]
+        values = [_value(score, partial) for score in head.scores if score.decides]
         known = [value for value in values if value is not None]
         return math.fsum(known) / len(known) if known and len(known) == len(values) else None
 
     return read
 
 
-def _named(name: str, partial: bool) -> RewardRule:
+def _named(name: str, partial: bool) -> Callable[[Head], float | None]:
     def read(head: Head) -> float | None:
-        found = [score for score in head.metadata.get("scores") or () if score["name"] == name]
-        return _value(found[0], partial) if found else None
+        score = head.score(name)
+        return None if score is None else _value(score, partial)
 
     return read
 
 
-def _value(score: JSON, partial: bool) -> float | None:
-    value = score.get("value")
-    if partial and score.get("partial") is not None:
-        value = score["partial"]
+def _value(score: Score, partial: bool) -> float | None:
+    value = score.partial if partial and score.partial is not None else score.value
     # A scorer may return anything that is a float; what cannot be compared is no reward.
-    return float(value) if value is not None and math.isfinite(value) else None
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _function(name: str) -> RewardRule:
+    """The rule that a function of the user's gives. The work is done and paid for when it is asked, so whatever goes
+    wrong in it leaves an attempt without a reward; the first time is logged."""
+    try:
+        function = import_object(name)
+    except ConfigError as error:
+        raise _unknown(f"{name!r}: {error}") from error
+    if not callable(function):
+        raise ConfigError(f"reward: {name} is not a function of a trajectory")
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        raise ConfigError(f"reward: {name} is async; a reward is computed from the trajectory, without waiting")
+    is_reported = False
+
+    def read(trajectory: Trajectory) -> float | None:
+        nonlocal is_reported
+        try:
+            return _checked(function(trajectory))
+        except Exception as error:  # noqa: BLE001 - a function of the user's may raise anything
+            if not is_reported:
+                log.warning("reward: %s failed for %s: %s", name, trajectory.id, describe_error(error))
+                is_reported = True
+            return None
+
+    return read
+
+
+def _unknown(what: str) -> ConfigError:
+    return ConfigError(f"reward: there is no rule {what}; expected one of {', '.join((RECORDED, *RULES))}")
+
+
+def _checked(found: Any) -> float | None:
+    if found is None:
+        return None
+    reward = float(found)
+    if not math.isfinite(reward):
+        raise ValueError(f"it returned {found!r}, which is not a finite number")
+    return reward

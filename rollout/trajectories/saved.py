@@ -8,8 +8,9 @@ the seed's flags (`stopped`, `reached_max_turns`, `error`, …) are read as our 
 from __future__ import annotations
 
 import codecs
+import functools
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -17,8 +18,9 @@ import msgspec
 
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, decode_messages
-from rollout.trajectories.line import Head
-from rollout.trajectories.stop import StopReason, status_of
+from rollout.trajectories.line import bare_metadata, with_outcome
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
 
 BUFFER = 1 << 18
 _read_value = msgspec.json.Decoder().decode
@@ -36,34 +38,36 @@ class BadLine(ValueError):
     """A line that holds no trajectory. The text says why."""
 
 
-class SavedLine(Head, frozen=True):
-    """One saved trajectory: its head, and all that stands in the line."""
+class SavedLine(Trajectory, frozen=True, dict=True, kw_only=True, eq=False):
+    """A trajectory that was read from a line."""
 
     fields: dict[str, msgspec.Raw]
-    """Everything that stands in the line, in its order."""
+    """Everything that the line holds, in its order."""
 
     @property
     def is_labelled(self) -> bool:
-        """Whether system prompt and tools stand in it already."""
+        """Whether the line holds system prompt and tools."""
         return "tools" in self.fields
 
     @property
-    def prompt_name(self) -> str | None:
-        """The blob of what its model was sent; None where no run of ours made it."""
-        name = self.metadata.get("prompt")
-        return None if name is None else str(name)
+    def opening(self) -> int:
+        """How many messages there were before the agent began, the system prompt of a label included."""
+        known = super().opening
+        if self.nodes is not None or (known and not self.is_labelled):
+            return known
+        return known + bool(self.messages and self.messages[0].role == "system")
+
+    @functools.cached_property
+    def messages(self) -> Sequence[Message]:
+        """The messages of the line. Raises BadLine."""
+        return super().messages if self.given else self.read_messages()
 
     def read_messages(self) -> tuple[Message, ...]:
-        """The messages. Raises BadLine."""
+        """The messages, without keeping them. Raises BadLine."""
         try:
             return decode_messages(self.fields["messages"])
         except _UNREADABLE as error:
             raise BadLine(f"messages cannot be read: {_describe(error)}") from error
-
-
-def opening_of(metadata: JSON) -> int:
-    """How many messages the task of a trajectory began with; 0 where that is not on record."""
-    return int((metadata.get("view") or {}).get("opening", 0))
 
 
 def read_saved(line: bytes) -> SavedLine:
@@ -75,15 +79,13 @@ def read_saved(line: bytes) -> SavedLine:
         error = _value(fields, "error")
         success = bool(_value(fields, "success", error is None))
         metadata = _value(fields, "metadata")
-        if not isinstance(metadata, dict):
-            metadata = {}
-        if "status" not in metadata:
-            metadata = {**_outcome(fields, metadata, error, success), **metadata}
+        known = metadata if isinstance(metadata, dict) else {}
+        metadata = with_outcome(known, lambda reason: _outcome(fields, reason, error, success))
     except _UNREADABLE as error:
         raise BadLine(f"not a trajectory: {_describe(error)}") from error
     name = str(identifier) if identifier not in (None, "") else hashlib.sha256(bytes(raw)).hexdigest()[:16]
     task = _value(fields, "task_id")
-    return SavedLine(name, name if task is None else str(task), success, metadata, fields)
+    return SavedLine(name, name if task is None else str(task), success, metadata, fields=fields)
 
 
 def read_saved_file(path: Path) -> Iterator[tuple[str, SavedLine | BadLine]]:
@@ -126,19 +128,15 @@ def _value(fields: dict[str, msgspec.Raw], key: str, default: Any = None) -> Any
     return default if raw is None else _read_value(raw)
 
 
-def _outcome(fields: dict[str, msgspec.Raw], metadata: JSON, error: Any, success: bool) -> JSON:
-    """Status and stop reason of a line that does not say them in our words."""
+def _outcome(fields: dict[str, msgspec.Raw], said: str | None, error: Any, success: bool) -> JSON:
+    """Status and stop reason of a line that does not say them in our words. `said`: a stop reason of its record."""
     flagged = [reason for flag, reason in _FLAGS if _value(fields, flag)]
-    said = metadata.get("stop_reason") or _value(fields, "stop_reason")
+    said = said or _value(fields, "stop_reason")
     known = [StopReason(said)] if said in StopReason.__members__.values() else []
     # Without a flag the seed's tool says only whether it worked: one turn, or something that broke.
     default = StopReason.AGENT_DONE if success else StopReason.ERROR
     reason = StopReason.ERROR if error is not None else (*flagged, *known, default)[0]
-    return {
-        "status": str(status_of(reason)),
-        "stop_reason": str(reason),
-        "error": None if error is None else {"kind": "infra", "text": str(error), "notes": []},
-    }
+    return bare_metadata(reason, None if error is None else {"kind": "infra", "text": str(error), "notes": []})
 
 
 def _describe(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rollout.trajectories.saved import SavedLine
+from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
 
 FINISHED = frozenset({str(Status.COMPLETED), str(Status.TRUNCATED)})
@@ -21,17 +21,16 @@ class Selection(msgspec.Struct, frozen=True):
     with_marks: frozenset[str] = frozenset()
     without_marks: frozenset[str] = frozenset()
 
-    def reason_against(self, line: SavedLine) -> str | None:
+    def reason_against(self, head: Head) -> str | None:
         """Why a trajectory is left out, in words that can be counted; None where it is taken."""
-        metadata = line.metadata
-        if line.status not in self.statuses:
-            return f"status {line.status}"
-        if self.success is not None and line.success is not self.success:
+        if head.status not in self.statuses:
+            return f"status {head.status}"
+        if self.success is not None and head.success is not self.success:
             return "no success" if self.success else "success"
-        if self.stop_reasons and metadata.get("stop_reason") not in self.stop_reasons:
-            return f"stop reason {metadata.get('stop_reason')}"
+        if self.stop_reasons and head.stop_reason not in self.stop_reasons:
+            return f"stop reason {head.stop_reason}"
         if self.min_scores:
-            scores = {score["name"]: score.get("value") for score in metadata.get("scores") or ()}
+            scores = {score.name: score.value for score in head.scores}
             for name, least in self.min_scores:
                 value = scores.get(name)
                 if value is None:
@@ -40,7 +39,7 @@ class Selection(msgspec.Struct, frozen=True):
                     return f"score {name} below {least:g}"
         if not self.with_marks and not self.without_marks:
             return None
-        marks = marks_of(line)
+        marks = marks_of(head)
         if not self.with_marks <= marks:
             return f"without mark {min(self.with_marks - marks)}"
         if self.without_marks & marks:
@@ -48,7 +47,6 @@ class Selection(msgspec.Struct, frozen=True):
         return None
 
 
-def marks_of(line: SavedLine) -> set[str]:
+def marks_of(head: Head) -> set[str]:
     """A trajectory's marks; each kind of tool error counts as one (`tool_error:bad_arguments`)."""
-    metadata = line.metadata
-    return {*(metadata.get("marks") or ()), *(f"tool_error:{kind}" for kind in metadata.get("tool_errors") or ())}
+    return {*head.marks, *(f"tool_error:{kind}" for kind in head.tool_errors)}

@@ -9,11 +9,13 @@ empty and never made up.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rollout.core.messages import JSON, Message, ToolCall
+from rollout.trajectories.filters.texts import words
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head
+from rollout.trajectories.token_view import TokenView, view_tokens
 from rollout.trajectories.tree import NodeBody
 
 
@@ -24,18 +26,33 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     """Every node from the task's opening to the leaf; None where only the messages are known."""
     given: Sequence[Message] | Callable[[], Sequence[Message]] = ()
     """The messages, or what reads them, where there are no nodes."""
+    given_errors: Mapping[int, str] = {}
+    """The kinds of error observations by the indexes of their messages, where there are no nodes and somebody found
+    them out."""
     image_url: Callable[[str], str] | None = None
     """An image of a message, by its name, as a `data:` URL; None where images are not kept."""
     prompt: Callable[[], tuple[str | None, list[JSON]]] | None = None
     """Reads the system prompt and the tools as they were sent; None where they are not known."""
+    offers: Callable[[], dict[int, list[JSON]]] | None = None
+    """Reads the tools of each turn from which on they were others; None where they are not known."""
+
+    def __repr__(self) -> str:
+        return f"Trajectory({self.id!r}: {self.status} ({self.stop_reason}), reward {self.reward})"
 
     @functools.cached_property
     def messages(self) -> Sequence[Message]:
         """The whole conversation, from the task's opening on, with all reasoning. The system prompt is not part of it:
         see `system`."""
         if self.nodes is not None:
-            return [body.said for body in self._said if body.said is not None]
+            return tuple(body.said for body in self._said if body.said is not None)
         return self.given() if callable(self.given) else self.given
+
+    @property
+    def opening(self) -> int:
+        """How many messages the task began with; 0 where neither the nodes nor the record say it."""
+        if self.nodes is None:
+            return super().opening
+        return next((place for place, body in enumerate(self.nodes) if body.kind != "opening"), len(self.nodes))
 
     @property
     def system(self) -> str | None:
@@ -46,6 +63,24 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     def tools(self) -> list[JSON]:
         """The tools as they were sent; empty where there were none, or they are not known."""
         return self._prompt[1]
+
+    @property
+    def tools_by_turn(self) -> dict[int, list[JSON]]:
+        """Where the tools changed: those of each turn from which on they were others. The first user message is turn
+        0."""
+        return {} if self.offers is None else self.offers()
+
+    @functools.cached_property
+    def tokens(self) -> TokenView | None:
+        """The token ids, masks and logprobs of the whole path, as given to the model and sampled from it. None where
+        the nodes were not kept; its `is_exact` says whether every generation came with its ids."""
+        return None if self.nodes is None else view_tokens(self.nodes)
+
+    @functools.cached_property
+    def tool_names(self) -> frozenset[str]:
+        """The names of the tools that were offered, where they are known."""
+        found = (entry.get("function", entry) for entry in self.tools if isinstance(entry, dict))
+        return frozenset(str(tool["name"]) for tool in found if isinstance(tool, dict) and "name" in tool)
 
     @functools.cached_property
     def _prompt(self) -> tuple[str | None, list[JSON]]:
@@ -69,6 +104,8 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     @functools.cached_property
     def error_kinds(self) -> Mapping[int, str]:
         """The kinds of error observations, by the indexes of their messages."""
+        if self.nodes is None:
+            return self.given_errors
         return {place: body.error_kind for place, body in enumerate(self._said) if body.error_kind is not None}
 
     @functools.cached_property
@@ -86,23 +123,43 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
         """Whether any tool call was answered."""
         return any(message.role == "tool" for message in self.messages)
 
-    def answered_calls(self, place: int) -> Iterator[tuple[ToolCall, Message | None, str | None]]:
+    def spoken(self, place: int) -> list[str]:
+        """The words of what the message at an index thinks and says, worked out once for all who ask."""
+        if place not in self._spoken:
+            self._spoken[place] = spoken_words(self.messages[place])
+        return self._spoken[place]
+
+    @functools.cached_property
+    def _spoken(self) -> dict[int, list[str]]:
+        return {}
+
+    def answered_calls(self, place: int) -> list[tuple[ToolCall, Message | None, str | None]]:
         """The calls of the answer at an index, each with its result and the kind of error that this is."""
+        messages = self.messages
+        if not messages[place].tool_calls:
+            return []
         following: list[int] = []
-        for after in range(place + 1, len(self.messages)):
-            if self.messages[after].role != "tool":
+        for after in range(place + 1, len(messages)):
+            if messages[after].role != "tool":
                 break
             following.append(after)
-        for call in self.messages[place].tool_calls:
-            answer = next((after for after in following if self.messages[after].tool_call_id == call.id), None)
+        found: list[tuple[ToolCall, Message | None, str | None]] = []
+        for call in messages[place].tool_calls:
+            answer = next((after for after in following if messages[after].tool_call_id == call.id), None)
             if answer is None:
-                yield call, None, None
+                found.append((call, None, None))
             else:
                 # Two calls may have the same id; results are in the order of the calls.
                 following.remove(answer)
-                yield call, self.messages[answer], self.error_kinds.get(answer)
+                found.append((call, messages[answer], self.error_kinds.get(answer)))
+        return found
 
 
 def trajectory_of(head: Head, nodes: Sequence[NodeBody], image_url: Callable[[str], str] | None = None) -> Trajectory:
     """A trajectory from its record and its path."""
     return Trajectory(head.id, head.task_id, head.success, head.metadata, nodes=nodes, image_url=image_url)
+
+
+def spoken_words(message: Message) -> list[str]:
+    """The words of what a message thinks and says."""
+    return words(" ".join(filter(None, (message.reasoning, message.content))))

@@ -22,6 +22,7 @@ from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.labels import Example
 from tests.conftest import read_lines, roll_out, write_yaml
 from tests.trajectories.lines import CONVERSATION, labelled, line, write
+from tests.trajectories.lines import example as make_example
 
 ERRORS = {"malformed_call": 0.05, "unknown_tool": 0.1, "void_turn": 0.05, "repeat": 0.05}
 PORTAL = {
@@ -240,7 +241,7 @@ def test_export_refuses_marks_that_are_not_there_or_too_old(run: Path) -> None:
 
 def example(*roles: str, masked: tuple[int, ...] = (), context: int | None = None) -> Example:
     said = tuple(Message(role=role, content=f"{role} {place}") for place, role in enumerate(roles))  # type: ignore[arg-type]
-    return Example("a", "t", True, said, [], {}, context=context, masked=frozenset(masked))
+    return make_example(said, context=context, masked=frozenset(masked))
 
 
 def record(end: int | None, *masked: int) -> Filtered:

@@ -19,7 +19,7 @@ from tests.conftest import read_lines, write_tasks, write_yaml
 # As the installed script runs: `python -c` would put the working directory into sys.path by itself.
 ROLLOUT = [sys.executable, "-P", "-c", "from rollout.cli import main; main()"]
 SCORER = """
-from rollout.scoring.scorer import Score
+from rollout.trajectories.score import Score
 
 class Fine:
     name = "fine"

@@ -27,6 +27,21 @@ def test_no_two_classes_have_the_same_name() -> None:
     assert {name: places for name, places in found.items() if len(places) > 1} == {}
 
 
+def test_the_record_of_an_attempt_is_read_by_its_properties() -> None:
+    its_own = {"trajectories/line.py", "engine/outcome.py"}
+    of_others = {"models/completion.py", "cli/web.py"}  # a server's answer, a .pt file
+    found = []
+    for path in modules():
+        if path.relative_to(PACKAGE).as_posix() in its_own | of_others:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Subscript) and not (isinstance(node, ast.Attribute) and node.attr == "get"):
+                continue
+            if getattr(node.value, "attr", getattr(node.value, "id", None)) == "metadata":
+                found.append(f"{path.relative_to(PACKAGE)}:{node.lineno}")
+    assert found == []
+
+
 def test_the_engine_and_the_pipelines_know_no_environment_by_name() -> None:
     kinds = [f"rollout.environments.{kind}" for kind in ("domains", "functions", "mcp", "web", "suites")]
     # The iterations of `rollout web` are about browsers by definition, and labels may be made from tool lists.

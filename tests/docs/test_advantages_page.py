@@ -9,19 +9,24 @@ from pathlib import Path
 import pytest
 
 from rollout.trajectories.advantages import ESTIMATORS
-from rollout.trajectories.rewards import RULES
+from rollout.trajectories.rewards import RULES, reward_rule
 from tests.conftest import roll_out
 from tests.docs.test_docs import ROOT, blocks
 from tests.engine.test_trees import tree_config
+from tests.trajectories.lines import trajectory
 
 
 async def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     config = tree_config()
     config["datasets"]["portal"]["output_path"] = Path("outputs/portal.jsonl")
     await roll_out(config)
-    (example,) = (body for page, body in blocks("python") if page == "docs/advantages.md")
+    example, rule = (body for page, body in blocks("python") if page == "docs/advantages.md")
     exec(compile(example, "docs/advantages.md", "exec"), {})
     assert len([line for line in capsys.readouterr().out.splitlines() if "[" in line]) == 40
+    Path("my_rewards.py").write_text(rule)
+    worth = reward_rule("my_rewards:brief")
+    assert worth(trajectory(success=True, scored=True)) == 1.0
+    assert worth(trajectory(scored=False)) is None
 
 
 def test_every_estimator_and_rule_is_in_it() -> None:

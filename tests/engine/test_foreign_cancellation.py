@@ -9,9 +9,10 @@ from typing import Any
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.models.model import Request
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 RULES = [{"when": {"step": 0}, "reply": {"call": "cancels"}}, {"reply": {"content": "Done."}}]

@@ -11,14 +11,18 @@ import pytest
 
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
+from rollout.core.task import Task
+from rollout.environments.environment import Environment
 from rollout.pipelines.run import open_run
 from rollout.scoring.function import scorer
-from rollout.scoring.scorer import Trajectory
 from rollout.store.reader import open_reader
 from rollout.strategies.find import make_strategy
 from rollout.testing import StubServer
 from rollout.trajectories.rewards import reward_rule
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import Command, read_lines, roll_out, stub_config, write_tasks
+from tests.trajectories.lines import trajectory
 
 OUT = Path("out.jsonl")
 VALUES = (0.2, 0.6, 0.33, 0.5)
@@ -33,6 +37,38 @@ def graded(trajectory: Trajectory) -> float:
 @scorer
 def infinite() -> float:
     return float("inf")
+
+
+def worth(trajectory: Trajectory) -> float:
+    """Reads the verdict, the messages, the nodes and the record of an attempt."""
+    assert trajectory.nodes is not None
+    assert trajectory.scored
+    assert list(trajectory.generated) == [
+        place for place, message in enumerate(trajectory.messages) if message.role == "assistant"
+    ]
+    score = trajectory.score("graded")
+    assert score is not None
+    assert score.value is not None
+    return score.value + trajectory.turns
+
+
+def solved(trajectory: Trajectory) -> bool:
+    return trajectory.success
+
+
+def broken(trajectory: Trajectory) -> float:
+    return 1 / 0
+
+
+def endless(trajectory: Trajectory) -> float:
+    return float("inf")
+
+
+async def late(trajectory: Trajectory) -> float:
+    return 1.0
+
+
+not_a_function = 1.0
 
 
 @pytest.fixture
@@ -120,6 +156,63 @@ def test_filters_and_training_rows_go_by_the_recorded_reward(tmp_path: Path, tas
     assert {row["reward"] for row in read_lines(next(Path("other").glob("*.jsonl")))} == {0.0}
 
 
+# ---- functions -------------------------------------------------------------------------------------------------------
+
+HERE = "tests.engine.test_reward_rule"
+
+
+async def test_a_function_can_be_the_reward_of_a_dataset(stub: StubServer, tasks: Path) -> None:
+    settings = config(stub, tasks, reward=f"{HERE}:worth")
+    assert await streamed(settings) == [([value + 1 for value in VALUES], True)] * 3
+    assert {line["metadata"]["reward"] for line in read_lines(OUT)} == {value + 1 for value in VALUES}
+
+
+talk = Environment(tasks=[Task("one", "Hello")], scorers=[graded], reward=f"{HERE}:worth")
+
+
+async def test_a_function_can_be_the_reward_of_an_environment(stub: StubServer, tasks: Path) -> None:
+    settings = stub_config(stub.url, tasks)
+    agent = settings["datasets"]["data"]["agent"]
+    settings["datasets"] = {"data": {"environment": f"{HERE}:talk", "agent": agent, "output_path": OUT}}
+    await roll_out(settings)
+    assert [line["metadata"]["reward"] for line in read_lines(OUT)] == [VALUES[0] + 1]
+
+
+def test_training_rows_can_go_by_a_function(tmp_path: Path, tasks: Path, rollout: Command) -> None:
+    async def make() -> None:
+        async with StubServer() as stub:
+            await roll_out(config(stub, tasks))
+
+    asyncio.run(make())
+    done = rollout("train-data", "run", "-o", "rows", "--text", "-f", "jsonl", "--reward", f"{HERE}:worth")
+    assert done.code == 0
+    rows = read_lines(next(Path("rows").glob("*.jsonl")))
+    assert sorted({row["reward"] for row in rows}) == sorted(value + 1 for value in VALUES)
+    done = rollout("train-data", "run", "-o", "none", "--text", "-f", "jsonl", "--reward", "no_module:here")
+    assert done.code == 2
+    assert "no_module" in done.out + done.err
+
+
+@pytest.mark.parametrize("name", ["broken", "endless"])
+def test_a_function_that_fails_gives_no_reward_and_is_named_once(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    rule = reward_rule(f"{HERE}:{name}")
+    assert [rule(trajectory(id=f"t{number}")) for number in range(3)] == [None] * 3
+    assert [f"{HERE}:{name}" in message for message in caplog.messages] == [True]
+
+
+def test_a_function_may_return_a_bool_and_is_not_asked_about_what_broke() -> None:
+    rule = reward_rule(f"{HERE}:solved")
+    assert rule(trajectory(success=True)) == 1.0
+    assert rule(trajectory(success=False)) == 0.0
+    assert rule(trajectory(success=True, reason=StopReason.ERROR)) is None
+
+
+@pytest.mark.parametrize(("name", "told"), [("late", "async"), ("not_a_function", "not a function"), ("gone", "gone")])
+def test_what_cannot_be_asked_is_refused(name: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        reward_rule(f"{HERE}:{name}")
+
+
 @pytest.mark.parametrize("rule", ["nothing", "recorded", "score:"])
 async def test_a_reward_that_is_no_rule_is_named(stub: StubServer, tasks: Path, rule: str) -> None:
     with pytest.raises(ConfigError, match=r"datasets\.data\.reward"):
@@ -127,10 +220,8 @@ async def test_a_reward_that_is_no_rule_is_named(stub: StubServer, tasks: Path, 
 
 
 def test_lines_of_earlier_versions_have_success_as_their_reward() -> None:
-    from rollout.trajectories.line import Head
-
     rule = reward_rule("recorded")
-    assert rule(Head("a", "a", True, {"status": "completed", "scored": True})) == 1.0
-    assert rule(Head("a", "a", True, {"status": "completed", "scored": False})) is None
-    assert rule(Head("a", "a", False, {"status": "failed", "scored": True})) is None
-    assert rule(Head("a", "a", False, {"status": "completed", "scored": True, "reward": None})) is None
+    assert rule(trajectory(success=True, scored=True)) == 1.0
+    assert rule(trajectory(success=True, scored=False)) is None
+    assert rule(trajectory(reason=StopReason.ERROR, scored=True)) is None
+    assert rule(trajectory(scored=True, reward=None)) is None

@@ -11,7 +11,7 @@ import pytest
 
 from rollout.store.reader import open_reader
 from rollout.testing import StubServer
-from rollout.trajectories.line import comparable
+from rollout.trajectories.line import comparable, encode_line
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -78,7 +78,9 @@ async def test_lines_of_branches_are_made_again_from_the_journal() -> None:
 async def test_what_is_read_of_a_run_has_whole_branches() -> None:
     await roll_out(tree_config())
     with open_reader(Path("run")) as reader:
-        assert [record.line for record in reader.on_record("portal")] == OUT.read_bytes().splitlines(keepends=True)
+        assert [encode_line(one, one.messages) for one in reader.trajectories("portal")] == OUT.read_bytes().splitlines(
+            keepends=True
+        )
 
 
 @pytest.mark.parametrize("after", [3, 20, 60, 110])
@@ -129,7 +131,7 @@ async def test_a_tree_of_a_journal_from_before_it_had_beginnings_is_read_and_gro
     database.commit()
     database.close()
     with open_reader(Path("run")) as reader:
-        assert b"".join(record.line for record in reader.on_record("portal")) == whole
+        assert b"".join(encode_line(one, one.messages) for one in reader.trajectories("portal")) == whole
     await roll_out(tree_config())
     assert OUT.read_bytes() == whole
 
@@ -177,7 +179,7 @@ async def test_an_edited_task_of_which_nothing_has_ended_starts_anew(stub: StubS
     assert first_words() == {"task0": {"new"}, "task1": {"another"}}
     whole = OUT.read_bytes()
     with open_reader(Path("run")) as reader:
-        assert b"".join(record.line for record in reader.on_record("data")) == whole
+        assert b"".join(encode_line(one, one.messages) for one in reader.trajectories("data")) == whole
 
 
 async def test_sums_of_a_run_are_those_of_its_trajectories() -> None:

@@ -7,7 +7,7 @@ from rollout.core.tools import tool
 from rollout.core.world import World
 from rollout.environments.environment import Environment
 from rollout.scoring.function import scorer
-from rollout.scoring.scorer import Trajectory
+from rollout.trajectories.trajectory import Trajectory
 
 
 class Cart(World):

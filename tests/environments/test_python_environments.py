@@ -13,10 +13,10 @@ from rollout.core.task import Task
 from rollout.environments.environment import Environment
 from rollout.pipelines.score import open_scoring, rescore
 from rollout.scoring.function import FunctionScorer, as_scorer
-from rollout.scoring.scorer import Score
 from rollout.store.reader import open_reader
 from rollout.tasks.given import open_tasks
 from rollout.trajectories.line import comparable
+from rollout.trajectories.score import Score
 from tests.conftest import read_lines, roll_out
 from tests.environments import shop
 
@@ -78,7 +78,7 @@ async def test_a_run_is_scored_again_by_replaying_it() -> None:
             again = [one async for one in rescore(reader, scoring)]
     assert len(again) == 6
     assert all(one.replayed for one in again)
-    assert all(one.success == one.recorded.head.success for one in again)
+    assert all(one.success == one.recorded.success for one in again)
 
 
 # ---- tasks -----------------------------------------------------------------------------------------------------------

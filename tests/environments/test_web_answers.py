@@ -15,9 +15,11 @@ from rollout.core.messages import NO_TOOLS, Message, ToolCall
 from rollout.environments.empty import EmptyWorld
 from rollout.environments.web.scoring.answer import AnswerScorer
 from rollout.environments.web.scoring.texts import is_contained, is_number, is_same, normalized, numbers
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
+from tests.trajectories.lines import trajectory
 
 
 def answering(*calls: str | None, failed: bool = False) -> Trajectory:
@@ -27,17 +29,16 @@ def answering(*calls: str | None, failed: bool = False) -> Trajectory:
         call = ToolCall(f"c{number}", "click" if arguments is None else "answer", arguments or '{"element": 1}')
         messages.append(Message(role="assistant", tool_calls=(call,)))
         messages.append(Message(role="tool", content="…", tool_call_id=call.id))
-    places = frozenset({3}) if failed else frozenset()
-    return Trajectory("t", messages, Status.COMPLETED, StopReason.AGENT_DONE, True, places)
+    return trajectory(*messages, reason=StopReason.AGENT_DONE, errors={3: "bad_arguments"} if failed else {})
 
 
 def said(text: str) -> str:
     return json.dumps({"text": text})
 
 
-async def scored(info: dict[str, Any], trajectory: Trajectory, *, has_judge: bool = False) -> Score | None:
+async def scored(info: dict[str, Any], path: Trajectory, *, has_judge: bool = False) -> Score | None:
     task = parse_task({"id": "t", "messages": [{"role": "user", "content": "How much?"}], "task_info": info})
-    return await AnswerScorer(has_judge=has_judge).score(task, trajectory, EmptyWorld(NO_TOOLS))
+    return await AnswerScorer(has_judge=has_judge).score(task, path, EmptyWorld(NO_TOOLS))
 
 
 async def value(answer: str, equals: Any, match: str = "normalized") -> float | None:
@@ -121,8 +122,8 @@ def test_numbers_that_a_text_says() -> None:
 
 
 async def test_no_answer_is_a_0_with_the_reason() -> None:
-    for trajectory in (answering(None), answering(said("  ")), answering('{"text": 5}'), answering("broken")):
-        score = await scored({"answer": {"equals": "5"}}, trajectory)
+    for path in (answering(None), answering(said("  ")), answering('{"text": 5}'), answering("broken")):
+        score = await scored({"answer": {"equals": "5"}}, path)
         assert score is not None
         assert (score.value, score.reason) == (0.0, "the agent gave no answer")
 

@@ -13,9 +13,10 @@ from rollout.environments.empty import EmptyWorld
 from rollout.environments.web.inspection import Finding, Probe
 from rollout.environments.web.scoring.checks import read_checks
 from rollout.environments.web.scoring.pages import CheckScorer
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
+from rollout.trajectories.stop import StopReason
+from tests.trajectories.lines import trajectory
 
 START = "http://shop.test/"
 
@@ -39,8 +40,7 @@ class Pages(EmptyWorld):
 async def scored(checks: Any, world: EmptyWorld) -> Score:
     info = {"website": START, "checks": checks}
     task = parse_task({"id": "t", "messages": [], "task_info": info})
-    trajectory = Trajectory("t", [], Status.COMPLETED, StopReason.ANSWERED, False)
-    score = await CheckScorer().score(task, trajectory, world)
+    score = await CheckScorer().score(task, trajectory(reason=StopReason.ANSWERED), world)
     assert score is not None
     return score
 

@@ -192,7 +192,7 @@ def test_a_window_of_less_than_nothing_is_refused() -> None:
 def measure(*lines: SavedLine, info: dict[str, Any] | None = None) -> dict[str, Any]:
     measured = WebRates()
     for line in lines:
-        measured.take(line, info, None, {})
+        measured.take(line, info)
     return measured.result()
 
 
@@ -237,7 +237,7 @@ def test_difficulty_groups_and_attempts_are_told_apart() -> None:
     for number, (difficulty, success) in enumerate([(3, True), (3, False), (6, True), (7, False), (None, True)]):
         info = {"difficulty": difficulty}
         line = answered(success, id=f"t{number}", task_id=f"task{difficulty}")
-        measured.take(line, info, None, {})
+        measured.take(line, info)
     found = measured.result()
     rates = {name: group["success_rate"] for name, group in found["by_difficulty"].items()}
     assert rates == {"easy": 0.5, "medium": 1.0, "hard": 0.0, "unknown": 1.0}

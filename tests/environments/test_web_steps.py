@@ -7,7 +7,7 @@ from rollout.core.messages import Message, ToolCall
 from rollout.environments.web.steps import steps_of
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
-from tests.trajectories.web_lines import TASK, answered, page, picture, refusal, says, web_line
+from tests.trajectories.web_lines import TASK, answered, page, picture, refusal, says, web_line, with_errors
 
 
 def test_each_answer_of_the_agent_is_a_step_with_what_it_saw_before() -> None:
@@ -74,7 +74,7 @@ def test_an_empty_answer_is_no_action_also_where_calls_are_written_as_text() -> 
     empty = read_answer(Message(role="assistant", content=""), None, must_call=True)
     words = read_answer(Message(role="assistant", content="<tool_call>{"), None, must_call=True)
     line = web_line(empty, refusal(empty.tool_calls[0].id, "…", "malformed_call"), words)
-    steps = steps_of(line, TASK.info, error_kinds={3: "malformed_call"})
+    steps = steps_of(with_errors(line, {3: "malformed_call"}), TASK.info)
     assert [step["action"]["action"]["key"] for step in steps] == ["none", "invalid_step"]
 
 
@@ -90,7 +90,8 @@ def test_calls_that_cannot_be_read_are_invalid_steps_and_keep_what_was_written()
         refusal("d", "click: element: 0 is less than 1", "bad_arguments"),
         Message(role="assistant"),
     )
-    steps = steps_of(line, TASK.info, error_kinds={3: "unknown_tool", 5: "bad_arguments", 8: "bad_arguments"})
+    errors = {3: "unknown_tool", 5: "bad_arguments", 8: "bad_arguments"}
+    steps = steps_of(with_errors(line, errors), TASK.info)
     assert [step["action"]["action"]["key"] for step in steps] == [*["invalid_step"] * 4, "none"]
     assert steps[0]["action"]["action"]["arguments"] == {"name": "left_click", "arguments": {"x": 1}}
     assert steps[1]["action"]["action"]["arguments"]["arguments"] == {"malformed_arguments": '{"element": '}
@@ -202,7 +203,7 @@ def test_a_call_is_known_by_its_place_and_errors_of_the_world_are_no_invalid_ste
         says("goback", "open"),
     )
     kinds = {3: "malformed_call", 4: "tool"}
-    first, second, unanswered = steps_of(line, error_kinds=kinds)
+    first, second, unanswered = steps_of(with_errors(line, kinds))
     assert [call["key"] for call in first["action"]["calls"]] == ["invalid_step", "click"]
     assert second["action"]["action"] == {"key": "play_note", "arguments": {"note": "C"}}
     assert unanswered["action"]["action"]["key"] == "goback"

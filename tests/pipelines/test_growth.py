@@ -15,8 +15,8 @@ from rollout.config import load_config
 from rollout.core.messages import Message
 from rollout.pipelines.run import open_run
 from rollout.store.reader import open_reader
-from rollout.trajectories.labels import Example
 from rollout.trajectories.merging import Merged, UniqueNames
+from tests.trajectories.lines import example as make_example
 
 FEW, MANY = 100, 400
 MOST = 1.35 * MANY / FEW
@@ -114,7 +114,7 @@ def test_a_trajectory_that_a_third_run_repeats_is_a_duplicate() -> None:
     merged = Merged()
 
     def admit(text: str, run: str) -> str | None:
-        example = Example("t", "t", True, (Message(role="user", content=text),), [], {})
+        example = make_example([Message(role="user", content=text)], id="t")
         admitted = merged.admit(example, run)
         return None if admitted is None else admitted.id
 

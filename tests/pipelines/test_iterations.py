@@ -26,7 +26,8 @@ from rollout.pipelines.web_iterations import (
     list_iterations,
     sites_unreachable,
 )
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, write_tasks
 
 pytest.importorskip("hydra", reason="needs the extra rollout[web]")

@@ -16,10 +16,11 @@ from rollout.environments.find import find_environment
 from rollout.models.registry import Registry
 from rollout.pipelines.panel import make_panel
 from rollout.scoring.panel import Panel, Verdict
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 from tests.environments.opening import opened
+from tests.trajectories.lines import trajectory
 
 LIBRARY = """
 import copy, json, os, random, uuid
@@ -221,7 +222,7 @@ class Desk:
         opening = await world.open(task, 7)
         reader = CallReader(opening.tools)
         messages = list(task.messages)
-        failed: set[int] = set()
+        errors: dict[int, str] = {}
         results: list[Any] = []
         for number, (name, arguments) in enumerate(calls):
             filled = {key: value(results) if callable(value) else value for key, value in arguments.items()}
@@ -229,11 +230,11 @@ class Desk:
             read = reader.read(call)
             result = (await world.call([read]))[0] if isinstance(read, Invocation) else read
             messages += [Message(role="assistant", tool_calls=(call,)), result.to_message()]
-            if result.is_error:
-                failed.add(len(messages) - 1)
+            if result.error_kind is not None:
+                errors[len(messages) - 1] = result.error_kind
             results.append(json.loads(result.content))
         messages.append(Message(role="assistant", content=said))
-        return Trajectory("t", messages, Status.COMPLETED, StopReason.USER_STOP, bool(calls), frozenset(failed), 3)
+        return trajectory(*messages, errors=errors, seed=3)
 
     async def verdict(self, task: Task, calls: Calls, said: str = "Done.") -> Verdict:
         world = self.environment.make_world(task)

@@ -15,20 +15,16 @@ from rollout.environments.empty import EmptyWorld
 from rollout.models.model import Request
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.judge import Judge
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
 from rollout.testing import StubServer
 from rollout.trajectories.generation import FinishReason, Generation
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
+from tests.trajectories.lines import trajectory
 
 ASSERTIONS = ["The agent greets the user.", "The agent gives the due date."]
-TRAJECTORY = Trajectory(
-    "t",
-    [Message(role="user", content="Hi"), Message(role="assistant", content="Hello! Your Atlas is due on Monday.")],
-    Status.COMPLETED,
-    StopReason.USER_STOP,
-    called=False,
+TRAJECTORY = trajectory(
+    Message(role="user", content="Hi"), Message(role="assistant", content="Hello! Your Atlas is due on Monday.")
 )
 
 

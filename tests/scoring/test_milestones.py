@@ -13,6 +13,7 @@ from rollout.core.errors import ConfigError
 from rollout.scoring.conditions import Condition
 from rollout.scoring.rules import NO_RULES, Rules
 from tests.scoring.desk import Calls, Desk, write_library
+from tests.trajectories.lines import make_nodes
 
 OLD = {"loan_id": "L1", "status": "active", "fee": 5}
 NEW = {**OLD, "status": "renewed", "fee": 7.5}
@@ -129,7 +130,7 @@ async def test_way_that_cannot_be_replayed_is_unscored(desk: Desk) -> None:
         msgspec.structs.replace(message, content='{"success": true}') if message.role == "tool" else message
         for message in trajectory.messages
     ]
-    verdict = await desk.panel.judge(task, msgspec.structs.replace(trajectory, messages=forged), world)
+    verdict = await desk.panel.judge(task, msgspec.structs.replace(trajectory, nodes=make_nodes(forged)), world)
     await world.close()
     (score,) = (score for score in verdict.scores if score.name == "minefields")
     assert score.value is None

@@ -15,14 +15,16 @@ from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.empty import EmptyWorld
 from rollout.scoring.panel import Panel, Verdict
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.tasks.jsonl import parse_task
 from rollout.testing import StubServer
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
+from rollout.trajectories.stop import Status
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.scoring.desk import Calls, Desk, write_library
+from tests.trajectories.lines import trajectory
 
-TRAJECTORY = Trajectory("t", [], Status.COMPLETED, StopReason.USER_STOP, called=False)
+TRAJECTORY = trajectory()
 RENEW: Calls = [("renew_loan", {"loan_id": "L1", "confirm": True})]
 
 

@@ -168,9 +168,9 @@ def test_trajectory_without_its_episode_is_missed_not_left_out(made: Path, tmp_p
     execute(tmp_path / "copy", "DELETE FROM episodes WHERE id = (SELECT min(episode) FROM trajectories)")
     with open_reader(tmp_path / "copy" / "run") as reader:
         with pytest.raises(JournalError, match="damaged"):
-            list(reader.recorded("data"))
+            list(reader.finished("data"))
         with pytest.raises(JournalError, match="damaged"):
-            list(reader.paths("data"))
+            list(reader.trajectories("data"))
 
 
 def test_resume_leaves_one_line_of_an_attempt_whose_row_is_gone(made: Path, tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_reading_an_older_journal_leaves_it_as_it_is(lay: Any) -> None:
     before = JOURNAL.read_bytes()
     with open_reader(Path("run")) as reader:
         ids = reader.finished_ids("chains")
-        assert {path.head.id for path in reader.paths("chains")} == ids
+        assert {found.id for found in reader.trajectories("chains")} == ids
         assert all(reader.whole_path("chains", trajectory) for trajectory in ids)
         assert not reader.ranks("chains")
         assert not reader.grown_tasks("chains")
@@ -207,7 +207,7 @@ def test_killed_migration_leaves_a_journal_that_opens_again() -> None:
         assert killed.returncode == -signal.SIGKILL
         versions.add(version())
         with open_reader(Path("run")) as reader:
-            assert list(reader.paths("chains"))
+            assert list(reader.trajectories("chains"))
     command("run", "config.yml", "--resume")
     assert version() == SCHEMA_VERSION
     assert 1 in versions

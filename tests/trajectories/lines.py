@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,12 @@ import msgspec
 from hypothesis import strategies as st
 
 from rollout.core.messages import JSON, Message, ToolCall
-from rollout.trajectories.labels import Prompt
-from rollout.trajectories.line import Head, encode_line
-from rollout.trajectories.stop import StopReason, status_of
+from rollout.trajectories.generation import Generation
+from rollout.trajectories.labels import Example, Prompt
+from rollout.trajectories.line import Head, bare_metadata, encode_line
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
+from rollout.trajectories.tree import NodeBody, NodeKind
 
 SYSTEM = "Be careful. Ask before you write."
 TOOLS = [
@@ -62,6 +66,61 @@ CONVERSATION = (
 )
 
 
+def make_nodes(
+    messages: Sequence[Message],
+    *,
+    opening: int = 0,
+    errors: Mapping[int, str] | None = None,
+    data: Mapping[int, JSON] | None = None,
+    generations: Mapping[int, Generation] | None = None,
+) -> list[NodeBody]:
+    """The path of a conversation. What is known beside its messages is given by their indexes."""
+    kinds: dict[str, NodeKind] = {"assistant": "generation", "tool": "tool", "user": "user", "system": "opening"}
+    return [
+        NodeBody(
+            "opening" if place < opening else kinds[message.role],
+            message=message,
+            generation=(generations or {}).get(place),
+            error_kind=(errors or {}).get(place),
+            data=(data or {}).get(place),
+        )
+        for place, message in enumerate(messages)
+    ]
+
+
+def trajectory(
+    *messages: Message,
+    id: str = "t",
+    task: str | None = None,
+    success: bool = False,
+    reason: StopReason = StopReason.USER_STOP,
+    opening: int = 0,
+    errors: Mapping[int, str] | None = None,
+    data: Mapping[int, JSON] | None = None,
+    generations: Mapping[int, Generation] | None = None,
+    image_url: Callable[[str], str] | None = None,
+    prompt: Prompt | None = None,
+    **metadata: Any,
+) -> Trajectory:
+    """A finished attempt with its nodes. `metadata` beside how it ended."""
+    return Trajectory(
+        id,
+        task or id,
+        success,
+        {**bare_metadata(reason), **metadata},
+        nodes=make_nodes(messages, opening=opening, errors=errors, data=data, generations=generations),
+        image_url=image_url,
+        prompt=None if prompt is None else lambda: (prompt.system, prompt.tools),
+    )
+
+
+def example(
+    messages: Sequence[Message], tools: Sequence[JSON] = (), metadata: JSON | None = None, id: str = "a", **more: Any
+) -> Example:
+    """A trajectory as exporters see it."""
+    return Example(id, id, True, metadata or {}, messages=tuple(messages), tools=list(tools), **more)
+
+
 def line(
     identifier: str = "a",
     messages: tuple[Message, ...] = CONVERSATION,
@@ -72,7 +131,7 @@ def line(
     **metadata: Any,
 ) -> bytes:
     """A line as a run writes it."""
-    head: JSON = {"status": str(status_of(reason)), "stop_reason": str(reason), "marks": [], "tool_errors": {}}
+    head: JSON = {**bare_metadata(reason), "marks": [], "tool_errors": {}}
     return encode_line(Head(identifier, task or identifier, success, {**head, **metadata}), messages)
 
 

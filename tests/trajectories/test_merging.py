@@ -10,10 +10,11 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
 from rollout.trajectories.labels import Example
 from rollout.trajectories.merging import Merged, Splits, parse_splits
+from tests.trajectories.lines import example as make_example
 
 
 def example(identifier: str, text: str) -> Example:
-    return Example(identifier, identifier, True, (Message(role="user", content=text),), [], {})
+    return make_example([Message(role="user", content=text)], id=identifier)
 
 
 def test_equal_ones_come_once_and_different_ones_get_the_name_of_their_run() -> None:

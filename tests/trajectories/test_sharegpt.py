@@ -10,13 +10,12 @@ import pytest
 from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.exports.sharegpt import BETWEEN_RESULTS, ShareGPT
-from rollout.trajectories.labels import Example
-from tests.trajectories.lines import CONVERSATION, SYSTEM, TOOLS
+from tests.trajectories.lines import CONVERSATION, SYSTEM, TOOLS, example
 
 
 def convert(*messages: Message, system: str | None = SYSTEM) -> dict[str, Any]:
     before = () if system is None else (Message(role="system", content=system),)
-    return ShareGPT().convert(Example("a", "a", True, (*before, *messages), TOOLS, {}))
+    return ShareGPT().convert(example((*before, *messages), TOOLS))
 
 
 def read_calls(value: str) -> tuple[str, list[dict[str, Any]]]:

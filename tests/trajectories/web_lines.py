@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from rollout.config.browsing import WebSettings
 from rollout.core.messages import Image, Message, ToolCall
@@ -12,6 +15,7 @@ from rollout.core.task import Task
 from rollout.environments.web.observe import Element, Observation, Seen, describe
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import SavedLine, read_saved
+from tests.trajectories.lines import make_nodes
 
 TASK = Task(
     "shop-1",
@@ -80,6 +84,12 @@ def web_line(
         **metadata,
     }
     return read_saved(encode_line(Head(id, task_id, success, head), (*opening, *messages)))
+
+
+def with_errors(line: SavedLine, errors: Mapping[int, str]) -> SavedLine:
+    """The same trajectory with its nodes, of which these are error observations."""
+    opening = len(TASK.messages)
+    return msgspec.structs.replace(line, nodes=make_nodes(line.messages, opening=opening, errors=errors))
 
 
 def answered(success: bool = True, clicks: int = 0, **changes: Any) -> SavedLine:

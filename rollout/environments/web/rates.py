@@ -26,8 +26,8 @@ from rollout.environments.web.steps import INVALID_STEP, INVALID_URL, NONE, bloc
 from rollout.trajectories.line import Head
 from rollout.trajectories.passk import pass_table
 from rollout.trajectories.pt import read_pt
-from rollout.trajectories.saved import SavedLine
 from rollout.trajectories.stop import Status
+from rollout.trajectories.trajectory import Trajectory
 
 LEAST_STEPS = 10
 """A shorter trajectory that neither answers nor is blocked counts as crashed."""
@@ -215,16 +215,15 @@ class Rates(msgspec.Struct):
 
     def take(self, head: Head, count: StepCount) -> None:
         """Count one trajectory."""
-        status, metadata = head.status, head.metadata
+        status = head.status
         self.trajectories += 1
         setattr(self, status, getattr(self, status) + 1)
         if status == Status.FAILED:
             return
         self.answered += head.stop_reason == "answered"
-        scored = bool(metadata.get("scored"))
-        self.scored += scored
-        self.solved += scored and head.success
-        blocked = blocked_verdict(metadata)
+        self.scored += head.scored
+        self.solved += head.scored and head.success
+        blocked = blocked_verdict(head)
         self.checked_for_blocking += blocked is not None
         self.blocked += blocked is True
         # The step that stands for the end of a trajectory that was cut is none of the agent's.
@@ -259,11 +258,9 @@ class WebRates:
         self._groups: dict[str, Rates] = {}
         self._attempts: dict[str, tuple[int, int]] = {}
 
-    def take(
-        self, line: SavedLine, info: JSON | None, error_kinds: Mapping[int, str] | None, data: Mapping[int, JSON]
-    ) -> None:
+    def take(self, trajectory: Trajectory, info: JSON | None) -> None:
         """Count a trajectory: see `steps_of`."""
-        self.take_steps(line, steps_of(line, info, error_kinds=error_kinds, data=data))
+        self.take_steps(trajectory, steps_of(trajectory, info))
 
     def take_steps(self, head: Head, steps: Sequence[JSON]) -> None:
         """Count a trajectory whose steps are made already."""
@@ -272,7 +269,7 @@ class WebRates:
         group = difficulty_group(steps[0]["observation"]["task"]["difficulty"] if steps else None)
         for rates in (self._all, self._groups.setdefault(group, Rates())):
             rates.take(head, count)
-        scored = head.status != Status.FAILED and bool(head.metadata.get("scored"))
+        scored = head.status != Status.FAILED and head.scored
         tried, solved = self._attempts.get(head.task_id, (0, 0))
         self._attempts[head.task_id] = (tried + scored, solved + (scored and head.success))
 

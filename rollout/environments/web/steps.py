@@ -18,16 +18,16 @@ version has none; its page is recovered from its text.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from rollout.core.messages import JSON, MALFORMED_CALL, Message, ToolCall, read_arguments, write_calls
 from rollout.environments.web.shown import NO_PAGE, Page, read_page
-from rollout.trajectories.saved import SavedLine, opening_of
+from rollout.trajectories.line import Failed, Head
 from rollout.trajectories.stop import Status
+from rollout.trajectories.trajectory import Trajectory
 
 ACTIONS = ("click", "type", "hover", "scroll", "select", "press", "wait", "goback", "navigate", "answer", "drag")
 UNREADABLE = frozenset({"unknown_tool", "bad_arguments", "malformed_call"})
@@ -46,27 +46,20 @@ _SECTION = re.compile(
 _TOOL_CALL = re.compile(r"<tool_call>.*?(?:</tool_call>|\Z)", re.DOTALL)
 
 
-def steps_of(
-    line: SavedLine,
-    info: JSON | None = None,
-    *,
-    error_kinds: Mapping[int, str] | None = None,
-    data: Mapping[int, JSON] = MappingProxyType({}),
-    prompts: Sequence[str | None] = (),
-) -> list[JSON]:
+def steps_of(trajectory: Trajectory, info: JSON | None = None, *, prompts: Sequence[str | None] = ()) -> list[JSON]:
     """The steps of a trajectory.
 
-    `info` is its task's `task_info`. `error_kinds`: of error observations, by their places in the messages; where they
-    are not known, a call counts as invalid only where its name or the form of its arguments shows it. `data`: of
-    observations, by their places, as far as it is on record. `prompts`: what was sent before each answer, as JSON text.
-    Raises BadLine.
+    `info` is its task's `task_info`. `prompts`: what was sent before each answer, as JSON text. Where the nodes of the
+    trajectory are not known, a call counts as invalid only where its name or the form of its arguments shows it. Raises
+    BadLine where its messages cannot be read.
     """
-    messages = line.read_messages()
-    told = _task(line, info or {}, messages)
+    messages, data = trajectory.messages, trajectory.data
+    error_kinds = None if trajectory.nodes is None else trajectory.error_kinds
+    told = _task(trajectory, info or {})
     steps: list[JSON] = []
     pages: list[Page] = []
     page = NO_PAGE
-    opening = opening_of(line.metadata)
+    opening = trajectory.opening
     for place, message in enumerate(messages):
         if message.role != "assistant":
             page = read_page(message, data.get(place)) or page
@@ -80,23 +73,22 @@ def steps_of(
         effect = _effect(page, results, data.get(place + len(results)))
         steps.append(_step(told, page, action, _response(message, action, effect, prompt)))
         pages.append(page)
-    if line.status in (Status.FAILED, Status.CUT):
-        steps.append(_step(told, page, _end(line), _no_response()))
+    if trajectory.status in (Status.FAILED, Status.CUT):
+        steps.append(_step(told, page, _end(trajectory), _no_response()))
         pages.append(page)
-    _judge(line, steps, pages)
+    _judge(trajectory, steps, pages)
     for step, shown, after in zip(steps, pages, pages[1:], strict=False):
         step["same_as_next_screenshot"] = shown is not NO_PAGE and shown.looks_like(after)
     if steps:
-        steps[0]["trajectory_metadata"] = _metadata(line)
+        about = {"trajectory_id": trajectory.id, "task_id": trajectory.task_id, "success": trajectory.success}
+        steps[0]["trajectory_metadata"] = {**about, **trajectory.entries(_KEPT)}
     return steps
 
 
-def blocked_verdict(metadata: JSON) -> bool | None:
+def blocked_verdict(head: Head) -> bool | None:
     """Whether a site kept the agent out, as the scorer `blocked` found it; None where nobody said."""
-    for score in metadata.get("scores") or ():
-        if score["name"] == "blocked" and score.get("value") is not None:
-            return bool(score["value"] >= 1)
-    return None
+    found = (score.is_pass for score in head.scores if score.name == "blocked" and score.value is not None)
+    return next(found, None)
 
 
 # ---- the parts of a step ---------------------------------------------------------------------------------------------
@@ -123,10 +115,11 @@ def _step(task: JSON, page: Page, action: JSON, response: JSON) -> JSON:
     }
 
 
-def _task(line: SavedLine, info: JSON, messages: Sequence[Message]) -> JSON:
+def _task(trajectory: Trajectory, info: JSON) -> JSON:
+    said = (message.content or "" for message in trajectory.messages if message.role == "user")
     return {
-        "task_id": line.task_id,
-        "task_name": next((message.content or "" for message in messages if message.role == "user"), ""),
+        "task_id": trajectory.task_id,
+        "task_name": next(said, ""),
         "website": info.get("website") or info.get("start_url"),
         "domain": info.get("domain"),
         "subdomain": info.get("subdomain"),
@@ -135,7 +128,7 @@ def _task(line: SavedLine, info: JSON, messages: Sequence[Message]) -> JSON:
         "reference_answer": info.get("definite_answer"),
         "attempt_level": info.get("attempt_level", 0),
         "max_steps": info.get("max_steps"),
-        "trajectory_index": (line.metadata.get("branch") or {}).get("number", 0),
+        "trajectory_index": 0 if trajectory.branch is None else trajectory.branch.number,
     }
 
 
@@ -177,11 +170,11 @@ def _written(call: ToolCall) -> str:
     return f"{call.name}({', '.join(arguments)})"
 
 
-def _end(line: SavedLine) -> JSON:
+def _end(head: Head) -> JSON:
     """The action of the step that stands for the end."""
-    error = line.metadata.get("error") or {}
-    kind = "cut" if line.status == Status.CUT else str(error.get("kind", "infra"))
-    text = str(error.get("text") or line.stop_reason)
+    error = head.error or Failed("infra")
+    kind = "cut" if head.status == Status.CUT else error.kind
+    text = error.text or head.stop_reason
     key = INVALID_URL if kind == "navigation" else ERROR
     return {
         "action": {"key": key, "arguments": {"error_type": kind, "error": text}},
@@ -248,36 +241,25 @@ def _effect(before: Page, results: Sequence[Message], data: JSON | None) -> str:
     return f"The page {'did not change' if same else 'changed'}. URL: {after.url}"
 
 
-def _judge(line: SavedLine, steps: list[JSON], pages: Sequence[Page]) -> None:
+def _judge(head: Head, steps: list[JSON], pages: Sequence[Page]) -> None:
     """Write the verdict into the last step, and which screenshots it was based on into theirs."""
     if not steps:
         return
-    metadata = line.metadata
     reward = steps[-1]["reward"]
-    reward["reward"] = int(line.success) if metadata.get("scored") else PENDING
-    reward["evaluation"] = _evaluation(metadata)
-    reward["is_blocked"] = blocked_verdict(metadata) is True
-    judgments = {
-        name: str(score.get("reason") or "")
-        for score in metadata.get("scores") or ()
-        for name in (score.get("evidence") or {}).get("images") or ()
-    }
+    reward["reward"] = int(head.success) if head.scored else PENDING
+    reward["evaluation"] = _evaluation(head)
+    reward["is_blocked"] = blocked_verdict(head) is True
+    judgments = {name: score.reason for score in head.scores for name in score.evidence.get("images") or ()}
     for step, page in zip(steps, pages, strict=True):
         if page.image in judgments:
             step["reward"]["submit"] = True
             step["reward"]["submission_judgment"] = judgments[page.image]
 
 
-def _evaluation(metadata: JSON) -> str:
-    if not metadata.get("scored"):
-        return f"No verdict: {metadata.get('unscored') or metadata.get('stop_reason')}"
-    said = (f"{score['name']}: {score.get('reason') or score.get('value')}" for score in metadata.get("scores") or ())
-    return "\n".join(said)
-
-
-def _metadata(line: SavedLine) -> JSON:
-    kept: dict[str, Any] = {"trajectory_id": line.id, "task_id": line.task_id, "success": line.success}
-    return kept | {key: line.metadata.get(key) for key in _KEPT}
+def _evaluation(head: Head) -> str:
+    if not head.scored:
+        return f"No verdict: {head.unscored or head.stop_reason}"
+    return "\n".join(f"{score.name}: {score.reason or score.value}" for score in head.scores)
 
 
 def _json(value: Any) -> str:

@@ -18,7 +18,6 @@ from rollout.trajectories.advantages.attempts import (
     attempts_of_lines,
     attempts_of_tree,
     forest_of,
-    group_of,
     leaf_rows,
     step_rows,
 )
@@ -52,7 +51,6 @@ __all__ = [
     "discounted_returns",
     "forest_of",
     "gigpo",
-    "group_of",
     "group_statistics",
     "grpo",
     "inter_intra",

@@ -16,8 +16,9 @@ import numpy as np
 from rollout.core.messages import Message
 from rollout.trajectories.advantages.forest import Forest
 from rollout.trajectories.advantages.rows import Floats, Ints, Rows
-from rollout.trajectories.rewards import RECORDED, UNREWARDED, RewardRule, reward_rule
-from rollout.trajectories.saved import SavedLine
+from rollout.trajectories.line import UNREWARDED
+from rollout.trajectories.rewards import RECORDED, RewardRule, reward_rule
+from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import NodeBody, RolloutTree
 
 Anchor = Literal["state", "observation", "both"]
@@ -87,7 +88,7 @@ def _steps(path: Iterable[tuple[NodeBody, tuple[int, int]]]) -> tuple[Step, ...]
     return tuple(steps)
 
 
-def attempts_of_lines(lines: Iterable[SavedLine], reward: str | RewardRule = RECORDED) -> list[Attempt]:
+def attempts_of_lines(lines: Iterable[Trajectory], reward: str | RewardRule = RECORDED) -> list[Attempt]:
     """The attempts that lines of one run hold, in their order. Lines have no logprobs, so steps have no surprisal."""
     reader = LineReader(reward)
     return [reader.attempt_of(line) for line in lines]
@@ -102,13 +103,12 @@ class LineReader:
         self._counts: dict[str, int] = {}
         self._read = 0
 
-    def attempt_of(self, line: SavedLine) -> Attempt:
+    def attempt_of(self, line: Trajectory) -> Attempt:
         """The attempt that a line holds. Raises BadLine where its messages cannot be read, and ValueError where it
         contradicts an earlier line or its own metadata."""
-        messages = line.read_messages()
-        group = group_of(line)
-        branch = line.metadata.get("branch") or {}
-        number = int(branch.get("number", self._counts.get(group, 0)))
+        messages = line.messages
+        group, branch = line.group, line.branch
+        number = self._counts.get(group, 0) if branch is None else branch.number
         self._counts[group] = self._counts.get(group, 0) + 1
         owner = self._owners.setdefault((group, number), line.id)
         self._read += 1
@@ -117,29 +117,24 @@ class LineReader:
                 f"{line.id}: task {group} has its attempt {number} twice (the other is {owner}); expected lines of one "
                 "run and one dataset"
             )
-        lineage = branch.get("lineage") or []
+        lineage = () if branch is None else branch.lineage
         steps = _line_steps(line, messages, number, lineage)
         return Attempt(group, number, lineage[0][0] if lineage else number, self._rule(line), steps)
 
 
-def group_of(line: SavedLine) -> str:
-    """The group that a line's trajectory is compared in."""
-    return str(line.metadata.get("group") or line.task_id)
-
-
 def _line_steps(
-    line: SavedLine, messages: Sequence[Message], number: int, lineage: Sequence[Sequence[int]]
+    line: Trajectory, messages: Sequence[Message], number: int, lineage: Sequence[tuple[int, int]]
 ) -> tuple[Step, ...]:
     """The steps of a line. Each is known by the attempt that made it and its place on the path."""
     answers = sum(message.role == "assistant" for message in messages)
     # What the assistant says in a task's opening was said by nobody who is trained.
-    given = answers - int(line.metadata.get("generations", answers))
+    given = 0 if line.generations is None else answers - line.generations
     owners = [owner for owner, count in lineage for _ in range(count)]
     if len(owners) > answers - given:
         raise ValueError(
             f"{line.id}: shares {len(owners)} steps but has {answers - given}; its metadata is not its own"
         )
-    states = line.metadata.get("states") or []
+    states = line.states
     steps: list[Step] = []
     shown = _Shown()
     for message in messages:

@@ -17,8 +17,8 @@ import functools
 from collections.abc import Sequence
 
 from rollout.core.messages import JSON, Message, ToolCall, read_arguments
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import Turn
+from rollout.trajectories.trajectory import Trajectory
 
 INFRASTRUCTURE = frozenset({"timeout", "crash"})
 """Kinds of error observations after which calling again is sensible."""
@@ -29,10 +29,10 @@ LONGEST_PERIOD = 4
 class _Step:
     """The calls of one turn, with their answers."""
 
-    def __init__(self, subject: Subject, turn: Turn) -> None:
+    def __init__(self, trajectory: Trajectory, turn: Turn) -> None:
         self.turn = turn
-        self._subject = subject
-        self._calls = subject.messages[turn.message].tool_calls
+        self._trajectory = trajectory
+        self._calls = trajectory.messages[turn.message].tool_calls
         self._names = [call.name for call in self._calls]
         self._texts = [call.arguments for call in self._calls]
 
@@ -42,7 +42,7 @@ class _Step:
 
     @functools.cached_property
     def results(self) -> list[tuple[ToolCall, Message | None, str | None]]:
-        return self._subject.results_of(self.turn.message)
+        return self._trajectory.answered_calls(self.turn.message)
 
     def asks_like(self, other: _Step) -> bool:
         """Whether two turns make the same calls, by what their arguments mean."""
@@ -63,19 +63,19 @@ class _Step:
         )
 
 
-def find_cycles(subject: Subject, turns: Sequence[Turn], *, any_answer: bool) -> dict[int, int]:
+def find_cycles(trajectory: Trajectory, turns: Sequence[Turn], *, any_answer: bool) -> dict[int, int]:
     """The turns that only go through a cycle once more, each with the turns of a round. `any_answer`: what the world
     answered makes no difference."""
     found: dict[int, int] = {}
     steps: list[_Step] = []
     place = 0
     for turn in turns:
-        if any(map(_is_wish, subject.messages[place : turn.message])):
+        if any(map(_is_wish, trajectory.messages[place : turn.message])):
             _search(steps, any_answer, found)
             steps = []
         place = turn.message
-        if subject.messages[place].tool_calls:
-            steps.append(_Step(subject, turn))
+        if trajectory.messages[place].tool_calls:
+            steps.append(_Step(trajectory, turn))
     _search(steps, any_answer, found)
     return found
 

@@ -27,9 +27,10 @@ from rollout.core.messages import Message
 from rollout.trajectories.filters.filter import ComparingFilter
 from rollout.trajectories.filters.marks import Found
 from rollout.trajectories.filters.minhash import band_hashes, band_rows, jaccard, shared_hashes
-from rollout.trajectories.filters.subject import Subject, spoken_words
 from rollout.trajectories.filters.texts import shingles, words
 from rollout.trajectories.filters.traces import LoadTrace, Sketch, Trace
+from rollout.trajectories.line import BranchPoint
+from rollout.trajectories.trajectory import Trajectory, spoken_words
 
 ALL_PAIRS = 32
 """Groups of up to this many attempts are compared pair by pair."""
@@ -49,25 +50,22 @@ class NearDuplicates(ComparingFilter):
     across_tasks: bool = True
     """Also compare trajectories of different tasks."""
 
-    def trace(self, subject: Subject, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
-        branch = subject.head.metadata.get("branch")
-        known = branch if isinstance(branch, dict) else {}
-        number, shared = (_whole(known.get(name)) for name in ("number", "shared_messages"))
-        inherited = min(max(shared, subject.opening), len(subject.messages))
+    def trace(self, trajectory: Trajectory, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
+        branch = trajectory.branch or BranchPoint()
+        messages, opening = trajectory.messages, trajectory.opening
+        inherited = min(max(branch.shared_messages, opening), len(messages))
         found: list[int] = []
         starts: list[int] = []
-        for place, message in enumerate(subject.messages):
+        for place, message in enumerate(messages):
             starts.append(len(found))
-            if place < subject.opening:
+            if place < opening:
                 found += _opening_shingles(message, self.words)
             else:
                 is_answer = message.role == "assistant"
-                spoken = subject.spoken(place) if is_answer else spoken_words(message)
+                spoken = trajectory.spoken(place) if is_answer else spoken_words(message)
                 found += _shingles(message, spoken, self.words)
-        trace = Trace(
-            array("q", found).tobytes(), tuple(starts), tuple(digests), min(subject.opening, inherited), inherited
-        )
-        key = (subject.dataset, subject.group, number, subject.head.id)
+        trace = Trace(array("q", found).tobytes(), tuple(starts), tuple(digests), min(opening, inherited), inherited)
+        key = (trajectory.dataset, trajectory.group, branch.number, trajectory.id)
         if not self.across_tasks:
             return Sketch(key, 0, b""), trace
         whole = set(found)
@@ -249,10 +247,6 @@ def _shingles(message: Message, spoken: Sequence[str], n: int) -> list[int]:
 def _opening_shingles(message: Message, n: int) -> list[int]:
     """The same, kept for a while: attempts at one task have the same opening."""
     return _shingles(message, spoken_words(message), n)
-
-
-def _whole(value: object) -> int:
-    return value if isinstance(value, int) and value >= 0 else 0
 
 
 _WORD = (1 << 64) - 1

@@ -10,10 +10,11 @@ from pydantic import Field, field_validator
 from rollout.core.spelling import suggest
 from rollout.trajectories.filters.filter import WholeFilter
 from rollout.trajectories.filters.marks import Found
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import count_tokens, quote
 from rollout.trajectories.filters.turns import Turn
+from rollout.trajectories.line import Failed
 from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.trajectory import Trajectory
 
 
 class InfrastructureErrors(WholeFilter):
@@ -23,17 +24,15 @@ class InfrastructureErrors(WholeFilter):
     tool_errors: list[str] = []
     """Kinds of error observations that are infrastructure here, too, such as `timeout` or `crash`."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
-        head = subject.head
-        if head.status == Status.FAILED:
-            error = head.metadata.get("error")
-            known = error if isinstance(error, dict) else {}
-            yield Found(f"infrastructure broke: {known.get('kind', 'unknown')}", quote(str(known.get("text", ""))))
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
+        if trajectory.status == Status.FAILED:
+            error = trajectory.error or Failed("unknown")
+            yield Found(f"infrastructure broke: {error.kind}", quote(error.text))
         for turn in turns:
             if turn.is_broken_off:
-                content = subject.messages[turn.message].content or ""
+                content = trajectory.messages[turn.message].content or ""
                 yield Found(f"the server broke the answer off ({turn.finish_reason})", quote(content), turn.turn)
-            for call, result, kind in subject.results_of(turn.message) if self.tool_errors else ():
+            for call, result, kind in trajectory.answered_calls(turn.message) if self.tool_errors else ():
                 if kind in self.tool_errors:
                     told = quote((result.content or "") if result is not None else "")
                     yield Found(f"{call.name} met a {kind}", told, turn.turn)
@@ -57,20 +56,20 @@ class Overlong(WholeFilter):
                 raise ValueError(f"there is no stop reason {reason!r}; {suggest(reason, list(StopReason))}")
         return value
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
-        if subject.stop_reason in self.stop_reasons:
-            yield Found(f"a budget ended it: {subject.stop_reason}", f"{len(turns)} turns")
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
+        if trajectory.stop_reason in self.stop_reasons:
+            yield Found(f"a budget ended it: {trajectory.stop_reason}", f"{len(turns)} turns")
         if self.max_turns is not None and len(turns) > self.max_turns:
             yield Found(f"more than {self.max_turns} turns", f"{len(turns)} turns")
         if self.max_tokens is not None:
-            written = sum(self._tokens(subject, turn) for turn in turns)
+            written = sum(self._tokens(trajectory, turn) for turn in turns)
             if written > self.max_tokens:
                 yield Found(f"more than {self.max_tokens} tokens of the agent", f"{written} tokens")
 
     @staticmethod
-    def _tokens(subject: Subject, turn: Turn) -> int:
+    def _tokens(trajectory: Trajectory, turn: Turn) -> int:
         if turn.tokens is not None:
             return turn.tokens
-        message = subject.messages[turn.message]
+        message = trajectory.messages[turn.message]
         texts = (message.content, message.reasoning, *(call.arguments for call in message.tool_calls))
         return sum(count_tokens(text) for text in texts if text)

@@ -17,9 +17,9 @@ from rollout.core.messages import MALFORMED_CALL, ToolCall
 from rollout.trajectories.filters.cycles import find_cycles
 from rollout.trajectories.filters.filter import TurnFilter
 from rollout.trajectories.filters.marks import Found, Policy
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import measure_repetition, most_repeated, quote
 from rollout.trajectories.filters.turns import MIN_TOKENS, NGRAM, Turn, call_status, count_answer, is_shorter
+from rollout.trajectories.trajectory import Trajectory
 
 
 class VoidTurns(TurnFilter):
@@ -41,10 +41,10 @@ class VoidTurns(TurnFilter):
             raise ValueError(f"expected a regular expression: {error}") from None
         return value
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         pattern = None if self.answer_pattern is None else re.compile(self.answer_pattern)
         for turn in turns:
-            message = subject.messages[turn.message]
+            message = trajectory.messages[turn.message]
             content = message.content or ""
             if turn.is_broken_off or turn.parse_status != "none":
                 continue
@@ -72,21 +72,22 @@ class PrematureEnd(TurnFilter):
     """An answer without a call has at least this many tokens, reasoning and the end of turn not counted, unless it was
     scored as solved."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         if not turns:
             yield Found("the agent never answered")
             return
-        is_solved = subject.head.success and bool(subject.head.metadata.get("scored"))
+        is_solved = trajectory.success and trajectory.scored
         for turn in turns:
             if turn.parse_status != "none" or turn.is_broken_off or turn.finish_reason == "length":
                 continue
-            is_short = not (is_solved and turn.is_final_answer) and is_shorter(subject, turn.message, self.min_tokens)
+            may_be_short = is_solved and turn.is_final_answer
+            is_short = not may_be_short and is_shorter(trajectory, turn.message, self.min_tokens)
             if turn.is_empty:
                 yield Found("ended by itself after nothing", "", turn.turn)
             elif is_short:
-                said = f"{count_answer(subject, turn.message)} tokens, fewer than {self.min_tokens}"
+                said = f"{count_answer(trajectory, turn.message)} tokens, fewer than {self.min_tokens}"
                 yield Found(
-                    f"ended by itself after {said}", quote(subject.messages[turn.message].content or ""), turn.turn
+                    f"ended by itself after {said}", quote(trajectory.messages[turn.message].content or ""), turn.turn
                 )
 
 
@@ -105,11 +106,11 @@ class Repetition(TurnFilter):
     """Calls that repeat since the user last spoke, at once or in a cycle: same_answer, unless the world's answers show
     progress; any; off."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
-        again = {} if self.calls == "off" else find_cycles(subject, turns, any_answer=self.calls == "any")
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
+        again = {} if self.calls == "off" else find_cycles(trajectory, turns, any_answer=self.calls == "any")
         for turn in turns:
-            message = subject.messages[turn.message]
-            spoken = subject.spoken(turn.message)
+            message = trajectory.messages[turn.message]
+            spoken = trajectory.spoken(turn.message)
             ratio = measure_repetition(spoken, self.n) if len(spoken) >= self.min_words else 0.0
             if len(spoken) >= self.min_words and ratio >= self.ratio:
                 ngram, times = most_repeated(spoken, self.n)
@@ -126,13 +127,13 @@ class MalformedCalls(TurnFilter):
     bad_arguments: bool = False
     """Also calls whose arguments can be read and do not fit the tool's schema."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         for turn in turns:
             if turn.is_broken_off or turn.parse_status not in ("malformed", "bad_args"):
                 continue
-            calls = subject.results_of(turn.message)
+            calls = trajectory.answered_calls(turn.message)
             if not calls:
-                content = subject.messages[turn.message].content or ""
+                content = trajectory.messages[turn.message].content or ""
                 yield Found("a call that nobody could read stands in its text", quote(content), turn.turn)
             for call, _, kind in calls:
                 status = call_status(call, kind)
@@ -151,12 +152,12 @@ class UnknownTools(TurnFilter):
     policy: Policy = "mask_turn"
     """What becomes of what it finds."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         for turn in turns:
             # Of several calls the worst counts, and only a malformed one is worse.
             if turn.parse_status not in ("unknown_tool", "malformed"):
                 continue
-            for call, _, kind in subject.results_of(turn.message):
+            for call, _, kind in trajectory.answered_calls(turn.message):
                 if call_status(call, kind) == "unknown_tool":
                     yield Found(f"there is no tool {call.name!r}", _written([call]), turn.turn)
                     break
@@ -165,10 +166,10 @@ class UnknownTools(TurnFilter):
 class LengthTruncated(TurnFilter):
     """Turns that were cut at the limit of tokens: their end was never sampled."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         for turn in turns:
             if turn.finish_reason == "length":
-                message = subject.messages[turn.message]
+                message = trajectory.messages[turn.message]
                 counted = "" if turn.tokens is None else f" at {turn.tokens} tokens"
                 yield Found(f"cut{counted}", quote((message.content or message.reasoning or "")[-100:]), turn.turn)
 

@@ -20,9 +20,9 @@ the entry-point group `rollout.filters`, or as `module:Name`:
         words: int = 3
         "The fewest words of an answer."
 
-        def find(self, subject, turns):
+        def find(self, trajectory, turns):
             for turn in turns:
-                if len(subject.spoken(turn.message)) < self.words:
+                if len(trajectory.spoken(turn.message)) < self.words:
                     yield Found(f"fewer than {self.words} words", turn=turn.turn)
 """
 
@@ -36,10 +36,10 @@ from pydantic import field_validator
 from rollout.core.errors import ConfigError
 from rollout.core.section import Section
 from rollout.trajectories.filters.marks import Found, Policy
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.traces import LoadTrace, Sketch, Trace
 from rollout.trajectories.filters.turns import Turn
 from rollout.trajectories.rewards import RECORDED, reward_rule
+from rollout.trajectories.trajectory import Trajectory
 
 WholePolicy = Literal["drop_trajectory", "keep"]
 
@@ -60,7 +60,7 @@ class TrajectoryFilter(Filter):
     """Whether what it finds is infrastructure that broke. Such a filter is also shown trajectories that failed; what it
     marks is compared with nothing and counts in no group."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         """What it finds, in order."""
         raise NotImplementedError
 
@@ -89,7 +89,7 @@ class ComparingFilter(Filter):
     policy: WholePolicy = "keep"
     """What becomes of what it finds."""
 
-    def trace(self, subject: Subject, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
+    def trace(self, trajectory: Trajectory, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
         """What to keep of a trajectory, and what to put aside. `digests`: those of its messages."""
         raise NotImplementedError
 
@@ -104,7 +104,8 @@ class GroupFilter(Filter):
     policy: WholePolicy = "keep"
     """What becomes of what it finds."""
     reward: str = RECORDED
-    """What an attempt is worth: recorded (the run's own rule), success, scores, partial, score:NAME, partial:NAME."""
+    """What an attempt is worth: recorded (the run's own rule), success, scores, partial, score:NAME, partial:NAME, or
+    module:function."""
 
     @field_validator("reward")
     @classmethod

@@ -25,12 +25,11 @@ from rollout.core.messages import Message, encode_message
 from rollout.trajectories.filters.filter import ComparingFilter, Filter, GroupFilter, TrajectoryFilter
 from rollout.trajectories.filters.marks import Filtered, Found, Mark, Policy, settle
 from rollout.trajectories.filters.spill import Spill
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.traces import Sketch, Trace
 from rollout.trajectories.filters.turns import MIN_TOKENS, NGRAM, Turn, read_turns
-from rollout.trajectories.line import Head
-from rollout.trajectories.rewards import reward_rule
+from rollout.trajectories.rewards import RewardRule, reward_rule
 from rollout.trajectories.stop import Status
+from rollout.trajectories.trajectory import Trajectory
 
 F = TypeVar("F", bound=Filter, covariant=True)
 MOST_REWARD = 1e100
@@ -114,6 +113,7 @@ class Filtering:
         """`filters_of`: the filters of a dataset. `folder`: where what does not fit into memory is put aside, in a file
         without a name; the system's folder for such files where it is None."""
         self._filters_of = filters_of
+        self._rules: dict[str, RewardRule] = {}
         self._members: list[_Member] = []
         self._groups: dict[tuple[str, str], list[int]] = {}
         self._sketched: dict[ActiveFilter[ComparingFilter], list[_Sketched]] = {}
@@ -121,44 +121,51 @@ class Filtering:
         self._drafts = Spill(_Draft, folder)
         self._traces = Spill(Trace, folder)
 
-    def add(self, subject: Subject) -> None:
+    def add(self, trajectory: Trajectory) -> None:
         """Look at one trajectory by itself."""
-        filters = self._filters_of(subject.dataset)
-        turns = tuple(read_turns(subject, min_tokens=filters.min_tokens, ngram=filters.ngram))
-        is_failed = subject.head.status == Status.FAILED
+        filters = self._filters_of(trajectory.dataset)
+        turns = tuple(read_turns(trajectory, min_tokens=filters.min_tokens, ngram=filters.ngram))
+        is_failed = trajectory.status == Status.FAILED
         marks: list[Mark] = []
         is_broken = is_failed
         for active in filters.own:
             if is_failed and not active.filter.finds_broken:
                 continue
-            found = [active.mark(entry) for entry in active.filter.find(subject, turns)]
+            found = [active.mark(entry) for entry in active.filter.find(trajectory, turns)]
             is_broken = is_broken or (active.filter.finds_broken and bool(found))
             marks += found
         is_dropped = settle(marks, turns).verdict == "drop"
-        encoded = [encode_message(message) for message in subject.messages]
+        encoded = [encode_message(message) for message in trajectory.messages]
         member = _Member(filters, is_broken, is_dropped)
         if filters.comparing and not is_broken and not is_dropped:
             digests = [_digest(message).digest() for message in encoded]
             for comparing in filters.comparing:
-                sketch, trace = comparing.filter.trace(subject, digests)
+                sketch, trace = comparing.filter.trace(trajectory, digests)
                 sketched = _Sketched(len(self._members), sketch, len(self._traces))
                 self._sketched.setdefault(comparing, []).append(sketched)
                 self._traces.append(trace)
         if not is_broken:
-            member.rewards = tuple(_reward(subject.head, rule) for rule in filters.rewards)
-        self._groups.setdefault((subject.dataset, subject.group), []).append(len(self._members))
+            member.rewards = tuple(self._reward(trajectory, rule) for rule in filters.rewards)
+        self._groups.setdefault((trajectory.dataset, trajectory.group), []).append(len(self._members))
         self._members.append(member)
         self._drafts.append(
             _Draft(
-                subject.head.id,
-                subject.dataset,
-                subject.group,
-                subject.head.status,
+                trajectory.id,
+                trajectory.dataset,
+                trajectory.group,
+                trajectory.status,
                 turns,
                 _digest(b"".join(encoded)).hexdigest(),
                 tuple(marks),
             )
         )
+
+    def _reward(self, trajectory: Trajectory, name: str) -> float | None:
+        """What a trajectory is worth by a rule. Lines that others wrote may hold anything under its name."""
+        if name not in self._rules:
+            self._rules[name] = reward_rule(name)
+        reward = self._rules[name](trajectory)
+        return reward if reward is not None and abs(reward) < MOST_REWARD else None
 
     def records(self) -> Iterator[Filtered]:
         """The record of each trajectory, in the order in which they were added. Ends the filtering: call it once."""
@@ -226,15 +233,6 @@ def _rewards(judge: GroupFilter, filters: ActiveFilters, members: Sequence[_Memb
     """What the members are worth to a filter, as far as it is known."""
     place = filters.rewards.index(judge.reward)
     return sorted(reward for member in members if member.rewards and (reward := member.rewards[place]) is not None)
-
-
-def _reward(head: Head, rule: str) -> float | None:
-    """What a trajectory is worth. Lines that others wrote may hold anything under the names that a rule reads."""
-    try:
-        reward = reward_rule(rule)(head)
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
-        return None
-    return reward if reward is not None and abs(reward) < MOST_REWARD else None
 
 
 def digest_of(messages: Sequence[Message]) -> str:

@@ -17,9 +17,9 @@ from rollout.core.messages import Message
 from rollout.trajectories.filters.code_blocks import without_code
 from rollout.trajectories.filters.filter import TurnFilter
 from rollout.trajectories.filters.marks import Found
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import quote, words
 from rollout.trajectories.filters.turns import Turn
+from rollout.trajectories.trajectory import Trajectory
 
 _TEMPLATE = re.compile(
     r"<\|[a-z][a-z0-9_]*\|>|<｜[^｜<>\n]{1,40}｜>|</?(?:start|end)_of_turn>|\[/?INST\]|<</?SYS>>|</?tool_response>"
@@ -37,11 +37,12 @@ class LeakedMarkers(TurnFilter):
     prompt_words: int = Field(30, ge=0)
     """Also so many words of the system prompt in a row, said aloud; 0: none of it."""
 
-    def find(self, subject: Subject, turns: Sequence[Turn]) -> Iterator[Found]:
+    def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         numbers = {turn.message: turn.turn for turn in turns}
         asked: list[Found] = []
-        for place, message in enumerate(subject.messages):
-            if place < subject.opening:
+        opening = trajectory.opening
+        for place, message in enumerate(trajectory.messages):
+            if place < opening:
                 continue
             if message.role == "user":
                 # What a user lets slip spoils the answer to it.
@@ -52,7 +53,7 @@ class LeakedMarkers(TurnFilter):
                 asked = []
                 for token, text in self._tokens(message):
                     yield Found(f"has {token!r}", text, number)
-                leaked = self._recited(message.content or "", subject.system)
+                leaked = self._recited(message.content or "", trajectory.system)
                 if leaked is not None:
                     yield Found(f"says {self.prompt_words} words of the system prompt in a row", leaked, number)
         yield from asked

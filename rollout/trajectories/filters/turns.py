@@ -13,11 +13,11 @@ import msgspec
 
 from rollout.core.messages import MALFORMED_CALL, ToolCall, is_readable
 from rollout.trajectories.filters.code_blocks import read_blocks
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import count_garbled, count_tokens, is_garbled, measure_repetition
 from rollout.trajectories.filters.written_calls import has_written_call
 from rollout.trajectories.generation import FinishReason, Generation
 from rollout.trajectories.stop import WORDLESS_ENDS
+from rollout.trajectories.trajectory import Trajectory
 
 ParseStatus = Literal["ok", "none", "malformed", "unknown_tool", "bad_args"]
 MIN_TOKENS = 2
@@ -65,30 +65,29 @@ class Turn(msgspec.Struct, frozen=True):
         return self.finish_reason in ("abort", "content_filter")
 
 
-def read_turns(subject: Subject, *, min_tokens: int = MIN_TOKENS, ngram: int = NGRAM) -> list[Turn]:
+def read_turns(trajectory: Trajectory, *, min_tokens: int = MIN_TOKENS, ngram: int = NGRAM) -> list[Turn]:
     """The agent's answers, in order. `min_tokens`: an answer of fewer is premature; `ngram`: for `repetition`."""
+    opening = trajectory.opening
     answers = [
-        place
-        for place, message in enumerate(subject.messages)
-        if message.role == "assistant" and place >= subject.opening
+        place for place, message in enumerate(trajectory.messages) if message.role == "assistant" and place >= opening
     ]
-    return [_read(subject, number, answers, min_tokens, ngram) for number, place in enumerate(answers)]
+    return [_read(trajectory, number, answers, min_tokens, ngram) for number, place in enumerate(answers)]
 
 
-def _read(subject: Subject, number: int, answers: list[int], min_tokens: int, ngram: int) -> Turn:
+def _read(trajectory: Trajectory, number: int, answers: list[int], min_tokens: int, ngram: int) -> Turn:
     place = answers[number]
-    message = subject.messages[place]
+    message = trajectory.messages[place]
     content = message.content or ""
-    generation = subject.generations.get(place)
+    generation = trajectory.generated.get(place)
     finish: FinishReason = "unknown" if generation is None else generation.finish_reason
-    status = _parse_status(subject, place)
+    status = _parse_status(trajectory, place)
     garbled = is_garbled(content)
     says = status == "none" and bool(content.strip()) and not garbled
     is_fragment = says and read_blocks(content).is_open
     is_whole = finish not in ("length", "abort", "content_filter")
     is_last = number == len(answers) - 1
-    ended_world = is_last and status == "ok" and subject.stop_reason in WORDLESS_ENDS
-    after = subject.messages[place + 1].role if place + 1 < len(subject.messages) else None
+    ended_world = is_last and status == "ok" and trajectory.stop_reason in WORDLESS_ENDS
+    after = trajectory.messages[place + 1].role if place + 1 < len(trajectory.messages) else None
     counted = None if generation is None else _counted(generation)
     tokens = None if generation is None else generation.tokens
     logprobs = () if tokens is None else tokens.logprobs
@@ -101,8 +100,8 @@ def _read(subject: Subject, number: int, answers: list[int], min_tokens: int, ng
         is_empty=status == "none" and not content.strip(),
         is_garbled=garbled,
         finish_reason=finish,
-        premature=status == "none" and is_whole and (not content.strip() or is_shorter(subject, place, min_tokens)),
-        repetition=round(measure_repetition(subject.spoken(place), ngram), 6),
+        premature=status == "none" and is_whole and (not content.strip() or is_shorter(trajectory, place, min_tokens)),
+        repetition=round(measure_repetition(trajectory.spoken(place), ngram), 6),
         tokens=counted,
         garbled=count_garbled(content),
         mean_logprob=round(math.fsum(logprobs) / len(logprobs), 6) if logprobs else None,
@@ -111,28 +110,28 @@ def _read(subject: Subject, number: int, answers: list[int], min_tokens: int, ng
     )
 
 
-def count_answer(subject: Subject, place: int) -> int:
+def count_answer(trajectory: Trajectory, place: int) -> int:
     """How many tokens the answer at a place has, without its reasoning and without the token that ends the turn.
 
     Some servers count that last token and some do not, and nothing in their answer says which. So a count is taken as
     one that has it, unless the text itself shows that it has more tokens.
     """
-    return max(count_tokens(subject.messages[place].content or ""), _least(subject, place))
+    return max(count_tokens(trajectory.messages[place].content or ""), _least(trajectory, place))
 
 
-def is_shorter(subject: Subject, place: int, tokens: int) -> bool:
+def is_shorter(trajectory: Trajectory, place: int, tokens: int) -> bool:
     """Whether the answer at a place has fewer tokens than this."""
-    return _least(subject, place) < tokens and count_answer(subject, place) < tokens
+    return _least(trajectory, place) < tokens and count_answer(trajectory, place) < tokens
 
 
-def _least(subject: Subject, place: int) -> int:
+def _least(trajectory: Trajectory, place: int) -> int:
     """How many tokens an answer has by the server's count at least."""
-    generation = subject.generations.get(place)
+    generation = trajectory.generated.get(place)
     counted = None if generation is None else _counted(generation)
     if generation is None or counted is None:
         return 0
     reasoning = generation.usage.reasoning_tokens
-    if subject.messages[place].reasoning and not reasoning:
+    if trajectory.messages[place].reasoning and not reasoning:
         return 0  # it is in the count, and nobody knows how much of it
     return counted - reasoning - 1
 
@@ -143,18 +142,18 @@ def _counted(generation: Generation) -> int | None:
     return generation.usage.completion_tokens or (None if tokens is None else len(tokens.completion_ids) or None)
 
 
-def _parse_status(subject: Subject, place: int) -> ParseStatus:
-    message = subject.messages[place]
-    found = {call_status(call, kind) for call, _, kind in subject.results_of(place)}
+def _parse_status(trajectory: Trajectory, place: int) -> ParseStatus:
+    message = trajectory.messages[place]
+    found = {call_status(call, kind) for call, _, kind in trajectory.answered_calls(place)}
     if not found:
-        return "malformed" if has_written_call(message.content or "", lambda: _known_tools(subject)) else "none"
+        return "malformed" if has_written_call(message.content or "", lambda: _known_tools(trajectory)) else "none"
     return next(status for status in _WORST if status in found)
 
 
-def _known_tools(subject: Subject) -> frozenset[str]:
+def _known_tools(trajectory: Trajectory) -> frozenset[str]:
     """The tools that were offered, or at least those that answered."""
-    called = (call.name for message in subject.messages for call in message.tool_calls)
-    return subject.tools or frozenset(called)
+    called = (call.name for message in trajectory.messages for call in message.tool_calls)
+    return trajectory.tool_names or frozenset(called)
 
 
 def call_status(call: ToolCall, error_kind: str | None) -> ParseStatus:

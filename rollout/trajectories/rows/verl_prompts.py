@@ -44,7 +44,7 @@ class VerlMaker:
         rewards = [attempted.reward for attempted in group if attempted.reward is not None]
         number, self._count = self._count, self._count + 1
         yield {
-            "data_source": str(first.head.metadata.get("dataset") or "rollout"),
+            "data_source": first.head.dataset or "rollout",
             "prompt": [_spoken(message) for message in opening],
             "ability": "agent",
             "reward_model": {"style": "rule", "ground_truth": first.head.task_id},

@@ -36,13 +36,15 @@ from rollout.environments.suites.bfcl.schemas import to_json_schema
 from rollout.environments.suites.bfcl.world import BfclWorld
 from rollout.pipelines.export import Wish, export_sources
 from rollout.pipelines.inputs import Prompts, find_sources
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.testing import StubServer
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.line import comparable
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, stub_config
 from tests.environments.opening import opened
+from tests.trajectories.lines import trajectory
 
 ERRORS = {"wrong_argument": 0.06, "unknown_tool": 0.02, "malformed_call": 0.02, "stop_early": 0.03, "repeat": 0.06}
 
@@ -320,7 +322,7 @@ def spoken(task: Task, *turns: Sequence[tuple[str, dict[str, Any]]]) -> Trajecto
             asked = ToolCall(f"c{next(number)}", name, json.dumps(arguments))
             messages.append(Message(role="assistant", tool_calls=(asked,)))
         messages.append(Message(role="assistant", content="Done."))
-    return Trajectory(task.id, messages, Status.COMPLETED, StopReason.SCRIPT_END, True)
+    return trajectory(*messages, id=task.id, reason=StopReason.SCRIPT_END)
 
 
 def reference_turns(task: Task) -> list[list[tuple[str, dict[str, Any]]]]:
@@ -330,10 +332,10 @@ def reference_turns(task: Task) -> list[list[tuple[str, dict[str, Any]]]]:
     return turns
 
 
-async def verdict(suite: BfclMultiTurn, task: Task, trajectory: Trajectory) -> Score:
+async def verdict(suite: BfclMultiTurn, task: Task, path: Trajectory) -> Score:
     scoring = opened(suite)
     scorer, _ = scoring.scorers(None, lambda task: 0)
-    score = await scorer.score(task, trajectory, scoring.make_world(task))
+    score = await scorer.score(task, path, scoring.make_world(task))
     assert score is not None
     return score
 
@@ -364,11 +366,10 @@ async def test_order_and_extra_reads_do_not_matter(suite: BfclMultiTurn) -> None
 
 async def test_answers_that_are_not_the_recorded_ones_leave_it_unscored(suite: BfclMultiTurn) -> None:
     task = task_of(suite, "base_0")
-    trajectory = spoken(task, *reference_turns(task))
-    first = trajectory.messages[1].tool_calls[0]
-    messages = list(trajectory.messages)
+    messages = list(spoken(task, *reference_turns(task)).messages)
+    first = messages[1].tool_calls[0]
     messages.insert(2, Message(role="tool", content="something else", tool_call_id=first.id))
-    altered = Trajectory(task.id, messages, Status.COMPLETED, StopReason.SCRIPT_END, True)
+    altered = trajectory(*messages, id=task.id, reason=StopReason.SCRIPT_END)
     score = await verdict(suite, task, altered)
     assert score.value is None
     assert "otherwise than recorded" in score.reason

@@ -22,9 +22,11 @@ from rollout.environments.resources import Resources
 from rollout.models.registry import Registry
 from rollout.pipelines.wiring import open_plans
 from rollout.scoring.judge import Judge
-from rollout.scoring.scorer import Score, Scorer, Trajectory
+from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import TaskList
 from rollout.testing import StubServer
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, write_tasks
 
 TOOLS = Toolset((ToolSpec("count"), ToolSpec("forget")))

@@ -23,14 +23,14 @@ from rollout.environments.find import find_environment
 from rollout.environments.suites.tau2.environment import OpenTau2, Tau2
 from rollout.environments.suites.tau2.world import Tau2World
 from rollout.pipelines.score import open_scoring, rescore, saved_config
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.store.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
-from rollout.trajectories.stop import Status, StopReason
+from rollout.trajectories.score import Score
 from tests.conftest import read_lines, roll_out, write_yaml
 from tests.environments.opening import opened
 from tests.environments.suites.lamps import write_clone
+from tests.trajectories.lines import trajectory
 
 
 @pytest.fixture(scope="module")
@@ -234,9 +234,9 @@ async def test_unknown_tools_and_wrong_arguments_never_reach_the_environment(sui
 
 async def scores_of(suite: Tau2, name: str, world: Tau2World, *said: str) -> dict[str, Score]:
     messages = [Message(role="assistant", content=text) for text in said]
-    trajectory = Trajectory(name, messages, Status.COMPLETED, StopReason.USER_STOP, True)
+    path = trajectory(*messages, id=name)
     task = task_of(suite, name)
-    found = [await scorer.score(task, trajectory, world) for scorer in opened(suite).scorers(None, lambda task: 1)]
+    found = [await scorer.score(task, path, world) for scorer in opened(suite).scorers(None, lambda task: 1)]
     return {score.name: score for score in found if score is not None}
 
 
@@ -338,7 +338,7 @@ async def test_run_is_scored_again_with_what_the_user_did(clone: Path) -> None:
             again = [one async for one in rescore(reader, scoring)]
     assert len(again) == 16
     for one in again:
-        line = lines[one.recorded.head.id]
+        line = lines[one.recorded.id]
         assert one.replayed, one.verdict.unscored
         assert one.success == line["success"]
         assert [score.record() for score in one.verdict.scores] == line["metadata"]["scores"]

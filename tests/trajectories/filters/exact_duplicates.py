@@ -6,36 +6,38 @@ import functools
 from collections.abc import Sequence
 
 from rollout.core.messages import Message
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.texts import words
+from rollout.trajectories.trajectory import Trajectory
 
 
-def exact_duplicates(subjects: Sequence[Subject], similarity: float, n: int = 5, across: bool = True) -> dict[str, str]:
+def exact_duplicates(
+    trajectories: Sequence[Trajectory], similarity: float, n: int = 5, across: bool = True
+) -> dict[str, str]:
     """The ids of duplicates, each with the id of the first trajectory that it is nearly the same as."""
-    kept: list[Subject] = []
+    kept: list[Trajectory] = []
     found: dict[str, str] = {}
-    for one in sorted(subjects, key=_key):
+    for one in sorted(trajectories, key=_key):
         fellows = [other for other in kept if _group(other) == _group(one)]
         others = [other for other in kept if _group(other) != _group(one)] if across else []
         alike = [other for other in fellows if _similar(one, other, _start(one, other), n) >= similarity]
         alike += [other for other in others if _similar(one, other, 0, n) >= similarity]
         if alike:
-            found[one.head.id] = alike[0].head.id
+            found[one.id] = alike[0].id
         else:
             kept.append(one)
     return found
 
 
-def _key(one: Subject) -> tuple[str, str, int, str]:
-    return (*_group(one), (one.head.metadata.get("branch") or {}).get("number", 0), one.head.id)
+def _key(one: Trajectory) -> tuple[str, str, int, str]:
+    return (*_group(one), (one.metadata.get("branch") or {}).get("number", 0), one.id)
 
 
-def _group(one: Subject) -> tuple[str, str]:
+def _group(one: Trajectory) -> tuple[str, str]:
     return one.dataset, one.group
 
 
-def _start(one: Subject, other: Subject) -> int:
-    shared = [(each.head.metadata.get("branch") or {}).get("shared_messages", 0) for each in (one, other)]
+def _start(one: Trajectory, other: Trajectory) -> int:
+    shared = [(each.metadata.get("branch") or {}).get("shared_messages", 0) for each in (one, other)]
     latest = max(*shared, one.opening, other.opening)
     common = 0
     for mine, its in zip(one.messages, other.messages, strict=False):
@@ -45,12 +47,12 @@ def _start(one: Subject, other: Subject) -> int:
     return min(latest, common)
 
 
-def _similar(one: Subject, other: Subject, start: int, n: int) -> float:
+def _similar(one: Trajectory, other: Trajectory, start: int, n: int) -> float:
     mine, its = (_shingles(each, start, n) for each in (one, other))
     return len(mine & its) / len(mine | its) if mine | its else 1.0
 
 
-def _shingles(one: Subject, start: int, n: int) -> set[tuple[str, ...]]:
+def _shingles(one: Trajectory, start: int, n: int) -> set[tuple[str, ...]]:
     return set[tuple[str, ...]]().union(*(_of_message(message, n) for message in one.messages[start:]))
 
 

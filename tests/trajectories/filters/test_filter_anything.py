@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from rollout.config.schema import Config
 from rollout.core.messages import Message, ToolCall, message_to_json
 from rollout.pipelines.active_filters import FiltersByDataset
-from rollout.pipelines.filter import Subjects, filter_subjects
+from rollout.pipelines.filter import FilteredInput, filter_trajectories
 from rollout.store.filter_file import read_records, write_records
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, settle
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.summary import FilterSummary
 from rollout.trajectories.generation import Generation, Tokens, Usage
-from rollout.trajectories.line import Head
 from rollout.trajectories.stop import StopReason, status_of
-from tests.trajectories.lines import TOOLS, arguments, names, texts, values, write
+from rollout.trajectories.trajectory import Trajectory
+from tests.trajectories.lines import TOOLS, arguments, make_nodes, names, texts, values, write
 
 POLICIES = ("drop_trajectory", "mask_turn", "truncate_before", "keep")
 words = texts | st.sampled_from(["", "again and again " * 20, "###STOP###", "<tool_call>", "Which one?", "\ufffd"])
@@ -47,7 +46,7 @@ kinds = st.sampled_from(["unknown_tool", "bad_arguments", "timeout", "tool"])
 
 
 @st.composite
-def subjects(draw: st.DrawFn, number: int) -> Subject:
+def trajectories(draw: st.DrawFn, number: int) -> Trajectory:
     said = draw(messages)
     places = range(len(said))
     reason = draw(st.sampled_from(list(StopReason)))
@@ -63,11 +62,13 @@ def subjects(draw: st.DrawFn, number: int) -> Subject:
         if said[place].role == "assistant" and draw(st.booleans())
     }
     failed = {place: draw(kinds) for place in places if said[place].role == "tool" and draw(st.booleans())}
-    head = Head(f"a{number}", draw(st.sampled_from(["t", "u"])), draw(st.booleans()), {**draw(anything), **known})
-    return Subject(head, said, "d", draw(st.integers(0, 2)), generations, failed, draw(st.none() | texts))
+    nodes = make_nodes(said, opening=draw(st.integers(0, 2)), errors=failed, generations=generations)
+    task, system = draw(st.sampled_from(["t", "u"])), draw(st.none() | texts)
+    told = {**draw(anything), **known, "dataset": "d"}
+    return Trajectory(f"a{number}", task, draw(st.booleans()), told, nodes=nodes, prompt=lambda: (system, []))
 
 
-several = st.integers(1, 5).flatmap(lambda count: st.tuples(*(subjects(number) for number in range(count))))
+several = st.integers(1, 5).flatmap(lambda count: st.tuples(*(trajectories(number) for number in range(count))))
 rules: st.SearchStrategy[Any] = st.fixed_dictionaries(
     {"counts_in_group": st.booleans()},
     optional={
@@ -80,20 +81,20 @@ rules: st.SearchStrategy[Any] = st.fixed_dictionaries(
 )
 
 
-def filtered(given_: tuple[Subject, ...], filters: Any) -> list[Filtered]:
+def filtered(given_: tuple[Trajectory, ...], filters: Any) -> list[Filtered]:
     filtering = Filtering(FiltersByDataset(Config.model_validate({"filters": filters})).of)
-    for subject in given_:
-        filtering.add(subject)
+    for trajectory in given_:
+        filtering.add(trajectory)
     return list(filtering.records())
 
 
 @given(several, rules, st.randoms(use_true_random=False))
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_records_do_not_depend_on_the_order_and_come_out_again(
-    given_: tuple[Subject, ...], filters: Any, chance: random.Random
+    given_: tuple[Trajectory, ...], filters: Any, chance: random.Random
 ) -> None:
     records = {record.id: record for record in filtered(given_, filters)}
-    assert set(records) == {subject.head.id for subject in given_}
+    assert set(records) == {trajectory.id for trajectory in given_}
     shuffled = list(given_)
     chance.shuffle(shuffled)
     assert {record.id: record for record in filtered(tuple(shuffled), filters)} == records
@@ -102,12 +103,12 @@ def test_records_do_not_depend_on_the_order_and_come_out_again(
 
 @given(several, rules)
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
-def test_counts_add_up_and_records_survive_their_file(given_: tuple[Subject, ...], filters: Any) -> None:
+def test_counts_add_up_and_records_survive_their_file(given_: tuple[Trajectory, ...], filters: Any) -> None:
     records = filtered(given_, filters)
     summary = FilterSummary()
     for record in records:
         summary.add(record)
-        assert record.status == next(s.head.status for s in given_ if s.head.id == record.id)
+        assert record.status == next(s.status for s in given_ if s.id == record.id)
         assert set(record.masked) <= {turn.turn for turn in record.turns}
         assert [record.turns[number].message for number in record.masked] == list(record.masked_messages)
         assert msgspec.json.decode(msgspec.json.encode(record), type=Filtered) == record
@@ -122,7 +123,7 @@ def test_counts_add_up_and_records_survive_their_file(given_: tuple[Subject, ...
 
 @given(several, st.lists(st.sampled_from(POLICIES), max_size=4), st.randoms(use_true_random=False))
 def test_verdict_does_not_depend_on_the_order_of_marks(
-    given_: tuple[Subject, ...], policies: list[Any], chance: random.Random
+    given_: tuple[Trajectory, ...], policies: list[Any], chance: random.Random
 ) -> None:
     turns = filtered(given_, {})[0].turns
     marks = [Mark(f"f{n}", policy, "x", turn=n % len(turns) if turns else None) for n, policy in enumerate(policies)]
@@ -148,9 +149,9 @@ entries = st.fixed_dictionaries(
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_lines_that_others_wrote_never_break_it(lines: list[dict[str, Any]], tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", *(json.dumps(entry).encode() + b"\n" for entry in lines))
-    found = Subjects(path)
+    found = FilteredInput(path)
     summary = FilterSummary()
-    records = list(filter_subjects(found, FiltersByDataset(Config()), summary))
+    records = list(filter_trajectories(found, FiltersByDataset(Config()), summary))
     assert len(records) + len(found.unreadable) == len(lines)
     write_records(tmp_path / "filters.jsonl", records)
     assert set(read_records(tmp_path / "filters.jsonl")) == {(record.dataset, record.id) for record in records}

@@ -6,17 +6,17 @@ import random
 
 from rollout.core.messages import Message
 from rollout.trajectories.filters.minhash import BINS, jaccard, sign
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.stop import StopReason
-from tests.trajectories.filters.subjects import ASK, call, filter_all, result, say, subject
+from rollout.trajectories.trajectory import Trajectory
+from tests.trajectories.filters.attempts import ASK, attempt, call, filter_all, result, say
 
 WORDS = [f"word{number}" for number in range(400)]
 
 
-def attempts(*outcomes: bool | None, task: str = "t") -> list[Subject]:
+def attempts(*outcomes: bool | None, task: str = "t") -> list[Trajectory]:
     """Attempts at one task; None was not scored."""
     return [
-        subject(
+        attempt(
             ASK,
             say(f"Answer number {number} is quite unlike the others, {' '.join(WORDS[number * 9 : number * 9 + 9])}."),
             id=f"{task}~{number}",
@@ -28,8 +28,8 @@ def attempts(*outcomes: bool | None, task: str = "t") -> list[Subject]:
     ]
 
 
-def marked(name: str, *subjects: Subject, **filters: object) -> list[str]:
-    records = filter_all(*subjects, **filters)
+def marked(name: str, *trajectories: Trajectory, **filters: object) -> list[str]:
+    records = filter_all(*trajectories, **filters)
     return [record.id for record in records.values() if any(mark.filter == name for mark in record.marks)]
 
 
@@ -54,24 +54,24 @@ def test_groups_outside_the_band_are_marked() -> None:
 
 
 def test_groups_of_two_datasets_are_not_mixed() -> None:
-    solved, failed = attempts(True)[0], subject(id="t~9", task="t", dataset="other")
+    solved, failed = attempts(True)[0], attempt(id="t~9", task="t", dataset="other")
     assert marked("constant_groups", solved, failed) == []
 
 
 def test_reward_can_be_a_score() -> None:
     scores = [[{"name": "state", "value": value, "decides": True}] for value in (0.2, 0.7)]
-    both = [subject(ASK, say(f"Number {n}."), id=f"a{n}", scores=score) for n, score in enumerate(scores)]
+    both = [attempt(ASK, say(f"Number {n}."), id=f"a{n}", scores=score) for n, score in enumerate(scores)]
     assert len(marked("constant_groups", *both)) == 2, "neither succeeded"
     assert marked("constant_groups", *both, constant_groups={"reward": "score:state"}) == []
 
 
 def test_what_broke_is_no_part_of_its_group() -> None:
-    broken = subject(id="t~9", reason=StopReason.ERROR, scored=False)
+    broken = attempt(id="t~9", reason=StopReason.ERROR, scored=False)
     assert "t~9" not in marked("constant_groups", *attempts(True, True), broken)
 
 
 def test_dropped_trajectory_counts_in_its_group_unless_it_leaves_it() -> None:
-    void = subject(ASK, say(""), id="t~9", success=False)
+    void = attempt(ASK, say(""), id="t~9", success=False)
     assert marked("constant_groups", *attempts(True, True), void) == []
     left = filter_all(*attempts(True, True), void, counts_in_group=False)
     assert [record.counts_in_group for record in left.values()] == [True, True, False]
@@ -91,54 +91,54 @@ def story(seed: int, changed: int = 0, length: int = 120) -> str:
 
 
 def test_attempt_that_is_nearly_another_one_is_marked_and_the_first_stays() -> None:
-    same = [subject(ASK, say(story(1, changed)), id=f"a{changed}") for changed in (0, 1)]
+    same = [attempt(ASK, say(story(1, changed)), id=f"a{changed}") for changed in (0, 1)]
     records = filter_all(*reversed(same), constant_groups=False)
     assert [mark.reason for mark in records["a1"].marks] == ["nearly the same as a0"]
     assert records["a0"].marks == ()
 
 
 def test_attempts_that_differ_enough_are_no_duplicates() -> None:
-    assert marked("near_duplicates", *(subject(ASK, say(story(1, n)), id=f"a{n}") for n in (0, 12))) == []
-    assert marked("near_duplicates", *(subject(ASK, say(story(n)), id=f"a{n}") for n in (0, 1))) == []
+    assert marked("near_duplicates", *(attempt(ASK, say(story(1, n)), id=f"a{n}") for n in (0, 12))) == []
+    assert marked("near_duplicates", *(attempt(ASK, say(story(n)), id=f"a{n}") for n in (0, 1))) == []
 
 
 def test_same_answer_to_different_questions_is_no_duplicate() -> None:
     asked = [
-        subject(Message(role="user", content=story(n, length=40)), say("Book 7 is due."), id=f"a{n}", task=f"t{n}")
+        attempt(Message(role="user", content=story(n, length=40)), say("Book 7 is due."), id=f"a{n}", task=f"t{n}")
         for n in (1, 2)
     ]
     assert marked("near_duplicates", *asked) == []
-    equal = [subject(ASK, say(story(1)), id=f"a{n}", task=f"t{n}") for n in (1, 2)]
+    equal = [attempt(ASK, say(story(1)), id=f"a{n}", task=f"t{n}") for n in (1, 2)]
     assert marked("near_duplicates", *equal) == ["a2"]
     assert marked("near_duplicates", *equal, near_duplicates={"across_tasks": False}) == []
 
 
 def test_ids_of_calls_make_no_difference() -> None:
-    def called(number: int) -> Subject:
+    def called(number: int) -> Trajectory:
         asked = Message(role="assistant", tool_calls=(call().tool_calls[0].__class__(f"id{number}", "find", "{}"),))
         told = Message(role="tool", content=story(3), tool_call_id=f"id{number}")
-        return subject(ASK, asked, told, say("Book 7."), id=f"a{number}")
+        return attempt(ASK, asked, told, say("Book 7."), id=f"a{number}")
 
     assert marked("near_duplicates", called(0), called(1)) == ["a1"]
 
 
 def test_leaves_of_a_tree_are_compared_by_what_they_do_not_share() -> None:
     long = [ASK, call(content=story(1)), result(story(2))]
-    ends = [subject(*long, say(f"{story(n, length=15)}."), id=f"a{n}") for n in (0, 1)]
+    ends = [attempt(*long, say(f"{story(n, length=15)}."), id=f"a{n}") for n in (0, 1)]
     assert marked("near_duplicates", *ends) == ["a1"], "as independent attempts they are nearly the same"
-    branched = subject(
+    branched = attempt(
         *long, say(story(1, length=15)), id="a1", branch={"number": 1, "parent": 0, "shared_messages": 3}
     )
     assert marked("near_duplicates", ends[0], branched) == []
-    again = subject(
+    again = attempt(
         *long, say(f"{story(0, length=15)}."), id="a1", branch={"number": 1, "parent": 0, "shared_messages": 3}
     )
     assert marked("near_duplicates", ends[0], again) == ["a1"], "it said the same once more"
 
 
 def test_nothing_is_a_duplicate_of_what_is_gone() -> None:
-    void = subject(ASK, say(story(1)), say(""), id="a0")
-    assert marked("near_duplicates", void, subject(ASK, say(story(1)), id="a1")) == []
+    void = attempt(ASK, say(story(1)), say(""), id="a0")
+    assert marked("near_duplicates", void, attempt(ASK, say(story(1)), id="a1")) == []
 
 
 def test_signatures_agree_as_often_as_sets_are_similar() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from rollout.config.schema import Config
 from rollout.pipelines.active_filters import FiltersByDataset
-from rollout.pipelines.filter import Subjects, filter_subjects
+from rollout.pipelines.filter import FilteredInput, filter_trajectories
 from rollout.testing import StubServer
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.summary import FilterSummary
@@ -43,7 +43,7 @@ CONFIG: dict[str, Any] = {
 
 def filter_path(path: Path, config: dict[str, Any]) -> tuple[FilterSummary, list[Filtered]]:
     summary = FilterSummary()
-    records = list(filter_subjects(Subjects(path), FiltersByDataset(Config.model_validate(config)), summary))
+    records = list(filter_trajectories(FilteredInput(path), FiltersByDataset(Config.model_validate(config)), summary))
     return summary, records
 
 
@@ -51,10 +51,10 @@ async def test_filters_find_exactly_the_errors_that_were_planted() -> None:
     PLANTED.clear()
     await roll_out(CONFIG)
     expected: dict[str, set[tuple[str, int]]] = {name: set() for name in FILTERS.values()}
-    for subject in Subjects(Path("run")).read():
-        for number, place in enumerate(sorted(subject.generations)):
-            for error in PLANTED[subject.generations[place].seed or 0]:
-                expected[FILTERS[error]].add((subject.head.id, number))
+    for trajectory in FilteredInput(Path("run")).read():
+        for number, place in enumerate(sorted(trajectory.generated)):
+            for error in PLANTED[trajectory.generated[place].seed or 0]:
+                expected[FILTERS[error]].add((trajectory.id, number))
     summary, records = filter_path(Path("run"), CONFIG)
     found = {
         name: {(record.id, mark.turn) for record in records for mark in record.marks if mark.filter == name}

@@ -20,19 +20,19 @@ from rollout.trajectories.filters import duplicates, spill
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.minhash import MOST_MISSED, band_hashes, band_rows
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.line import encode_line
 from rollout.trajectories.saved import read_saved
+from rollout.trajectories.trajectory import Trajectory
+from tests.trajectories.filters.attempts import ASK, attempt, call, result, say
 from tests.trajectories.filters.exact_duplicates import exact_duplicates
-from tests.trajectories.filters.subjects import ASK, call, result, say, subject
 
 WORDS = [f"word{number}" for number in range(300)]
 PAIRS = 1000
 
 
-def filtered(subjects: Iterator[Subject] | list[Subject], **filters: object) -> list[Filtered]:
+def filtered(trajectories: Iterator[Trajectory] | list[Trajectory], **filters: object) -> list[Filtered]:
     filtering = Filtering(FiltersByDataset(Config.model_validate({"filters": filters})).of)
-    for one in subjects:
+    for one in trajectories:
         filtering.add(one)
     return list(filtering.records())
 
@@ -47,7 +47,7 @@ def nearly(records: list[Filtered]) -> dict[str, str]:
     }
 
 
-def attempts(chance: random.Random, number: int, tasks: int, *, trees: bool = False) -> list[Subject]:
+def attempts(chance: random.Random, number: int, tasks: int, *, trees: bool = False) -> list[Trajectory]:
     """Attempts that repeat one another, more or less, within their task and across tasks."""
     texts: list[list[str]] = []
     made = []
@@ -58,7 +58,7 @@ def attempts(chance: random.Random, number: int, tasks: int, *, trees: bool = Fa
         texts.append(told)
         steps = [call(content=" ".join(told[:20])), result(" ".join(told[20:35])), say(" ".join(told[35:]))]
         branch = {"number": at, "shared_messages": chance.choice((0, 0, 2, 3))} if trees else {"number": at}
-        made.append(subject(ASK, *steps, id=f"a{at:03}", task=f"t{chance.randrange(tasks)}", branch=branch))
+        made.append(attempt(ASK, *steps, id=f"a{at:03}", task=f"t{chance.randrange(tasks)}", branch=branch))
     return made
 
 
@@ -91,7 +91,7 @@ def test_pairs_at_the_threshold_share_a_band(similarity: float, size: int) -> No
     assert missed <= PAIRS * MOST_MISSED
 
 
-def comparisons(monkeypatch: pytest.MonkeyPatch, subjects: list[Subject]) -> int:
+def comparisons(monkeypatch: pytest.MonkeyPatch, trajectories: list[Trajectory]) -> int:
     counted = 0
     compare = duplicates.jaccard
 
@@ -102,7 +102,7 @@ def comparisons(monkeypatch: pytest.MonkeyPatch, subjects: list[Subject]) -> int
 
     with monkeypatch.context() as patched:
         patched.setattr(duplicates, "jaccard", counting)
-        filtered(subjects)
+        filtered(trajectories)
     return counted
 
 
@@ -112,16 +112,16 @@ def test_comparisons_grow_with_the_number_of_attempts_and_not_with_its_square(
 ) -> None:
     chance = random.Random(5)
 
-    def made(number: int) -> list[Subject]:
+    def made(number: int) -> list[Trajectory]:
         texts = [" ".join(chance.choices(WORDS, k=40)) for _ in range(number * 9 // 10)]
         texts += [chance.choice(texts) for _ in range(number - len(texts))]
-        return [subject(ASK, say(text), id=f"a{at}", task=f"t{at % tasks}") for at, text in enumerate(texts)]
+        return [attempt(ASK, say(text), id=f"a{at}", task=f"t{at % tasks}") for at, text in enumerate(texts)]
 
     assert comparisons(monkeypatch, made(400)) <= 400
 
 
 def test_many_equal_attempts_are_each_compared_with_the_one_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    same = [subject(ASK, say("Books seven and nine are due on Friday."), id=f"a{at}") for at in range(200)]
+    same = [attempt(ASK, say("Books seven and nine are due on Friday."), id=f"a{at}") for at in range(200)]
     assert comparisons(monkeypatch, same) == 199
 
 
@@ -130,10 +130,10 @@ def test_what_is_kept_of_a_trajectory_does_not_grow_with_its_length(
 ) -> None:
     monkeypatch.setattr(spill, "IN_MEMORY", 1000)
 
-    def long(number: int) -> Subject:
+    def long(number: int) -> Trajectory:
         chance = random.Random(number)
         steps = [message for _ in range(6) for message in (call(content=text(chance)), result(text(chance)))]
-        return subject(ASK, *steps, say(text(chance)), id=f"a{number}", task=f"t{number // 4}")
+        return attempt(ASK, *steps, say(text(chance)), id=f"a{number}", task=f"t{number // 4}")
 
     def text(chance: random.Random) -> str:
         return " ".join(chance.choices(WORDS, k=200))
@@ -158,7 +158,7 @@ def test_records_come_one_at_a_time_in_the_order_in_which_trajectories_came() ->
         filtering.add(one)
     records = filtering.records()
     assert next(records).id == "a000"
-    assert [record.id for record in records] == [one.head.id for one in made[1:]]
+    assert [record.id for record in records] == [one.id for one in made[1:]]
 
 
 # ---- the file --------------------------------------------------------------------------------------------------------
@@ -171,8 +171,8 @@ def test_marks_of_a_trajectory_are_found_in_any_order(tmp_path: Path) -> None:
     assert list(read_records(tmp_path / "filters.jsonl").values()) == records
     lines = []
     for one in made:
-        one.head.metadata["dataset"] = "data"
-        lines.append((one.head.id, read_saved(encode_line(one.head, one.messages))))
+        one.metadata["dataset"] = "data"
+        lines.append((one.id, read_saved(encode_line(one, one.messages))))
     random.Random(7).shuffle(lines)
     source = Source(tmp_path / "out.jsonl", "run", tmp_path)
     by_id = {record.id: record for record in records}
@@ -182,11 +182,11 @@ def test_marks_of_a_trajectory_are_found_in_any_order(tmp_path: Path) -> None:
 
 def test_line_that_is_no_record_is_named(tmp_path: Path) -> None:
     path = tmp_path / "filters.jsonl"
-    write_records(path, filtered([subject()]))
+    write_records(path, filtered([attempt()]))
     path.write_bytes(path.read_bytes() + b'{"id": 7}\n')
-    one = subject(dataset="data")
-    one.head.metadata["dataset"] = "data"
-    line = read_saved(encode_line(one.head, one.messages))
+    one = attempt(dataset="data")
+    one.metadata["dataset"] = "data"
+    line = read_saved(encode_line(one, one.messages))
     with pytest.raises(ConfigError, match=r"filters\.jsonl:2: is not what"):
         Records().of(line, Source(tmp_path / "out.jsonl", "run", tmp_path))
     with pytest.raises(ConfigError, match=r"filters\.jsonl:2: is not what"):
@@ -198,7 +198,7 @@ def test_old_marks_stay_where_filtering_breaks_off(tmp_path: Path) -> None:
     path.write_text("old\n")
 
     def broken() -> Iterator[Filtered]:
-        yield from filtered([subject()])
+        yield from filtered([attempt()])
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -209,6 +209,6 @@ def test_old_marks_stay_where_filtering_breaks_off(tmp_path: Path) -> None:
 
 def test_opening_of_another_length_is_compared_from_where_two_attempts_part() -> None:
     told = " ".join(WORDS[:80])
-    one = subject(ASK, say(told), id="a1")
-    other = subject(Message(role="user", content="Something else entirely?"), say(told), id="a2")
+    one = attempt(ASK, say(told), id="a1")
+    other = attempt(Message(role="user", content="Something else entirely?"), say(told), id="a2")
     assert nearly(filtered([one, other])) == exact_duplicates([one, other], 0.9)

@@ -14,12 +14,13 @@ from rollout.trajectories.filters.filter import Filter
 from rollout.trajectories.filters.marks import Filtered, Mark, Policy, Settled, settle
 from rollout.trajectories.filters.turns import Turn, read_turns
 from rollout.trajectories.stop import StopReason
-from tests.trajectories.filters.subjects import ASK, THANKS, call, filter_all, result, say, subject
+from tests.trajectories.filters.attempts import ASK, THANKS, attempt, call, filter_all, result, say
+from tests.trajectories.lines import trajectory
 
 
 def turns(number: int = 3) -> list[Turn]:
     messages = [ASK, *(message for _ in range(number - 1) for message in (call(), result())), say("Book 7.")]
-    return read_turns(subject(*messages))
+    return read_turns(attempt(*messages))
 
 
 def mark(policy: Policy, turn: int | None, name: str = "f") -> Mark:
@@ -30,7 +31,7 @@ def mark(policy: Policy, turn: int | None, name: str = "f") -> Mark:
 
 
 def test_facts_of_a_turn_are_kept_apart() -> None:
-    told = subject(
+    told = attempt(
         ASK,
         call(arguments='{"member"'),
         result(),
@@ -67,22 +68,21 @@ def test_facts_of_a_turn_are_kept_apart() -> None:
 
 
 def test_last_word_is_the_final_answer_also_where_the_user_says_goodbye() -> None:
-    assert [turn.is_final_answer for turn in read_turns(subject(ASK, say("Which?"), THANKS, say("7."), THANKS))] == [
+    assert [turn.is_final_answer for turn in read_turns(attempt(ASK, say("Which?"), THANKS, say("7."), THANKS))] == [
         False,
         True,
     ]
 
 
 def test_call_that_ends_the_work_is_a_final_answer() -> None:
-    answered = subject(ASK, call("answer"), result("noted"), reason=StopReason.ANSWERED)
+    answered = attempt(ASK, call("answer"), result("noted"), reason=StopReason.ANSWERED)
     assert read_turns(answered)[0].is_final_answer
-    stopped = subject(ASK, call("answer"), result("noted"), reason=StopReason.MAX_STEPS)
+    stopped = attempt(ASK, call("answer"), result("noted"), reason=StopReason.MAX_STEPS)
     assert not read_turns(stopped)[0].is_final_answer
 
 
 def test_answers_of_the_opening_are_not_the_agents() -> None:
-    shown = subject(ASK, say("Book 7."))
-    assert read_turns(type(shown)(shown.head, shown.messages, opening=2)) == []
+    assert read_turns(trajectory(ASK, say("Book 7."), opening=2)) == []
 
 
 # ---- verdicts --------------------------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ def test_keep_only_counts() -> None:
 
 
 def test_policy_of_a_filter_decides() -> None:
-    repeated = subject(ASK, call(), result(), call(), result(), say("Book 7."))
+    repeated = attempt(ASK, call(), result(), call(), result(), say("Book 7."))
     assert filter_all(repeated)["a"].masked == (1,)
     assert filter_all(repeated, repetition="truncate_before")["a"].end == 3
     assert filter_all(repeated, repetition="drop_trajectory")["a"].verdict == "drop"

@@ -19,7 +19,7 @@ from rollout.core.secrets import redact
 from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.trajectories.filters.filter import Filter
 from tests.conftest import read_lines, write_yaml
-from tests.trajectories.filters.subjects import ASK, filter_all, say, subject
+from tests.trajectories.filters.attempts import ASK, attempt, filter_all, say
 from tests.trajectories.lines import labelled, line, write
 
 ROOT = Path(__file__).parents[3]
@@ -39,10 +39,10 @@ class Short(TurnFilter):
     except_for: list[str] = []
     """Answers that may be short."""
 
-    def find(self, subject, turns):
+    def find(self, trajectory, turns):
         for turn in turns:
-            content = subject.messages[turn.message].content or ""
-            if content not in self.except_for and len(subject.spoken(turn.message)) < self.words:
+            content = trajectory.messages[turn.message].content or ""
+            if content not in self.except_for and len(trajectory.spoken(turn.message)) < self.words:
                 yield Found(f"fewer than {self.words} words", content, turn.turn)
 
 
@@ -59,8 +59,8 @@ class Twins(ComparingFilter):
     but: list[str] = []
     """Ids that are left alone."""
 
-    def trace(self, subject, digests):
-        key = (subject.dataset, subject.group, 0, subject.head.id)
+    def trace(self, trajectory, digests):
+        key = (trajectory.dataset, trajectory.group, 0, trajectory.id)
         return Sketch(key, 0, b""), Trace(b"", (), tuple(digests), 0, 0)
 
     def compare(self, sketches, load):
@@ -181,10 +181,10 @@ def test_keys_of_own_filters_are_secrets_where_they_sound_like_one() -> None:
 
 
 def test_own_filters_look_in_the_pass_of_their_base_class() -> None:
-    poor = [subject(id=name, task="t", success=False) for name in ("a", "b")]
+    poor = [attempt(id=name, task="t", success=False) for name in ("a", "b")]
     records = filter_all(
         *poor,
-        subject(ASK, say("Hm"), id="c", task="u", success=True),
+        attempt(ASK, say("Hm"), id="c", task="u", success=True),
         **{"own_filters:Poor": "drop_trajectory", "own_filters:Twins": {"but": ["x"]}, "own_filters:Short": True},
     )
     marked = {name: {mark.filter for mark in record.marks} for name, record in records.items()}

@@ -18,6 +18,7 @@ from rollout.trajectories.rows.exchange import Exchange, Ids, pack
 from rollout.trajectories.rows.stretches import prefix_merge
 from rollout.trajectories.rows.text_rows import text_row
 from tests.trajectories.lines import CONVERSATION, TOOLS
+from tests.trajectories.lines import example as make_example
 from tests.trajectories.rows.made import asked, exchange, said, told
 
 TWO_TURNS = (*CONVERSATION, said("Gladly.", thought="Polite."), asked("Bye."), said("Bye."))
@@ -25,7 +26,7 @@ TWO_TURNS = (*CONVERSATION, said("Gladly.", thought="Polite."), asked("Bye."), s
 
 def example(messages: tuple[Message, ...], viewing: Viewing, **more: Any) -> Example:
     metadata = {"reasoning": {"rule": str(viewing.rule)}, "view": viewing.record(1)}
-    return Example("a", "a", True, (Message(role="system", content="Be kind."), *messages), TOOLS, metadata, **more)
+    return make_example((Message(role="system", content="Be kind."), *messages), TOOLS, metadata, **more)
 
 
 def causes(found: Example) -> list[str]:

@@ -13,10 +13,11 @@ import pytest
 from rollout.cli import main
 from rollout.core.task import Task
 from rollout.core.world import World
-from rollout.scoring.scorer import Score, Trajectory
 from rollout.store.reader import open_reader
 from rollout.testing import StubServer
+from rollout.trajectories.score import Score
 from rollout.trajectories.token_view import view_tokens
+from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.engine.test_trees import tree_config
 from tests.trajectories.rows.made import save_tokenizer

@@ -24,7 +24,8 @@ from rollout.core.world import Invocation, World
 from rollout.environments.suites.bfcl.world import BfclWorld, tables_of
 from rollout.scoring.differences import compare_strictly, describe_differences
 from rollout.scoring.rules import NO_RULES
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 SHOWN_ANSWERS = 5
 

@@ -12,7 +12,8 @@ from rollout.core.messages import JSON
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.suites.miniwob.world import MiniwobWorld, task_type_of
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 MEASURED = frozenset(
     {

@@ -22,7 +22,8 @@ from rollout.core.world import Invocation, SeedOf, World
 from rollout.environments.suites.tau2.world import Tau2Call, Tau2Domain, Tau2World
 from rollout.scoring.differences import compare_strictly, describe_differences, net_changes
 from rollout.scoring.rules import NO_RULES
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 KEPT_REFERENCES = 256
 

@@ -19,7 +19,8 @@ from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.web.scoring.steps import given_answer
 from rollout.environments.web.scoring.texts import is_contained, is_number, is_same
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 Match = Literal["exact", "normalized", "contains", "number"]
 NO_ANSWER = "the agent gave no answer"

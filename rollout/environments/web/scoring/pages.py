@@ -17,7 +17,8 @@ from rollout.core.world import World
 from rollout.environments.web.inspection import Finding, Probe
 from rollout.environments.web.scoring.checks import Check, Unknown, read_checks
 from rollout.environments.web.world import start_url
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 
 class Inspectable(Protocol):

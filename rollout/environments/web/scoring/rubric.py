@@ -20,7 +20,8 @@ from rollout.environments.web.scoring.blocking import Blocking, find_blocking
 from rollout.environments.web.scoring.steps import JudgedStep, given_answer, read_steps
 from rollout.environments.web.scoring.verdict import MAX_EVIDENCE, PROMPT, Question, WebVerdict, cut_steps, read_rubric
 from rollout.scoring.judge import NO_JUDGE, Judge, Judged
-from rollout.scoring.scorer import Score, Trajectory
+from rollout.trajectories.score import Score
+from rollout.trajectories.trajectory import Trajectory
 
 NAME = "rubric"
 KEPT = 256

@@ -9,7 +9,7 @@ import msgspec
 from rollout.core.messages import Message, ToolCall, read_arguments
 from rollout.core.task import Task
 from rollout.environments.web.shown import Page, read_page
-from rollout.scoring.scorer import Trajectory
+from rollout.trajectories.trajectory import Trajectory
 
 
 class JudgedStep(msgspec.Struct, frozen=True):
@@ -58,7 +58,7 @@ def given_answer(trajectory: Trajectory) -> str | None:
     it is empty."""
     for place, message in enumerate(trajectory.messages):
         for call in message.tool_calls:
-            if call.name != "answer" or _result(trajectory.messages, place, call) in trajectory.failed:
+            if call.name != "answer" or _result(trajectory.messages, place, call) in trajectory.error_kinds:
                 continue
             text = read_arguments(call).get("text")
             if isinstance(text, str):

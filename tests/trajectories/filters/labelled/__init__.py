@@ -20,8 +20,8 @@ from rollout.config.schema import Config
 from rollout.pipelines.active_filters import FiltersByDataset, make_filters
 from rollout.trajectories.filters.filter import TrajectoryFilter
 from rollout.trajectories.filters.filtering import ActiveFilter, Filtering
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import read_turns
+from rollout.trajectories.trajectory import Trajectory
 
 HELD_OUT = 3
 """One template in this many is held out."""
@@ -34,10 +34,10 @@ class Case(msgspec.Struct, frozen=True):
 
     template: str
     """What it is made from; decides whether it is held out."""
-    subject: Subject
+    trajectory: Trajectory
     labels: Mapping[int | None, bool]
     """Whether the filter should mark the turn; under None, whether it should mark the trajectory as a whole."""
-    beside: tuple[Subject, ...] = ()
+    beside: tuple[Trajectory, ...] = ()
     """Trajectories that are filtered together with it, for filters that compare."""
     params: Mapping[str, Any] = {}
     """Parameters of the filter, where they are not the defaults."""
@@ -107,17 +107,17 @@ def marks_of(name: str, case: Case) -> set[int | None]:
     """The turns of a case that a filter marks."""
     if name == "near_duplicates":
         filtering = Filtering(_filters(name).of)
-        for subject in (*case.beside, case.subject):
-            filtering.add(subject)
+        for trajectory in (*case.beside, case.trajectory):
+            filtering.add(trajectory)
         return {
             mark.turn
             for record in filtering.records()
-            if record.id == case.subject.head.id
+            if record.id == case.trajectory.id
             for mark in record.marks
             if mark.filter == name
         }
     active = _active(name, repr(case.params), case.params)
-    return {found.turn for found in active.filter.find(case.subject, read_turns(case.subject))}
+    return {found.turn for found in active.filter.find(case.trajectory, read_turns(case.trajectory))}
 
 
 def mistakes(name: str, cases: Iterable[Case]) -> Iterator[tuple[Case, int | None, bool]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollout.core.messages import Message, ToolCall
+from tests.trajectories.filters.attempts import attempt, call, result, say
 from tests.trajectories.filters.labelled import Case
 from tests.trajectories.filters.labelled.pieces import ANSWERS, PREAMBLES, TALKS, THOUGHTS, rotate, talk
-from tests.trajectories.filters.subjects import call, result, say, subject
 
 TOOLS = ("find_loans", "renew_loan", "search", "click", "get_weather", "execute_sql")
 GIVEN = (
@@ -150,14 +150,14 @@ def malformed() -> Iterator[Case]:
     for kind in ("tool", "bad_arguments", "unknown_tool", "timeout"):
         for tool, args in GIVEN:
             ask = Message(role="user", content="Go on.")
-            made = subject(ask, call(tool, args), result("no"), say("Sorry."), kinds={2: kind}, tools=OFFERED)
+            made = attempt(ask, call(tool, args), result("no"), say("Sorry."), kinds={2: kind}, tools=OFFERED)
             yield Case(f"refused {kind}", made, {0: False, 1: False})
             if kind == "bad_arguments":
                 yield Case("misfit", made, {0: True, 1: False}, params={"bad_arguments": True})
     unread = '{"problem": "the JSON ends too early"}'
     for number in range(6):
         ask = Message(role="user", content="Go on.")
-        made = subject(ask, call("malformed_call", unread), result("?"), say("Oh."), kinds={2: "malformed_call"})
+        made = attempt(ask, call("malformed_call", unread), result("?"), say("Oh."), kinds={2: "malformed_call"})
         yield Case(f"unread {number}", made, {0: True, 1: False})
 
 
@@ -207,7 +207,7 @@ def unknown() -> Iterator[Case]:
             results.append(Message(role="tool", content="…", tool_call_id=one.id))
         told = [Message(role="user", content=ask), Message(role="assistant", tool_calls=asked), *results, say("So.")]
         label = any(tool not in OFFERED for tool in tools)
-        return Case(f"{label} {' '.join(tools)}", subject(*told, kinds=kinds), {0: label, 1: False})
+        return Case(f"{label} {' '.join(tools)}", attempt(*told, kinds=kinds), {0: label, 1: False})
 
     for number, tool in enumerate(UNKNOWN):
         yield made((tool,), "{}", f"ask {number}")

@@ -11,8 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 
 from rollout.core.messages import Message, ToolCall
+from tests.trajectories.filters.attempts import attempt, say
 from tests.trajectories.filters.labelled import Case
-from tests.trajectories.filters.subjects import say, subject
 
 BANK = {
     "library": (
@@ -144,8 +144,8 @@ def _pair(topic: str, name: str, edit: Edit, number: int, label: bool) -> Case:
     told = chance.sample(BANK[topic], 12)
     across = number % 2 == 1
     ask = Message(role="user", content=f"Please help me with the {topic}.")
-    first = subject(*_conversation(ask, told, "x", number), id="a1", task="one")
-    second = subject(*_conversation(ask, edit(told, chance), "y", number), id="a2", task="two" if across else "one")
+    first = attempt(*_conversation(ask, told, "x", number), id="a1", task="one")
+    second = attempt(*_conversation(ask, edit(told, chance), "y", number), id="a2", task="two" if across else "one")
     return Case(f"{topic} {name} {number % 3}", second, {None: label}, beside=(first,))
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from rollout.core.messages import Message
 from rollout.trajectories.stop import StopReason
+from tests.trajectories.filters.attempts import attempt, call, result, say
 from tests.trajectories.filters.labelled import Case
 from tests.trajectories.filters.labelled.pieces import ANSWERS, ASKS, TALKS, THOUGHTS, rotate, talk
-from tests.trajectories.filters.subjects import call, result, say, subject
 
 ABRUPT = (
     "The books that are due are",
@@ -48,7 +48,7 @@ def broken() -> Iterator[Case]:
                 ask = Message(role="user", content=rotate(ASKS, kind, note))
                 said = [ask] if text is None else [ask, say(text)]
                 error = {"kind": kind, "text": note}
-                made = subject(*said, reason=StopReason.ERROR, error=error)
+                made = attempt(*said, reason=StopReason.ERROR, error=error)
                 yield Case(f"failed {kind} {note}", made, {None: True})
     for text in (*ABRUPT, *ANSWERS):
         for finish in ("abort", "content_filter"):
@@ -60,12 +60,12 @@ def broken() -> Iterator[Case]:
     for kind in ("timeout", "crash", "tool", "bad_arguments", "unknown_tool"):
         for number, note in enumerate(("late", "HTTP 500 from the server", '{"error": "infrastructure"}', "killed")):
             ask = Message(role="user", content=ASKS[number])
-            made = subject(ask, call(), result(note), say("Sorry, that failed."), kinds={2: kind})
+            made = attempt(ask, call(), result(note), say("Sorry, that failed."), kinds={2: kind})
             yield Case(f"tool {kind}", made, {0: False, 1: False})
             listed = {"tool_errors": ["timeout", "crash"]}
             yield Case(f"tool {kind} listed", made, {0: kind in ("timeout", "crash"), 1: False}, params=listed)
     for reason in OTHER_ENDS:
-        made = subject(Message(role="user", content=ASKS[0]), say("The server is gone."), reason=StopReason(reason))
+        made = attempt(Message(role="user", content=ASKS[0]), say("The server is gone."), reason=StopReason(reason))
         yield Case(f"reason {reason}", made, {None: False})
 
 
@@ -73,15 +73,15 @@ def overlong() -> Iterator[Case]:
     for number, ask in enumerate(ASKS):
         for reason in BUDGETS:
             for text in (ABRUPT[number], ANSWERS[number], ""):
-                made = subject(Message(role="user", content=ask), say(text), reason=StopReason(reason))
+                made = attempt(Message(role="user", content=ask), say(text), reason=StopReason(reason))
                 yield Case(f"budget {reason} {number}", made, {None: True})
         for reason in OTHER_ENDS:
-            made = subject(Message(role="user", content=ask), say(ANSWERS[number]), reason=StopReason(reason))
+            made = attempt(Message(role="user", content=ask), say(ANSWERS[number]), reason=StopReason(reason))
             yield Case(f"other {reason}", made, {None: False})
         for turns in range(1, 7):
             steps = [message for step in range(turns - 1) for message in (call(arguments=f'{{"n": {step}}}'), result())]
             told = [Message(role="user", content=ask), *steps, say(ANSWERS[number])]
             counted = {place: 10 for place, message in enumerate(told) if message.role == "assistant"}
-            made = subject(*told, tokens=counted)
+            made = attempt(*told, tokens=counted)
             yield Case(f"turns {turns} {number}", made, {None: turns > 3}, params={"max_turns": 3})
             yield Case(f"tokens {turns} {number}", made, {None: turns > 4}, params={"max_tokens": 40})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from tests.trajectories.filters.attempts import say
 from tests.trajectories.filters.labelled import HARD, Case
 from tests.trajectories.filters.labelled.pieces import TALKS, THOUGHTS, rotate, talk
-from tests.trajectories.filters.subjects import say
 
 VOID = {
     "'''python\nprint(len(divisors(360))": True,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollout.core.messages import Message
+from tests.trajectories.filters.attempts import attempt, call, result, say
 from tests.trajectories.filters.labelled import Case
 from tests.trajectories.filters.labelled.pieces import ANSWERS, TALKS, rotate, talk
-from tests.trajectories.filters.subjects import call, result, say, subject
 
 TOKENS = (
     "<|im_end|>",
@@ -102,10 +102,10 @@ def _tokens() -> Iterator[Case]:
         made, turn = talk("alone", call(arguments='{"note": "' + token + '"}'), token)
         yield Case(f"token {token} in a call", made, {turn: True})
         slipped = Message(role="user", content=f"That is all {token}")
-        made = subject(Message(role="user", content="Hello"), say("Yes?"), slipped, say("Good bye."))
+        made = attempt(Message(role="user", content="Hello"), say("Yes?"), slipped, say("Good bye."))
         yield Case(f"token {token} of the user", made, {0: False, 1: True})
         # Tools may answer anything, and the opening is the task's.
-        made = subject(Message(role="user", content=f"What is {token}?"), call(), result(f"{token} 7"), say("A sign."))
+        made = attempt(Message(role="user", content=f"What is {token}?"), call(), result(f"{token} 7"), say("A sign."))
         yield Case(f"token {token} elsewhere", made, {0: False, 1: False})
     for text in NO_TOKENS:
         for form in ("{a} {t}", "{t}\n{a}", "{t}"):

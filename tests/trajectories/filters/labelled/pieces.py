@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from rollout.core.messages import Message
-from rollout.trajectories.filters.subject import Subject
-from tests.trajectories.filters.subjects import call, result, say, subject
+from rollout.trajectories.trajectory import Trajectory
+from tests.trajectories.filters.attempts import attempt, call, result, say
 
 T = TypeVar("T")
 
@@ -103,5 +103,5 @@ def talk(kind: str, answer: Message, *seed: object, finish: str | None = None, t
         extra["finish"] = {place: finish}
     if tokens is not None:
         extra["tokens"] = {place: tokens}
-    made: Subject = subject(*said, *after, **extra, **more)
+    made: Trajectory = attempt(*said, *after, **extra, **more)
     return made, turn

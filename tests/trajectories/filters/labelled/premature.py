@@ -8,9 +8,10 @@ import msgspec
 
 from rollout.core.messages import Message
 from rollout.trajectories.generation import Usage
+from tests.trajectories.filters.attempts import attempt, call, say
 from tests.trajectories.filters.labelled import Case
 from tests.trajectories.filters.labelled.pieces import ANSWERS, TALKS, THOUGHTS, rotate, talk
-from tests.trajectories.filters.subjects import call, say, subject
+from tests.trajectories.lines import make_nodes
 
 # Texts with how many tokens common tokenizers make of them, the end of turn left out.
 SHORT = {"I": 1, "The": 1, "Sure": 1, "Let": 1, "To": 1, "{": 1, "Ich": 1, "好": 1, "#": 1, "1": 1, "-": 1, "Based": 1}
@@ -53,12 +54,9 @@ def cases() -> Iterator[Case]:
         made, turn = talk("then_user", say(text, thought), text, tokens=count + 41)
         place = next(place for place, message in enumerate(made.messages) if message.reasoning)
         usage = Usage(completion_tokens=count + 41, reasoning_tokens=40)
-        known = msgspec.structs.replace(made.generations[place], usage=usage)
-        yield Case(
-            f"{text} after reasoning",
-            msgspec.structs.replace(made, generations={**made.generations, place: known}),
-            {turn: count < 2},
-        )
+        known = msgspec.structs.replace(made.generated[place], usage=usage)
+        nodes = make_nodes(made.messages, opening=1, generations={**made.generated, place: known})
+        yield Case(f"{text} after reasoning", msgspec.structs.replace(made, nodes=nodes), {turn: count < 2})
         yield Case(f"{text} after reasoning that nobody counted", made, {turn: count < 2})
         # Solved: it was long enough.
         made, turn = talk("alone", say(text), text, tokens=count + 1, success=True)
@@ -80,4 +78,4 @@ def cases() -> Iterator[Case]:
         made, turn = talk(rotate(TALKS, text), say(text), text, tokens=len(text) // 4 + 1)
         yield Case(f"answer {text}", made, {turn: False})
     for number, ask in enumerate(("Hello?", "Bitte hilf mir.", "帮我", "Fix it")):
-        yield Case("never answered", subject(Message(role="user", content=ask), id=f"n{number}"), {None: True})
+        yield Case("never answered", attempt(Message(role="user", content=ask), id=f"n{number}"), {None: True})

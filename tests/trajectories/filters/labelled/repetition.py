@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rollout.core.messages import Message
+from tests.trajectories.filters.attempts import attempt, call, result, say
 from tests.trajectories.filters.labelled import Case
 from tests.trajectories.filters.labelled.pieces import ANSWERS, PREAMBLES, TALKS, rotate, talk
-from tests.trajectories.filters.subjects import call, result, say, subject
 
 LOOPS = (
     "I will look at the loans of the member. ",
@@ -187,4 +187,4 @@ def _sequence(sequence: str, number: int) -> Case:
         messages += [call(name, arguments), result(answer)]
     labels[len(labels)] = False
     messages.append(say("That is all I found."))
-    return Case(sequence, subject(*messages, kinds=kinds), labels)
+    return Case(sequence, attempt(*messages, kinds=kinds), labels)

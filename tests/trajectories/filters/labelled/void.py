@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tests.trajectories.filters.attempts import call, say
 from tests.trajectories.filters.labelled import Case
 from tests.trajectories.filters.labelled.pieces import ANSWERS, CODE, PREAMBLES, TALKS, THOUGHTS, rotate, talk
-from tests.trajectories.filters.subjects import call, say
 
 EMPTY = (
     None,

@@ -6,15 +6,16 @@ from typing import Any
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.core.messages import Message, ToolCall
+from rollout.core.messages import JSON, Message, ToolCall
 from rollout.pipelines.active_filters import FiltersByDataset, make_filters
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered, Found
-from rollout.trajectories.filters.subject import Subject
 from rollout.trajectories.filters.turns import read_turns
 from rollout.trajectories.generation import FinishReason, Generation, Tokens, Usage
-from rollout.trajectories.line import Head
-from rollout.trajectories.stop import StopReason, status_of
+from rollout.trajectories.labels import Prompt
+from rollout.trajectories.stop import StopReason
+from rollout.trajectories.trajectory import Trajectory
+from tests.trajectories.lines import trajectory
 
 ASK = Message(role="user", content="Which of my books are due?")
 THANKS = Message(role="user", content="Thank you, that is all.")
@@ -32,7 +33,7 @@ def result(content: str = '{"loans": [7]}') -> Message:
     return Message(role="tool", content=content, tool_call_id="c")
 
 
-def subject(
+def attempt(
     *messages: Message,
     id: str = "a",
     task: str = "t",
@@ -46,7 +47,7 @@ def subject(
     dataset: str = "data",
     tools: frozenset[str] = frozenset(),
     **metadata: Any,
-) -> Subject:
+) -> Trajectory:
     """A trajectory that begins with the task's first message. Places count from that one."""
     said = messages or (ASK, say("Book 7 is due."))
     generations = {
@@ -59,30 +60,37 @@ def subject(
         for place, message in enumerate(said)
         if message.role == "assistant"
     }
-    head = Head(
-        id,
-        task,
-        success,
-        {"status": str(status_of(reason)), "stop_reason": str(reason), "scored": True, "group": task, **metadata},
+    told: JSON = {"scored": True, "group": task, "dataset": dataset, **metadata}
+    prompt = Prompt(system, b"", [{"type": "function", "function": {"name": name}} for name in sorted(tools)])
+    return trajectory(
+        *said,
+        id=id,
+        task=task,
+        success=success,
+        reason=reason,
+        opening=1,
+        errors=kinds,
+        generations=generations,
+        prompt=prompt,
+        **told,
     )
-    return Subject(head, said, dataset, 1, generations, kinds or {}, system, tools)
 
 
-def find(name: str, of: Subject, **params: Any) -> list[Found]:
+def find(name: str, of: Trajectory, **params: Any) -> list[Found]:
     """What one filter finds in a trajectory."""
     rules = make_filters(Filters.model_validate({name: params}))
     filters = {active.name: active.filter for active in rules.own}
     return list(filters[name].find(of, read_turns(of)))
 
 
-def turns_found(name: str, of: Subject, **params: Any) -> list[int | None]:
+def turns_found(name: str, of: Trajectory, **params: Any) -> list[int | None]:
     """The turns in which one filter finds something."""
     return [found.turn for found in find(name, of, **params)]
 
 
-def filter_all(*subjects: Subject, **filters: Any) -> dict[str, Filtered]:
+def filter_all(*trajectories: Trajectory, **filters: Any) -> dict[str, Filtered]:
     """The records of trajectories that are filtered together, by id."""
     filtering = Filtering(FiltersByDataset(Config.model_validate({"filters": filters})).of)
-    for one in subjects:
+    for one in trajectories:
         filtering.add(one)
     return {record.id: record for record in filtering.records()}
