@@ -14,7 +14,7 @@ import asyncio
 import functools
 import random
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -131,7 +131,8 @@ class LiveSession:
     # ---- what an agent does -------------------------------------------------------------------------------------
 
     async def generate(self, prompt: str | Sequence[Message | Mapping[str, Any]] | None = None) -> Message:
-        async with _AgentStep(self):
+        self._begin_step()
+        try:
             if prompt is not None and not isinstance(prompt, str):
                 return await self._ask_aside(prompt)
             self.decline_pending()
@@ -139,27 +140,37 @@ class LiveSession:
                 self._note(prompt)
             if self._recorded:
                 return self._take_answer()
-            self._refuse_end()
-            if self._path.count.steps >= self._max_steps:
-                self._path.stop = StopReason.MAX_STEPS
+            path = self._path
+            if path.stop is not None:
+                raise EpisodeOver
+            if path.count.steps >= self._max_steps:
+                path.stop = StopReason.MAX_STEPS
                 raise EpisodeOver
             return await self._generate()
+        except RolloutError as error:
+            self._break(error)
+            raise
 
     async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
-        async with _AgentStep(self):
+        self._begin_step()
+        try:
             if calls and isinstance(calls[0], str):
                 self.decline_pending()
                 self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
                 calls = ()
-            wanted = [call for call in calls if isinstance(call, ToolCall)] or list(self.pending)
+            wanted = [call for call in calls if isinstance(call, ToolCall)] or self.pending
             if self._recorded and self._recorded[0].kind == "tool":
                 return self._take_results(wanted)
             if self._path.stop is not None and not self._path.pending:
                 raise EpisodeOver
             return await self._call(wanted)
+        except RolloutError as error:
+            self._break(error)
+            raise
 
     async def say(self, text: str | None = None) -> str | None:
-        async with _AgentStep(self):
+        self._begin_step()
+        try:
             self.decline_pending()
             if text is not None and not self._has_just_said(text):
                 self._write(Message(role="assistant", content=text))
@@ -171,6 +182,9 @@ class LiveSession:
                     raise _mismatch("spoke to the user", body)
             self._refuse_end()
             return await self._hear_user()
+        except RolloutError as error:
+            self._break(error)
+            raise
 
     def finish(self) -> None:
         """The agent has returned. Raises ReplayMismatch where it did so before it had done what is recorded."""
@@ -269,9 +283,10 @@ class LiveSession:
                 if body.error_kind != DECLINED:
                     raise _mismatch("went on without making its calls", body)
             return
-        path, made = self._path, self._made
+        path = self._path
         if not path.pending:
             return
+        made = self._made
         self._made = {}
         path.append_results([made.get(call.id) or _declined(call) for call in path.pending])
 
@@ -404,39 +419,22 @@ class LiveSession:
         if self._path.stop is not None:
             raise EpisodeOver
 
-    def begin_step(self) -> Callable[[BaseException], None]:
-        """Check that the session can go on. Returns what notes an error that ends it."""
+    def _begin_step(self) -> None:
+        """Check that the session can go on."""
         if self.error is not None or (self.clock is not None and self.clock.expired()):
             raise EpisodeOver
         if not self._recorded:
-            self._control.go_on()
-        return self._break
+            try:
+                self._control.go_on()
+            except RolloutError as error:
+                self._break(error)
+                raise
 
-    def _break(self, error: BaseException) -> None:
-        if isinstance(error, RolloutError) and not isinstance(error, AgentError):
+    def _break(self, error: RolloutError) -> None:
+        """Remember what broke the attempt (a model, the world, a pause), so that no agent can catch it and go on to a
+        score. What the agent itself did wrong it may catch."""
+        if not isinstance(error, AgentError):
             self.error = error
-
-
-class _AgentStep:
-    """One request of an agent. What breaks the attempt in it (a model, the world, a pause) is remembered, so that no
-    agent can catch it and go on to a score."""
-
-    __slots__ = ("_break", "_session")
-
-    def __init__(self, session: LiveSession) -> None:
-        self._session = session
-        self._break: Callable[[BaseException], None] | None = None
-
-    async def __aenter__(self) -> None:
-        try:
-            self._break = self._session.begin_step()
-        except RolloutError as error:
-            self._session.error = error
-            raise
-
-    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if error is not None and self._break is not None:
-            self._break(error)
 
 
 def _declined(call: ToolCall) -> ToolResult:
