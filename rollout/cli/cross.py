@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollout.cli import batch as b
+from rollout.compat import batch as defaults
 from rollout.config.schema import MAX_TURNS
 
 
@@ -24,9 +25,9 @@ def cross(
     min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least so many domains.")] = 2,
     require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
     limit: Annotated[int, typer.Option(min=0, help="Only the first so many combinations; 0: all.")] = 0,
-    agent_model: b.AgentModel = b.AGENT_MODEL,
-    user_model: b.UserModel = b.USER_MODEL,
-    models_config: b.ModelsConfig = b.MODELS_CONFIG,
+    agent_model: b.AgentModel = defaults.AGENT_MODEL,
+    user_model: b.UserModel = defaults.USER_MODEL,
+    models_config: b.ModelsConfig = defaults.MODELS_CONFIG,
     base_path: b.BasePath = None,
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,

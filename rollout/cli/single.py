@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollout.cli import batch as b
+from rollout.compat import batch as defaults
 from rollout.config.schema import MAX_TURNS
 
 
@@ -17,9 +18,9 @@ def single(
     domains: b.Domains = None,
     list_: b.List = False,
     generate_configs: b.Generate = False,
-    agent_model: b.AgentModel = b.AGENT_MODEL,
-    user_model: b.UserModel = b.USER_MODEL,
-    models_config: b.ModelsConfig = b.MODELS_CONFIG,
+    agent_model: b.AgentModel = defaults.AGENT_MODEL,
+    user_model: b.UserModel = defaults.USER_MODEL,
+    models_config: b.ModelsConfig = defaults.MODELS_CONFIG,
     base_path: b.BasePath = None,
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,

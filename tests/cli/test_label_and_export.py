@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rollout.cli.batch import PREAMBLE
+from rollout.compat.batch import PREAMBLE
 from tests.cli import test_batch
 from tests.cli.test_batch import ORACLE
 from tests.cli.test_run import ROOT, portal_config, rollout

@@ -141,7 +141,7 @@ async def test_a_monitor_setting_that_somebody_sets_holds_on_resume() -> None:
 
 
 def test_every_command_has_the_same_default_for_the_monitor() -> None:
-    from rollout.cli.batch import Batch
+    from rollout.compat.batch import Batch
     from rollout.environments.domains.domain import SHIPPED
 
     settings = {
