@@ -21,3 +21,11 @@ def test_an_agent_of_its_own_needs_no_model() -> None:
 
     (trajectory,) = rollout.run(talk, agent=greet, progress=False).trajectories
     assert trajectory.messages[-1].content == "Good morning."
+
+
+def test_a_world_in_place_of_an_environment_is_named() -> None:
+    class Empty(rollout.World):
+        pass
+
+    with pytest.raises(rollout.ConfigError, match=r"is a world; expected rollout.Environment"):
+        rollout.run(Empty, model="builtin/oracle")  # type: ignore[arg-type]
