@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rollout.pipelines.export_api import export
     from rollout.pipelines.group_stream import Stream
     from rollout.pipelines.runs import Run, Trajectories, load_run
+    from rollout.pipelines.tree_drawing import TaskTree
     from rollout.scoring.function import scorer
     from rollout.scoring.scorer import Scorer
     from rollout.trajectories.generation import Generation, Usage
@@ -46,6 +47,7 @@ _PLACES = {
     "Session": "rollout.agents.agent",
     "Stream": "rollout.pipelines.group_stream",
     "Task": "rollout.core.task",
+    "TaskTree": "rollout.pipelines.tree_drawing",
     "ToolCall": "rollout.core.messages",
     "ToolSpec": "rollout.core.messages",
     "Trajectories": "rollout.pipelines.runs",
@@ -78,6 +80,7 @@ __all__ = [
     "Session",
     "Stream",
     "Task",
+    "TaskTree",
     "ToolCall",
     "ToolSpec",
     "Trajectories",

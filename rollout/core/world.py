@@ -102,9 +102,9 @@ class World:
 
     # ---- for subclasses -----------------------------------------------------------------------------------------
 
-    def setup(self) -> Any:
-        """Make the world ready for its task. May be async, may ask for `task` and `seed`, may return a text that the
-        agent is shown before it acts."""
+    def setup(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the world ready for its task: `setup(self)`, or with any of `task` and `seed`. May be async, and may
+        return a text that the agent is shown before it acts."""
 
     def teardown(self) -> Any:
         """Release what `setup` took. May be async."""

@@ -32,6 +32,8 @@ def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
 async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
     """Make the calls of a path again, the agent's and the user's, but for those that were undone. Those at its end that
     have no answer on record are left to whoever goes on. Raises `ReplayMismatch`."""
+    # An agent may ask its model something aside before it makes the calls of an answer.
+    bodies = [body for body in bodies if body.kind != "aside"]
     for place, body in enumerate(bodies):
         calls = body.calls
         recorded = bodies[place + 1 : place + 1 + len(calls)]

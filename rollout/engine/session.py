@@ -278,9 +278,11 @@ class LiveSession:
     def decline_pending(self) -> None:
         """Answer the calls that the agent did not make before it went on, or returned."""
         if self._recorded:
+            made, self._made = self._made, {}
             while self._recorded and self._recorded[0].kind == "tool" and self._open:
                 body = self._next()
-                if body.error_kind != DECLINED:
+                was_made = body.said is not None and body.said.tool_call_id in made
+                if body.error_kind != DECLINED and not was_made:
                     raise _mismatch("went on without making its calls", body)
             return
         path = self._path

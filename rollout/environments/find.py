@@ -14,6 +14,7 @@ from rollout.config.schema import MAX_TURNS, Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import find_plugin, import_object
 from rollout.core.spelling import suggest
+from rollout.core.world import World
 from rollout.environments.environment import Environment
 from rollout.environments.withheld import WithheldTools
 from rollout.tasks.jsonl import TaskFile
@@ -93,6 +94,8 @@ def make_from(found: Any, name: str, reference: str, params: Mapping[str, Any]) 
         return found
     if not callable(found):
         raise ConfigError(f"datasets.{name}: {reference} is no environment; expected a rollout.Environment")
+    if isinstance(found, type) and issubclass(found, World):
+        raise ConfigError(f"datasets.{name}: {reference} is a world; expected rollout.Environment(tasks=…, world=…)")
     make: Callable[[Mapping[str, Any]], Any] = found
     try:
         made = make(params)

@@ -78,6 +78,8 @@ def read_arguments(
         where = f"{file} with arguments"
         default_dir = base.run_dir or (base.checkpoint_dir or Path("runs")) / file.stem
     else:
+        if not {"model", "program"} & set(wanted.get("agent", ())):
+            raise ConfigError("model: missing; expected the name of a model, a Model, or an async function")
         raw = {
             **top,
             "datasets": {name: _merged(named, wanted) for name, named in _named(what, wanted, objects).items()},

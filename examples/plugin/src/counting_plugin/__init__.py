@@ -1,0 +1,1 @@
+"""One plug-in of each kind for Rollout. The entry points in `pyproject.toml` give them their names."""

@@ -1,0 +1,37 @@
+"""The environment `counting`: press a button until the display shows a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import rollout
+
+
+class Display(rollout.World):
+    def __init__(self) -> None:
+        self.shown = 0
+
+    @rollout.tool
+    def look(self) -> str:
+        """Look at the display."""
+        return str(self.shown)
+
+    @rollout.tool
+    def press(self) -> str:
+        """Press the button, which adds one. The answer is what the display shows then."""
+        self.shown += 1
+        return str(self.shown)
+
+
+@rollout.scorer
+def right_count(task: rollout.Task, world: Display) -> bool:
+    """Whether the display shows the number that was asked for."""
+    return bool(world.shown == task.info["target"])
+
+
+def counting(params: Mapping[str, Any]) -> rollout.Environment:
+    """Tasks up to `environment_params.highest`, by default 3."""
+    targets = range(1, params.get("highest", 3) + 1)
+    tasks = [rollout.Task(f"to-{target}", f"Count to {target}", info={"target": target}) for target in targets]
+    return rollout.Environment(name="counting", tasks=tasks, world=Display, scorers=[right_count])
