@@ -52,7 +52,8 @@ class Counts:
         self.generations += 1
         self.tool_calls += len(generation.message.tool_calls)
         self.has_reasoning = self.has_reasoning or generation.message.reasoning is not None
-        self.tokens.take(generation, self.turns)
+        if not generation.is_scripted:
+            self.tokens.take(generation, self.turns)
 
     def sums(self, *, is_scored: bool = False) -> Sums:
         """What the path adds up to."""

@@ -198,9 +198,9 @@ class LivePath:
         if body.kind == "generation":
             self.view.rewritten = None
         self.view.add(message, body.data)
-        if body.kind == "generation":
+        if body.generation is not None and body.kind == "generation" and not body.generation.is_scripted:
             self.covered = len(self.view.messages)
-            if body.generation is not None and body.generation.is_masked:
+            if body.generation.is_masked:
                 # The answer is sent with a mask where the secret was, so the ids so far do not lead to it.
                 self.view.rewritten = "text"
         if message.role == "tool":

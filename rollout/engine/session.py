@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import itertools
 import random
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -159,8 +160,8 @@ class LiveSession:
                 self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
                 calls = ()
             wanted = [call for call in calls if isinstance(call, ToolCall)] or self.pending
-            if self._recorded and self._recorded[0].kind == "tool":
-                return self._take_results(wanted)
+            if results := self._recorded_results():
+                return self._take_results(wanted, results)
             if self._path.stop is not None and not self._path.pending:
                 raise EpisodeOver
             return await self._call(wanted)
@@ -259,6 +260,8 @@ class LiveSession:
         if not wanted:
             raise AgentError("there is no pending call; make one of your own: session.call(name, **arguments)")
         results = await self.answer_agent(wanted)
+        if self._recorded and len(wanted) + len(self._made) == len(path.pending):
+            raise _mismatch("made its calls", self._recorded[0])
         if len(wanted) == len(path.pending):
             await self._append_results(results)
         else:
@@ -375,7 +378,7 @@ class LiveSession:
             return
         self._refuse_end()
         reason: Any = "tool_calls" if message.tool_calls else "stop"
-        self._path.append(NodeBody("generation", generation=Generation(message, reason), marks=(SCRIPTED,)))
+        self._path.append(NodeBody("generation", generation=Generation(message, reason, is_scripted=True), marks=(SCRIPTED,)))
 
     def _has_just_said(self, text: str) -> bool:
         """Whether a text is that of the last answer, which need not be written again."""
@@ -397,14 +400,15 @@ class LiveSession:
             raise _mismatch("asked its model", body)
         return body.said
 
-    def _take_results(self, wanted: Sequence[ToolCall]) -> list[Message]:
-        """Results of recorded calls. They are all there, or none: which of them the agent asks for first is its own."""
-        count = len(self._open)
-        found = {
-            body.said.tool_call_id: body.said
-            for body in list(self._recorded)[:count]
-            if body.kind == "tool" and body.said is not None
-        }
+    def _recorded_results(self) -> dict[str | None, Message]:
+        """The recorded results of the last answer's calls: all of them, or none. The agent may have asked something
+        aside before the last of them was made."""
+        following = itertools.dropwhile(lambda body: body.kind == "aside", self._recorded)
+        results = itertools.takewhile(lambda body: body.kind == "tool", following)
+        return {body.said.tool_call_id: body.said for body in results if body.said is not None}
+
+    def _take_results(self, wanted: Sequence[ToolCall], found: Mapping[str | None, Message]) -> list[Message]:
+        """Give the agent recorded results: which of them it asks for first is its own."""
         missing = [call for call in wanted if call.id not in found]
         if missing:
             raise ReplayMismatch(f"the agent called {missing[0].name}, which is not on record there")
@@ -412,8 +416,9 @@ class LiveSession:
             self._made[call.id] = ToolResult(call.id, "")
         if all(call.id in self._made for call in self._open):
             self._made = {}
-            for _ in range(count):
-                self._next()
+            for _ in self._open:
+                if self._next().kind != "tool":
+                    raise ReplayMismatch("the agent made its calls before it asked its model something aside")
             self._open = ()
         return [found[call.id] for call in wanted]
 

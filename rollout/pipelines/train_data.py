@@ -323,6 +323,15 @@ def _with_surprisal(attempt: Attempt, generations: Sequence[Generation]) -> Atte
     return msgspec.structs.replace(attempt, steps=steps)
 
 
+def _unsampled(generations: Sequence[Generation], place: int) -> str | None:
+    """Why an answer is not what its model sampled; None where it is, or where the journal is not there to tell."""
+    if not generations:
+        return None
+    if generations[place].is_scripted:
+        return "messages that the agent's program wrote"
+    return "answers with a masked secret" if generations[place].is_masked else None
+
+
 def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempted:
     """A trajectory as rows are made of it. Raises BadLine and NoPrompt."""
     line, source, steps, generations = member.line, group.source, member.attempt.steps, member.generations
@@ -344,8 +353,8 @@ def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempt
             key=step.key,
             ids=known,
             given=given.get(place),
-            is_learnt=place not in marks.masked and not (generations and generations[place].is_masked),
-            is_masked=bool(generations and generations[place].is_masked),
+            is_learnt=place not in marks.masked and _unsampled(generations, place) is None,
+            unsampled=_unsampled(generations, place),
             finish_reason=generations[place].finish_reason if generations else None,
             weight_version=generations[place].weight_version if generations else None,
         )

@@ -129,6 +129,8 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     failures: tuple[Failure, ...] = ()
     is_masked: bool = False
     """Whether a secret was masked in the message: then it is not what the model wrote, and its tokens are gone."""
+    is_scripted: bool = False
+    """Whether the agent's program wrote the message, and no model sampled it: it is context, and never learnt."""
 
     @property
     def is_exact(self) -> bool:

@@ -117,9 +117,10 @@ def view_tokens(bodies: Iterable[NodeBody], labels: Labels | None = None, system
     for body in bodies:
         message = body.said
         generation = body.generation
-        if body.kind != "generation" or generation is None:
+        if body.kind != "generation" or generation is None or generation.is_scripted:
             if message is not None:
                 said.append((_KINDS.get(body.kind, _OF_ROLES[message.role]), message))
+            number += body.kind == "generation"
             continue
         is_exact = is_exact and generation.is_exact
         tokens = generation.tokens
@@ -152,7 +153,7 @@ def view_tokens(bodies: Iterable[NodeBody], labels: Labels | None = None, system
         if tokens is not None and tokens.prompt_length:
             waiting = len(said)
         number += 1
-    return TokenView(segments, is_exact and number > 0)
+    return TokenView(segments, is_exact and bool(segments))
 
 
 def _begin(segments: list[Segment], shared: int, cause: DriftCause | None) -> Segment:

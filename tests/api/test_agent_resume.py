@@ -61,9 +61,17 @@ async def after_an_aside(task: rollout.Task, session: rollout.Session) -> None:
         await session.call("put", item=f"extra {session.random.random()}")
 
 
+async def with_an_aside_in_between(task: rollout.Task, session: rollout.Session) -> None:
+    while (answer := await session.generate()).tool_calls:
+        await session.call(answer.tool_calls[0])
+        await session.generate([{"role": "user", "content": "Sure?"}])
+        await session.call(answer.tool_calls[1])
+
+
 @pytest.mark.parametrize("pause_at", [2, 3, 4])
 @pytest.mark.parametrize(
-    "agent", [all_at_once, one_by_one, only_the_first, only_the_last, none_of_them, after_an_aside]
+    "agent",
+    [all_at_once, one_by_one, only_the_first, only_the_last, none_of_them, after_an_aside, with_an_aside_in_between],
 )
 async def test_a_paused_attempt_ends_as_an_undisturbed_one_and_no_answer_is_asked_for_twice(
     agent: ActFunction, pause_at: int

@@ -252,6 +252,30 @@ def test_the_best_attempts_are_exported_for_a_trainer() -> None:
     assert not Path("other.jsonl").exists()
 
 
+def test_what_the_agents_program_wrote_is_context_and_never_learnt() -> None:
+    async def clerk(task: rollout.Task, session: rollout.Session) -> None:
+        await session.call("add", item="mug")
+        await session.generate()
+        await session.call()
+        await session.generate()
+
+    result = run(shop, model=seller, agent=clerk, run_dir="run")
+    command = ["train-data", "run", "-o", "rows", "--form", "per_step", "--text", "--advantage", "none", "-f", "jsonl"]
+    done = subprocess.run(
+        [sys.executable, "-c", "from rollout.cli import main; main()", *command],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (attempt,) = result.trajectories
+    assert attempt.generated[1].is_scripted
+    rows = read_lines(next(Path("rows").glob("*.jsonl")))
+    assert len(rows) == 2
+    assert "messages that the agent's program wrote" in " ".join(done.stdout.split())
+
+
 # ---- streaming -------------------------------------------------------------------------------------------------
 
 

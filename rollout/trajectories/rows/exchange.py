@@ -53,8 +53,8 @@ class Exchange(msgspec.Struct, frozen=True):
     """Where it went on from inside another step's answer: that step, and how many of its tokens it was given."""
     is_learnt: bool = True
     """False where the answer is context only: no token of it has a loss."""
-    is_masked: bool = False
-    """Whether a secret was masked in the answer: it has no ids, and is never learnt."""
+    unsampled: str | None = None
+    """Why the answer is not what the model sampled, where it is not: it has no ids, and is never learnt."""
 
 
 class Attempted(msgspec.Struct, frozen=True):
@@ -93,5 +93,6 @@ def ids_of_path(generations: Iterable[Generation]) -> list[Ids | None]:
             completion, scores = tokens.completion_ids, tokens.logprobs
             has_scores = len(scores) == len(completion)
             found.append(Ids(prompt, completion, array("d", scores) if has_scores else None, drift=tokens.drift))
-        path.take(generation, 0)
+        if not generation.is_scripted:
+            path.take(generation, 0)
     return found

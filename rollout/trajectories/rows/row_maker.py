@@ -132,9 +132,9 @@ class RowMaker(msgspec.Struct, frozen=True):
     def _prepared(self, attempted: Attempted, account: Account) -> Iterator[Exchange]:
         """The exchanges with token ids where these are wanted, and without a loss where they cannot be learnt."""
         for exchange in self.exchanges(attempted):
-            if exchange.is_masked:
+            if exchange.unsampled is not None:
                 # A row of its own, with nothing to learn in it: it is not written.
-                account.note("answers with a masked secret: not learnt")
+                account.note(f"{exchange.unsampled}: not learnt")
                 yield exchange
                 continue
             if self.has_ids and exchange.ids is None:
