@@ -106,11 +106,6 @@ class Head(msgspec.Struct, frozen=True):
         return str(self.metadata.get("dataset") or "")
 
     @property
-    def mode(self) -> str | None:
-        """Whether models or references acted; None where that is not on record."""
-        return _text(self.metadata.get("mode"))
-
-    @property
     def group(self) -> str:
         """What its attempt is compared within: the task's id, unless another one is on record."""
         return str(self.metadata.get("group") or self.task_id)

@@ -38,7 +38,7 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
         """The whole conversation, from the task's opening on, with all reasoning. The system prompt is not part of it:
         see `system`."""
         if self.nodes is not None:
-            return tuple(body.said for body in self._said if body.said is not None)
+            return tuple(said for body in self.nodes if (said := body.said) is not None)
         return self.given() if callable(self.given) else self.given
 
     @property
