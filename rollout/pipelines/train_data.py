@@ -377,7 +377,7 @@ def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempt
 def _given(line: SavedLine) -> dict[int, tuple[StepKey, int]]:
     """By its place, the step that was given the first tokens of another: that one, and how many."""
     branch = line.branch
-    if branch is None or not branch.token_offset:
+    if branch is None or not branch.token_offset or not branch.lineage:
         return {}
     place = sum(count for _, count in branch.lineage)
     return {place: ((branch.lineage[-1][0], place), branch.token_offset)}

@@ -5,22 +5,23 @@ from __future__ import annotations
 import contextlib
 import functools
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from rollout.core.errors import JournalError
-from rollout.core.messages import Message
-from rollout.store.blobs import image_url
+from rollout.core.messages import JSON, Message
+from rollout.store.blobs import image_url, read_blob
 from rollout.store.connection import connect_read_only
 from rollout.store.counting import CountsReader
 from rollout.store.damage import missing, reads_journal
 from rollout.store.run_dir import JOURNAL
 from rollout.store.token_pieces import put_together
+from rollout.trajectories.labels import read_prompt
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
-from rollout.trajectories.trajectory import Trajectory, trajectory_of
+from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import OPENING, NodeBody
 
 CACHED_PIECES = 4096
@@ -87,6 +88,8 @@ class JournalReader(CountsReader):
         super().__init__(path, connection)
         self._pieces: dict[bytes, bytes] = {}
         self._openings: dict[int, tuple[NodeBody, ...]] = {}
+        self._prompts: dict[str, tuple[str | None, list[JSON]]] = {}
+        self._image_url = functools.partial(image_url, path.parent)
 
     # ---- episodes and trees -------------------------------------------------------------------------------------
 
@@ -329,19 +332,32 @@ class JournalReader(CountsReader):
             # Read here, where a line that cannot be read is a damaged journal.
             yield msgspec.structs.replace(kept, given=kept.messages)
 
-    def _trajectory(self, head: bytes, nodes: Sequence[NodeBody]) -> Trajectory:
-        return trajectory_of(_head_decoder.decode(head), nodes, functools.partial(image_url, self.path.parent))
-
     def _kept(self, head: bytes, line: bytes) -> Trajectory:
+        return self._trajectory(head, None, lambda: read_saved(line).read_messages())
+
+    def _trajectory(
+        self, head: bytes, nodes: Sequence[NodeBody] | None, given: Callable[[], Sequence[Message]] = tuple
+    ) -> Trajectory:
         known = _head_decoder.decode(head)
         return Trajectory(
             known.id,
             known.task_id,
             known.success,
             known.metadata,
-            given=lambda: read_saved(line).read_messages(),
-            image_url=functools.partial(image_url, self.path.parent),
+            nodes=nodes,
+            given=given,
+            image_url=self._image_url,
+            prompt=functools.partial(self._prompt, known.prompt_name),
         )
+
+    def _prompt(self, name: str | None) -> tuple[str | None, list[JSON]]:
+        """System prompt and tools as they were sent; nothing if their blob is gone."""
+        if name is not None and name not in self._prompts:
+            self._prompts[name] = (None, [])
+            with contextlib.suppress(OSError):
+                prompt = read_prompt(read_blob(self.path.parent, name))
+                self._prompts[name] = (prompt.system, prompt.tools)
+        return (None, []) if name is None else self._prompts[name]
 
 
 @contextlib.contextmanager

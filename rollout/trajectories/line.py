@@ -106,11 +106,6 @@ class Head(msgspec.Struct, frozen=True):
         return str(self.metadata.get("dataset") or "")
 
     @property
-    def mode(self) -> str | None:
-        """Whether models or references acted; None where that is not on record."""
-        return _text(self.metadata.get("mode"))
-
-    @property
     def group(self) -> str:
         """What its attempt is compared within: the task's id, unless another one is on record."""
         return str(self.metadata.get("group") or self.task_id)
@@ -233,8 +228,9 @@ class Head(msgspec.Struct, frozen=True):
     @property
     def prompt_names(self) -> tuple[tuple[int, str], ...]:
         """Where the tools changed: the turns from which on others were sent, each with its blob. Usually empty."""
-        found = map(_object, _list(self.metadata.get("prompts")))
-        return tuple((_whole(entry.get("turn")), str(entry.get("prompt"))) for entry in found)
+        found = _list(self.metadata.get("prompts"))
+        entries = map(_object, found)
+        return tuple((_whole(entry.get("turn")), str(entry.get("prompt"))) for entry in entries) if found else ()
 
     @property
     def is_exact(self) -> bool:

@@ -9,6 +9,7 @@ judge gave no verdict. None is not 0: such a trajectory is left out of every sta
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import logging
 import math
@@ -82,7 +83,10 @@ def _deciding(partial: bool) -> Callable[[Head], float | None]:
     def read(head: Head) -> float | None:
         values = [_value(score, partial) for score in head.scores if score.decides]
         known = [value for value in values if value is not None]
-        return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+        # The mean of values that a foreign line holds may be beyond what a float can be.
+        with contextlib.suppress(OverflowError):
+            return math.fsum(known) / len(known) if known and len(known) == len(values) else None
+        return None
 
     return read
 

@@ -9,7 +9,9 @@ empty and never made up.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.trajectories.filters.texts import words
@@ -17,6 +19,16 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head
 from rollout.trajectories.token_view import TokenView, view_tokens
 from rollout.trajectories.tree import NodeBody
+
+
+class _Path(msgspec.Struct, frozen=True):
+    """What the nodes of a path say of its messages, by their indexes."""
+
+    messages: tuple[Message, ...]
+    generated: dict[int, Generation]
+    error_kinds: dict[int, str]
+    undone: set[int]
+    data: dict[int, JSON]
 
 
 class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
@@ -44,7 +56,7 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
         """The whole conversation, from the task's opening on, with all reasoning. The system prompt is not part of it:
         see `system`."""
         if self.nodes is not None:
-            return tuple(body.said for body in self._said if body.said is not None)
+            return self._path.messages
         return self.given() if callable(self.given) else self.given
 
     @property
@@ -52,7 +64,12 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
         """How many messages the task began with; 0 where neither the nodes nor the record say it."""
         if self.nodes is None:
             return super().opening
-        return next((place for place, body in enumerate(self.nodes) if body.kind != "opening"), len(self.nodes))
+        count = 0
+        for body in self.nodes:
+            if body.kind != "opening":
+                break
+            count += 1
+        return count
 
     @property
     def system(self) -> str | None:
@@ -87,36 +104,29 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
         return (None, []) if self.prompt is None else self.prompt()
 
     @functools.cached_property
-    def _said(self) -> list[NodeBody]:
-        """The nodes that say something: as many as there are messages."""
-        return [body for body in self.nodes or () if body.said is not None]
+    def _path(self) -> _Path:
+        return _read_path(self.nodes or ())
 
     @functools.cached_property
     def generated(self) -> Mapping[int, Generation]:
         """How the agent's answers came about, by the indexes of their messages. With their token ids and logprobs,
         where the server gave any."""
-        return {
-            place: body.generation
-            for place, body in enumerate(self._said)
-            if body.kind == "generation" and body.generation is not None
-        }
+        return self._path.generated
 
     @functools.cached_property
     def error_kinds(self) -> Mapping[int, str]:
         """The kinds of error observations, by the indexes of their messages."""
-        if self.nodes is None:
-            return self.given_errors
-        return {place: body.error_kind for place, body in enumerate(self._said) if body.error_kind is not None}
+        return self.given_errors if self.nodes is None else self._path.error_kinds
 
-    @functools.cached_property
-    def undone(self) -> frozenset[int]:
+    @property
+    def undone(self) -> Collection[int]:
         """The indexes of answers to calls that the world undid: a replay leaves these calls out."""
-        return frozenset(place for place, body in enumerate(self._said) if body.is_undone)
+        return self._path.undone
 
-    @functools.cached_property
+    @property
     def data(self) -> Mapping[int, JSON]:
         """The data of observations (`ToolResult.data`), by the indexes of their messages."""
-        return {place: body.data for place, body in enumerate(self._said) if body.data is not None}
+        return self._path.data
 
     @property
     def called(self) -> bool:
@@ -153,6 +163,32 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
                 following.remove(answer)
                 found.append((call, messages[answer], self.error_kinds.get(answer)))
         return found
+
+
+def _read_path(nodes: Iterable[NodeBody]) -> _Path:
+    """All of it in one pass: every scorer, filter and export begins with this."""
+    messages: list[Message] = []
+    generated: dict[int, Generation] = {}
+    error_kinds: dict[int, str] = {}
+    undone: set[int] = set()
+    data: dict[int, JSON] = {}
+    for body in nodes:
+        said = body.said
+        if said is None:
+            continue
+        place = len(messages)
+        messages.append(said)
+        if body.kind == "generation":
+            if body.generation is not None:
+                generated[place] = body.generation
+            continue
+        if body.error_kind is not None:
+            error_kinds[place] = body.error_kind
+        if body.data is not None:
+            data[place] = body.data
+        if body.is_undone:
+            undone.add(place)
+    return _Path(tuple(messages), generated, error_kinds, undone, data)
 
 
 def trajectory_of(head: Head, nodes: Sequence[NodeBody], image_url: Callable[[str], str] | None = None) -> Trajectory:

@@ -69,11 +69,10 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     def said(self) -> Message | None:
         """The message that this node adds to the conversation. A model user's raw words stay in its generation, and
         what a user does with its own tools stays between it and them."""
-        if self.is_private:
-            return None
-        if self.kind == "generation" and self.generation is not None:
-            return self.generation.message
-        return self.message
+        kind, generation = self.kind, self.generation
+        if kind == "generation" and generation is not None:
+            return generation.message
+        return None if kind == "user_call" or kind == "user_tool" else self.message
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:

@@ -69,6 +69,7 @@ async def test_a_trajectory_of_nodes_is_the_one_of_its_line() -> None:
     await roll_out(SHOP)
     of_lines = {found.id: found for found in saved()}
     for found in recorded():
+        assert (found.system, found.tool_names) == ("You run a small shop.", {"add"})
         other = of_lines[found.id]
         assert other.nodes is None
         assert found.messages == other.messages

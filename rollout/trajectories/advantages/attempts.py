@@ -129,11 +129,10 @@ def _line_steps(
     answers = sum(message.role == "assistant" for message in messages)
     # What the assistant says in a task's opening was said by nobody who is trained.
     given = 0 if line.generations is None else answers - line.generations
+    shared = sum(count for _, count in lineage)
+    if shared > answers - given:
+        raise ValueError(f"{line.id}: shares {shared} steps but has {answers - given}; its metadata is not its own")
     owners = [owner for owner, count in lineage for _ in range(count)]
-    if len(owners) > answers - given:
-        raise ValueError(
-            f"{line.id}: shares {len(owners)} steps but has {answers - given}; its metadata is not its own"
-        )
     states = line.states
     steps: list[Step] = []
     shown = _Shown()

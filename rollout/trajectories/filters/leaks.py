@@ -40,7 +40,7 @@ class LeakedMarkers(TurnFilter):
     def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         numbers = {turn.message: turn.turn for turn in turns}
         asked: list[Found] = []
-        opening = trajectory.opening
+        opening, system = trajectory.opening, trajectory.system
         for place, message in enumerate(trajectory.messages):
             if place < opening:
                 continue
@@ -53,7 +53,7 @@ class LeakedMarkers(TurnFilter):
                 asked = []
                 for token, text in self._tokens(message):
                     yield Found(f"has {token!r}", text, number)
-                leaked = self._recited(message.content or "", trajectory.system)
+                leaked = self._recited(message.content or "", system)
                 if leaked is not None:
                     yield Found(f"says {self.prompt_words} words of the system prompt in a row", leaked, number)
         yield from asked

@@ -75,8 +75,8 @@ def read_turns(trajectory: Trajectory, *, min_tokens: int = MIN_TOKENS, ngram: i
 
 
 def _read(trajectory: Trajectory, number: int, answers: list[int], min_tokens: int, ngram: int) -> Turn:
-    place = answers[number]
-    message = trajectory.messages[place]
+    place, messages = answers[number], trajectory.messages
+    message = messages[place]
     content = message.content or ""
     generation = trajectory.generated.get(place)
     finish: FinishReason = "unknown" if generation is None else generation.finish_reason
@@ -87,7 +87,7 @@ def _read(trajectory: Trajectory, number: int, answers: list[int], min_tokens: i
     is_whole = finish not in ("length", "abort", "content_filter")
     is_last = number == len(answers) - 1
     ended_world = is_last and status == "ok" and trajectory.stop_reason in WORDLESS_ENDS
-    after = trajectory.messages[place + 1].role if place + 1 < len(trajectory.messages) else None
+    after = messages[place + 1].role if place + 1 < len(messages) else None
     counted = None if generation is None else _counted(generation)
     tokens = None if generation is None else generation.tokens
     logprobs = () if tokens is None else tokens.logprobs
