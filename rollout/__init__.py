@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rollout.agents.agent import Agent, Session
-    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.core.errors import ConfigError, JournalError, RolloutError, ToolError
     from rollout.core.messages import Message, ToolCall, ToolSpec
     from rollout.core.task import Action, Task, call
     from rollout.core.tools import tool
     from rollout.core.world import World
     from rollout.engine.groups import Group
     from rollout.environments.environment import Environment
-    from rollout.models.model import Model, Request
+    from rollout.models.model import Capability, Model, Request
     from rollout.pipelines.api import arun, run, stream
     from rollout.pipelines.export_api import export
     from rollout.pipelines.group_stream import Stream
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 _PLACES = {
     "Action": "rollout.core.task",
     "Agent": "rollout.agents.agent",
+    "Capability": "rollout.models.model",
     "ConfigError": "rollout.core.errors",
     "Environment": "rollout.environments.environment",
     "Generation": "rollout.trajectories.generation",
     "Group": "rollout.engine.groups",
+    "JournalError": "rollout.core.errors",
     "Message": "rollout.core.messages",
     "Model": "rollout.models.model",
     "Request": "rollout.models.model",
@@ -49,6 +51,7 @@ _PLACES = {
     "Task": "rollout.core.task",
     "TaskTree": "rollout.pipelines.tree_drawing",
     "ToolCall": "rollout.core.messages",
+    "ToolError": "rollout.core.errors",
     "ToolSpec": "rollout.core.messages",
     "Trajectories": "rollout.pipelines.runs",
     "Trajectory": "rollout.trajectories.trajectory",
@@ -66,10 +69,12 @@ _PLACES = {
 __all__ = [
     "Action",
     "Agent",
+    "Capability",
     "ConfigError",
     "Environment",
     "Generation",
     "Group",
+    "JournalError",
     "Message",
     "Model",
     "Request",
@@ -82,6 +87,7 @@ __all__ = [
     "Task",
     "TaskTree",
     "ToolCall",
+    "ToolError",
     "ToolSpec",
     "Trajectories",
     "Trajectory",

@@ -9,6 +9,8 @@ from pydantic import Field, SecretStr, model_validator
 
 from rollout.config.section import Section
 
+NO_MODEL = "builtin/none"
+"""The model of an agent that has none."""
 Reasoning = Literal["clear_on_user_turn", "keep_tool_turns", "keep_all", "drop"]
 
 
@@ -127,7 +129,8 @@ class AgentConfig(SamplingKeys):
     """Who acts."""
 
     model: str = "deepseek/deepseek-chat"
-    """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Class`."""
+    """A name of the registry, `provider/model`, `builtin/oracle`, `local/smollm2` or `module:Name`. An agent with a
+    `program` may have none."""
     program: str | None = None
     """An agent of your own that decides when the model is asked, tools are called and the user is spoken to:
     `module:Name` of an async function of task and session or of an object with `act`, or the name of an entry point in
@@ -162,6 +165,14 @@ class AgentConfig(SamplingKeys):
     reveal_reference: bool = False
     """For a class of your own that derives from `ReferenceModel`: let it see the whole task, with its reference
     actions. Without it, a model sees nothing but what it is sent."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _program_without_model(cls, value: Any) -> Any:
+        """A program of one's own may do without a model. One that asks for it all the same is told that it has none."""
+        if isinstance(value, dict) and value.get("program") is not None and "model" not in value:
+            return {**value, "model": NO_MODEL}
+        return value
 
 
 class UserConfig(SamplingKeys):

@@ -378,7 +378,8 @@ class LiveSession:
             return
         self._refuse_end()
         reason: Any = "tool_calls" if message.tool_calls else "stop"
-        self._path.append(NodeBody("generation", generation=Generation(message, reason, is_scripted=True), marks=(SCRIPTED,)))
+        written = Generation(message, reason, is_scripted=True)
+        self._path.append(NodeBody("generation", generation=written, marks=(SCRIPTED,)))
 
     def _has_just_said(self, text: str) -> bool:
         """Whether a text is that of the last answer, which need not be written again."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -151,6 +152,8 @@ class Environment:
         """
         self.name = name if name is not None else str(getattr(world, "__name__", "environment"))
         self.tasks = open_tasks(tasks, self.name)
+        if not isinstance(tasks, str | os.PathLike) and len(self.tasks) == 0:
+            raise ConfigError(f"{self.name}: tasks: there are none; expected at least one")
         self.defaults = Defaults(
             user=None if user is None else UserConfig.model_validate(model_shorthand(user)),
             user_guidelines=user_guidelines,

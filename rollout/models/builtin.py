@@ -20,13 +20,14 @@ from typing import Any
 
 import msgspec
 
+from rollout.config.models import NO_MODEL
 from rollout.core import seeds
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, ModelError
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.spelling import suggest
 from rollout.core.task import Action, Task, resolve_arguments
 from rollout.models.browsing import is_browsed, next_call
-from rollout.models.model import Request
+from rollout.models.model import Capability, Request
 from rollout.models.reference import Reference, ReferenceModel
 from rollout.trajectories.generation import Generation
 
@@ -40,6 +41,19 @@ _LEAD_INS = (
 )
 _CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else can I do for you?")
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class NoModel:
+    """The model of an agent whose program needs none: it answers nothing."""
+
+    name = NO_MODEL
+    capabilities: frozenset[Capability] = frozenset()
+
+    async def generate(self, request: Request) -> Generation:
+        raise ModelError("the agent's program asks a model, and none is named; set agent.model")
+
+    async def close(self) -> None:
+        pass
 
 
 class OracleModel(ReferenceModel):

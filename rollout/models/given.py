@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from rollout.models.model import Capability, Model, Request
 from rollout.models.reference import AgentModel, ReferenceModel
 from rollout.trajectories.generation import Generation
 
+log = logging.getLogger(__name__)
 Answer = Generation | Message | Mapping[str, Any] | str
 """What a function may return: a `Generation`, a message, a message as OpenAI's API writes it, or the text alone."""
 AnswerFunction = Callable[[Request], Awaitable[Answer]]
@@ -25,6 +27,7 @@ class FunctionModel:
     def __init__(self, function: AnswerFunction, name: str) -> None:
         self.name = name
         self._function = function
+        self._has_failed = False
 
     async def generate(self, request: Request) -> Generation:
         try:
@@ -32,6 +35,11 @@ class FunctionModel:
         except RolloutError:
             raise
         except Exception as error:
+            if not self._has_failed:
+                self._has_failed = True
+                log.warning(
+                    "%s failed; further failures are reported without their traceback", self.name, exc_info=error
+                )
             raise ModelError(f"{self.name} failed: {describe_error(error)}") from error
 
     async def close(self) -> None:

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from rollout.config.load import is_placeholder
-from rollout.config.models import LocalModel, ModelEntry
+from rollout.config.models import NO_MODEL, LocalModel, ModelEntry
 from rollout.config.schema import Retries, Timeouts
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import find_plugin, is_reference
 from rollout.core.retry import RetryPolicy
 from rollout.core.secrets import register
 from rollout.core.spelling import suggest
-from rollout.models.builtin import OracleModel
+from rollout.models.builtin import NoModel, OracleModel
 from rollout.models.given import as_model
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
@@ -132,7 +132,7 @@ class Registry:
         """The meaning of a name. Sends nothing. Raises ConfigError for a name that has none."""
         provider, slash, rest = name.partition("/")
         if provider == "builtin":
-            if rest != "oracle":
+            if name not in ("builtin/oracle", NO_MODEL):
                 raise ConfigError(f"model {name!r}: the built-in model is builtin/oracle; builtin/user is only a user")
             return Resolved(name, "builtin", ModelEntry(), rest)
         if provider == "local":
@@ -237,7 +237,7 @@ class Registry:
 
     def _build(self, found: Resolved, params: Mapping[str, float] | None, reveal_reference: bool) -> AgentModel:
         if found.kind == "builtin":
-            return OracleModel(params)
+            return NoModel() if found.name == NO_MODEL else OracleModel(params)
         if found.kind == "plugin":
             return self._build_plugin(found, reveal_reference)
         if reveal_reference:

@@ -23,6 +23,7 @@ from rollout.pipelines.engine_thread import EngineThread
 from rollout.pipelines.group_stream import Stream, open_arguments
 from rollout.pipelines.run import Opened
 from rollout.pipelines.runs import Run
+from rollout.store.run_dir import FAILED
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ def _tell(opened: Opened) -> None:
     assert opened.summary is not None
     total = opened.summary.total
     if total.failed:
-        log.warning("%d attempts failed; causes in %s", total.failed, opened.run_dir / "failed.jsonl")
+        log.warning("failed attempts: %d; causes in %s", total.failed, opened.run_dir / FAILED)
     if total.unfinished:
-        reason = opened.engine.control.reason or "some attempts could not be run"
-        log.warning("%d attempts are unfinished (%s); the same call goes on with them", total.unfinished, reason)
+        reason = opened.engine.control.reason or "some could not be run"
+        log.warning("unfinished attempts: %d (%s); the same call goes on with them", total.unfinished, reason)

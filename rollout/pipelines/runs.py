@@ -51,7 +51,7 @@ class Run:
 
     @property
     def trajectories(self) -> Trajectories:
-        """The trajectories that are recorded now, failed ones included."""
+        """The trajectories that are recorded now, by dataset in the order in which they ended, failed ones last."""
         return Trajectories(self, self._read(lambda journal: journal.keys()))
 
     def tree(self, task_id: str, dataset: str | None = None) -> TaskTree:

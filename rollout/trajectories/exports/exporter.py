@@ -77,14 +77,14 @@ def find_exporter(name: str) -> Exporter:
     found = find_plugin("rollout.exporters", BUILT_IN.get(name, name))
     if found is None:
         known = [*BUILT_IN, *(point.name for point in entry_points(group="rollout.exporters"))]
-        raise ConfigError(f"--format: there is no {name!r}; there are {', '.join(known)}, or your own as module:Name")
+        raise ConfigError(f"format: there is no {name!r}; there are {', '.join(known)}, or your own as module:Name")
     try:
         made = found()
     except TypeError as error:
-        raise ConfigError(f"--format: {name}: expected a class that is made without arguments: {error}") from error
+        raise ConfigError(f"format: {name}: expected a class that is made without arguments: {error}") from error
     missing = [part for part in ("convert", "open", "suffix", "holds_reasoning") if not hasattr(made, part)]
     if missing:
-        raise ConfigError(f"--format: {name}: has no {', '.join(missing)}; subclass {__name__}:JsonLinesExporter")
+        raise ConfigError(f"format: {name}: has no {', '.join(missing)}; subclass {__name__}:JsonLinesExporter")
     exporter: Exporter = made
     return exporter
 
