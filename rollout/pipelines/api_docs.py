@@ -45,10 +45,10 @@ SECTIONS = {
         "Usage",
     ),
     "Environments": ("Environment", "World", "tool", "Task", "Action", "call", "scorer", "Scorer"),
-    "Models": ("Model", "Request"),
+    "Models": ("Model", "Request", "Capability"),
     "Agents": ("Agent", "Session"),
     "Messages": ("Message", "ToolCall", "ToolSpec"),
-    "Errors": ("RolloutError", "ConfigError"),
+    "Errors": ("RolloutError", "ConfigError", "JournalError", "ToolError"),
 }
 WIDTH = 100
 Function = ast.FunctionDef | ast.AsyncFunctionDef

@@ -321,7 +321,7 @@ def test_exporter_of_another_package_is_named_as_its_entry_point() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--format", "csv"], "--format: there is no 'csv'; there are add_key, openai, sharegpt, trl, parquet"),
+        (["--format", "csv"], "format: there is no 'csv'; there are add_key, openai, sharegpt, trl, parquet"),
         (["--status", "done"], "--status: there is no done; there are completed"),
         (["--stop-reason", "bored"], "--stop-reason: there is no bored"),
         (["--min-score", "state"], "--min-score: 'state' is not NAME=VALUE"),
