@@ -22,6 +22,7 @@ PAGE = 0.85
 KEYS = "Enter, Tab, Escape, Backspace, Delete, Space, ArrowUp, ArrowDown, PageDown, Home, End, F5, Control+A"
 
 
+ANSWER = "answer"
 GOBACK = "goback"
 NOTHING_BEFORE = "nothing_before"
 """The kind of error of a `goback` that leads nowhere."""
@@ -76,7 +77,7 @@ def toolset_of(settings: WebSettings) -> Toolset:
             _tool("wait", "Wait for the page to change.", {"seconds": seconds}, [], is_write=False),
             _tool(GOBACK, "Go back to the page before this one.", {}, []),
             _tool("navigate", "Open an address.", {"url": _text("It begins with http:// or https://.")}, ["url"]),
-            _tool("answer", "Give the final answer to the task. This ends the work.", {"text": _text("")}, ["text"]),
+            _tool(ANSWER, "Give the final answer to the task. This ends the work.", {"text": _text("")}, ["text"]),
         )
     )
 
@@ -370,3 +371,5 @@ _ACTIONS: dict[str, Callable[[BrowserSession, Any], Awaitable[None]]] = {
     GOBACK: _goback,
     "navigate": _navigate,
 }
+ACTIONS = frozenset({*_ACTIONS, ANSWER})
+"""The names of all actions."""

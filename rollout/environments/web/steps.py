@@ -24,12 +24,12 @@ from typing import Any
 import msgspec
 
 from rollout.core.messages import JSON, MALFORMED_CALL, Message, ToolCall, read_arguments, write_calls
+from rollout.environments.web.actions import ACTIONS
 from rollout.environments.web.shown import NO_PAGE, Page, read_page
 from rollout.trajectories.line import Failed, Head
 from rollout.trajectories.stop import Status
 from rollout.trajectories.trajectory import Trajectory
 
-ACTIONS = ("click", "type", "hover", "scroll", "select", "press", "wait", "goback", "navigate", "answer", "drag")
 UNREADABLE = frozenset({"unknown_tool", "bad_arguments", "malformed_call"})
 """The kinds of errors that answer a call which never reached the world."""
 INVALID_STEP = "invalid_step"
