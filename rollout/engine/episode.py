@@ -38,6 +38,7 @@ from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.engine.replay import calls_any, check_opening, replay
 from rollout.engine.session import LiveSession
+from rollout.engine.user_turn import be_durable
 from rollout.models.masking import mask_message
 from rollout.scoring.panel import Verdict
 from rollout.store.blobs import image_url
@@ -294,8 +295,8 @@ class Episode:
             return Verdict(unscored=UNSCORED[path.stop])
         if not self._is_in_step:
             return Verdict(unscored="its world was not ready within timeouts.episode")
-        if self._plan.panel.asks_models and await path.be_durable():
-            self._control.go_on()
+        if self._plan.panel.asks_models:
+            await be_durable(path, self._control)
         verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:
             self._control.charge(generation.cost)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import hashlib
 import itertools
 import random
 from collections import deque
@@ -21,11 +22,10 @@ from typing import Any
 import msgspec
 
 from rollout.agents.agent import EpisodeOver
-from rollout.agents.users.faults import check_reply
-from rollout.agents.users.user import ASKED_AGAIN, User
+from rollout.agents.users.user import User
 from rollout.core import seeds
 from rollout.core.calls import answer_calls
-from rollout.core.errors import AgentError, ConfigError, ReplayMismatch, RolloutError
+from rollout.core.errors import AgentError, ReplayMismatch, RolloutError
 from rollout.core.messages import (
     NO_TOOLS,
     Message,
@@ -38,15 +38,16 @@ from rollout.core.messages import (
 )
 from rollout.core.world import World
 from rollout.engine.control import Control
-from rollout.engine.counts import MASKED, UNJUDGED
+from rollout.engine.counts import MASKED
 from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
+from rollout.engine.user_turn import UserTurn, be_durable
 from rollout.models.model import Request
 from rollout.models.reference import Reference, ReferenceModel
 from rollout.store.record import Record
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
-from rollout.trajectories.tree import End, NodeBody
+from rollout.trajectories.tree import NodeBody
 
 SCRIPTED = "scripted"
 """The mark of a message that the agent's program wrote, not its model."""
@@ -77,7 +78,7 @@ class LiveSession:
         self._attempt = attempt
         self._path = path
         self._world = world
-        self._user = user
+        self._user_turn = UserTurn(plan, attempt, path, user, control)
         self._record = record
         self._control = control
         self._max_steps = attempt.task.max_steps or plan.max_steps
@@ -88,6 +89,12 @@ class LiveSession:
         """While the record lasts: the calls of the last answer."""
         self._made: dict[str, ToolResult] = {}
         """Results of pending calls, until all of them are there."""
+        self._calling = asyncio.Lock()
+        """One call after the other reaches the world."""
+        self._asides = 0
+        """The number of questions aside so far."""
+        self._is_asking = False
+        """Whether the model or the user is being asked for the next message."""
 
     async def begin(self, recorded: Sequence[NodeBody]) -> None:
         """Make ready for an agent that is run from the start: answer it from these nodes first, which are the path from
@@ -147,7 +154,12 @@ class LiveSession:
             if path.count.steps >= self._max_steps:
                 path.stop = StopReason.MAX_STEPS
                 raise EpisodeOver
-            return await self._generate()
+            self._refuse_second_message()
+            self._is_asking = True
+            try:
+                return await self._generate()
+            finally:
+                self._is_asking = False
         except RolloutError as error:
             self._break(error)
             raise
@@ -182,7 +194,12 @@ class LiveSession:
                 if body.kind not in ("judge", "user_call", "user_tool"):
                     raise _mismatch("spoke to the user", body)
             self._refuse_end()
-            return await self._hear_user()
+            self._refuse_second_message()
+            self._is_asking = True
+            try:
+                return await self._user_turn.hear()
+            finally:
+                self._is_asking = False
         except RolloutError as error:
             self._break(error)
             raise
@@ -198,7 +215,7 @@ class LiveSession:
 
     async def _generate(self) -> Message:
         path, plan = self._path, self._plan
-        await self._be_durable()
+        await be_durable(self._path, self._control)
         view = path.view
         seed = seeds.derive(self._attempt.seed, path.place)
         sent = plan.viewing.dialect.sent(path.tools)
@@ -226,24 +243,24 @@ class LiveSession:
 
     async def _ask_aside(self, prompt: Sequence[Message | Mapping[str, Any]]) -> Message:
         """Ask the model about something other than the conversation."""
-        if self._recorded:
-            body = self._next()
-            if body.kind != "aside" or body.generation is None:
-                raise _mismatch("asked its model something aside", body)
-            return body.generation.message
-        self._refuse_end()
-        await self._be_durable()
         messages = [entry if isinstance(entry, Message) else message_from_json(dict(entry)) for entry in prompt]
-        seed = seeds.derive(self._attempt.seed, self._path.place, "aside")
         wire = [encode_message(message) for message in messages]
+        number, self._asides = self._asides, self._asides + 1
+        # Several may be asked at once and answered in any order, so each is known by what was asked.
+        asked = {"number": number, "prompt": hashlib.blake2b(b",".join(wire), digest_size=8).hexdigest()}
+        for place, body in enumerate(self._recorded):
+            if body.kind != "aside":
+                raise _mismatch("asked its model something aside", body)
+            if body.data == asked and body.generation is not None:
+                del self._recorded[place]
+                return body.generation.message
+        self._refuse_end()
+        await be_durable(self._path, self._control)
+        seed = seeds.derive(self._attempt.seed, "aside", number)
         generation = await self._ask(Request(messages, wire, NO_TOOLS, self._attempt.sampling, seed), NO_TOOLS)
         self._control.charge(generation.cost)
-        self._path.append(NodeBody("aside", generation=generation))
+        self._path.append(NodeBody("aside", generation=generation, data=asked))
         return generation.message
-
-    async def _be_durable(self) -> None:
-        if await self._path.be_durable():
-            self._control.go_on()
 
     # ---- tools --------------------------------------------------------------------------------------------------
 
@@ -259,7 +276,8 @@ class LiveSession:
                 raise AgentError(f"call {call.id} ({call.name}) is not pending; make a call of the last answer, once")
         if not wanted:
             raise AgentError("there is no pending call; make one of your own: session.call(name, **arguments)")
-        results = await self.answer_agent(wanted)
+        async with self._calling:
+            results = await self.answer_agent(wanted)
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
             raise _mismatch("made its calls", self._recorded[0])
         if len(wanted) == len(path.pending):
@@ -298,64 +316,6 @@ class LiveSession:
     def _own_call(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         place = len(self.messages)
         return ToolCall(f"call_{place}", name, msgspec.json.encode(arguments).decode())
-
-    # ---- the user -----------------------------------------------------------------------------------------------
-
-    async def _hear_user(self) -> str | None:
-        """The user's next words; None where the conversation is over."""
-        path = self._path
-        while path.stop is None:
-            if path.user_side.pending:
-                results = await path.user_side.answer(path.user_side.pending)
-                path.append_results(results, "user_tool", await path.states.read())
-                self._control.go_on()
-                continue
-            await self._ask_user()
-            if (said := path.leaf.body).kind == "user" and path.stop is None:
-                return said.message.content if said.message is not None else None
-            self._control.go_on()
-        return None
-
-    async def _ask_user(self) -> None:
-        path, plan = self._path, self._plan
-        if self._user is None:
-            if path.count.generations == 0:
-                raise ConfigError("the task's opening leaves nothing to answer: it must end with a user's message")
-            path.stop = StopReason.AGENT_DONE
-            return
-        await self._be_durable()
-        if path.monitor is not None and plan.judge is not None and not path.is_judged and path.dialogue:
-            await self._ask_judge()
-            return
-        reply = await self._user.reply(path.dialogue)
-        if reply.generation is not None:
-            self._control.charge(reply.generation.cost)
-        if reply.calls:
-            if path.user_side.steps >= plan.max_steps:
-                path.append(NodeBody("user", generation=reply.generation, end="silent"))
-                return
-            asked = Message(role="user", tool_calls=reply.calls)
-            path.append(NodeBody("user_call", message=asked, generation=reply.generation))
-            return
-        if reply.end is None and path.count.turns >= plan.max_turns:
-            # The agent may not answer any more, so these words would hang at the end of the record. Their cost counts.
-            path.append(NodeBody("user", generation=reply.generation, end="max_turns"))
-            return
-        marks: tuple[str, ...] = (ASKED_AGAIN,)
-        if not reply.asks_again:
-            marks = check_reply(self._attempt.task, path.dialogue, reply.text, reply.end)
-        message = Message(role="user", content=reply.text) if reply.text is not None else None
-        path.append(NodeBody("user", message=message, generation=reply.generation, end=reply.end, marks=marks))
-
-    async def _ask_judge(self) -> None:
-        path = self._path
-        assert path.monitor is not None
-        verdict = await path.monitor.judge(path.dialogue, seeds.derive(self._attempt.seed, path.place, "judge"))
-        if verdict.generation is not None:
-            self._control.charge(verdict.generation.cost)
-        marks = (UNJUDGED,) if verdict.is_complete is None else ()
-        end: End | None = "judged_complete" if verdict.is_complete else None
-        path.append(NodeBody("judge", generation=verdict.generation, end=end, marks=marks))
 
     # ---- what the agent's program writes itself -----------------------------------------------------------------
 
@@ -426,6 +386,14 @@ class LiveSession:
     def _refuse_end(self) -> None:
         if self._path.stop is not None:
             raise EpisodeOver
+
+    def _refuse_second_message(self) -> None:
+        """What a model is asked must be what is recorded before its answer, so messages come one after the other."""
+        if self._is_asking:
+            raise AgentError(
+                "the next message of the conversation is being waited for already; await one generate() or say() "
+                "before the next. Questions about other messages, generate([…]), may be asked at once"
+            )
 
     def _begin_step(self) -> None:
         """Check that the session can go on."""

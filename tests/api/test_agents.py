@@ -276,3 +276,57 @@ def test_what_is_no_agent_is_refused_by_name() -> None:
 
     with pytest.raises(rollout.ConfigError, match=r"agent\.program.*is no agent: expected an object with"):
         run(not_async)
+
+
+def test_questions_aside_may_be_asked_at_once_and_each_gets_its_own_answer() -> None:
+    asked: list[str] = []
+
+    async def slow(request: rollout.Request) -> str:
+        word = request.messages[-1].content or ""
+        asked.append(word)
+        # The first to be asked is the last to be answered.
+        for _ in range(20 - 5 * len(asked)):
+            await asyncio.sleep(0)
+        return f"about {word}"
+
+    async def ask_all(task: rollout.Task, session: rollout.Session) -> None:
+        words = ["mugs", "lamps", "chairs"]
+        questions = [session.generate([{"role": "user", "content": word}]) for word in words]
+        answers = await asyncio.gather(*questions)
+        assert [answer.content for answer in answers] == [f"about {word}" for word in words]
+        await session.generate()
+        if task.id == "t1":
+            await session.say("Done.")
+
+    attempts = run(ask_all, model=slow, strategy={"name": "random_tree", "params": {}}).trajectories
+    assert {attempt.status for attempt in attempts} == {"completed"}
+    assert any(attempt.branch and attempt.branch.parent for attempt in attempts)
+
+
+def test_two_messages_at_once_are_refused_by_name() -> None:
+    async def hasty(task: rollout.Task, session: rollout.Session) -> None:
+        await asyncio.gather(session.generate(), session.generate())
+
+    async def slow(request: rollout.Request) -> str:
+        await asyncio.sleep(0)
+        return "Hello."
+
+    attempt = only(run(hasty, model=slow))
+    assert attempt.status == "failed"
+    assert attempt.error is not None
+    assert "is being waited for already" in attempt.error.text
+
+
+def test_calls_at_once_are_made_one_after_the_other() -> None:
+    async def eager(task: rollout.Task, session: rollout.Session) -> None:
+        answer = await session.generate()
+        results = await asyncio.gather(*map(session.call, answer.tool_calls))
+        assert [result[0].content for result in results] == ["1 × mug", "1 × lamp"]
+        await session.say("Done.")
+
+    async def both(request: rollout.Request) -> Any:
+        names = [("a", "mug"), ("b", "lamp")]
+        calls = [{"id": id, "function": {"name": "add", "arguments": {"item": item}}} for id, item in names]
+        return {"tool_calls": calls}
+
+    assert only(run(eager, model=both)).reward == 1.0
