@@ -134,7 +134,10 @@ class LiveSession:
 
     @functools.cached_property
     def random(self) -> random.Random:
-        return random.Random(seeds.derive(self._attempt.seed, "agent"))
+        # A branch draws what the chain drew that it grew from: else it could not walk what they share.
+        lineage = self._attempt.branch.get("lineage")
+        seed = self._plan.episode_seed(self._attempt.task.id, lineage[0][0]) if lineage else self._attempt.seed
+        return random.Random(seeds.derive(seed, "agent"))
 
     # ---- what an agent does -------------------------------------------------------------------------------------
 

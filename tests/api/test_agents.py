@@ -330,3 +330,15 @@ def test_calls_at_once_are_made_one_after_the_other() -> None:
         return {"tool_calls": calls}
 
     assert only(run(eager, model=both)).reward == 1.0
+
+
+def test_an_agent_that_draws_lots_can_walk_what_its_branch_shares() -> None:
+    async def moody(task: rollout.Task, session: rollout.Session) -> None:
+        await session.generate(f"Mood: {session.random.random()}")
+        while (await session.generate(f"Now: {session.random.random()}")).tool_calls:
+            await session.call()
+
+    result = run(moody, strategy="random_tree")
+    moods = {attempt.messages[1].content for attempt in result.trajectories}
+    chains = [attempt for attempt in result.trajectories if not (attempt.branch and attempt.branch.parent)]
+    assert len(moods) == len(chains) < len(result.trajectories)
