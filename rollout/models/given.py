@@ -34,7 +34,7 @@ class FunctionModel:
             return read_answer(await self._function(request), self.name)
         except RolloutError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             if not self._has_failed:
                 self._has_failed = True
                 log.warning(

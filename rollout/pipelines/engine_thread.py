@@ -55,20 +55,15 @@ class EngineThread:
         """Run a coroutine to its end. Ctrl-C pauses the engine; a second one cuts it."""
         done = self.start(main)
         interrupts = 0
-        while True:
+        while not done.done():
             try:
-                result = done.result(POLL_SECONDS)
-            except concurrent.futures.TimeoutError:
-                if done.done():
-                    raise  # the coroutine's own
-                continue
+                concurrent.futures.wait([done], POLL_SECONDS)
             except KeyboardInterrupt:
                 interrupts += 1
                 self.pause("SIGINT", is_cut=interrupts > 1)
-                continue
-            if interrupts:
-                raise KeyboardInterrupt
-            return result
+        if interrupts:
+            raise KeyboardInterrupt
+        return done.result()
 
     def pause(self, reason: str, *, is_cut: bool = False) -> None:
         """Pause the engine, or cut it. Before there is one, there is nothing to wait for."""

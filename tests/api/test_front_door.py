@@ -104,6 +104,15 @@ def test_a_function_that_returns_something_else_fails_the_attempt_and_is_named()
     assert "model returned int; expected a Generation" in attempt.error.text
 
 
+def test_a_model_that_wants_to_end_the_program_ends_its_attempt() -> None:
+    async def model(request: rollout.Request) -> Any:
+        raise SystemExit(3)
+
+    (attempt,) = run(shop, model=model).trajectories
+    assert attempt.error is not None
+    assert "SystemExit" in attempt.error.text
+
+
 def test_an_object_with_generate_is_a_model() -> None:
     class Fixed:
         name = "fixed"
@@ -381,6 +390,27 @@ def test_a_script_that_is_killed_goes_on_when_it_is_run_again(strategy: str, tmp
     assert sorted((comparable(line) for line in lines), key=by_id) == undisturbed
     # Only what was in flight at a kill is asked again.
     assert Path("asked").stat().st_size <= whole + 2 * 4
+
+
+def test_ctrl_c_pauses_the_run_and_the_same_call_goes_on() -> None:
+    Path("script.py").write_text(SCRIPT)
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    with subprocess.Popen(
+        [sys.executable, "script.py", "chain"], env=environment, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not Path("asked").exists():
+            assert process.poll() is None
+            time.sleep(0.002)  # for the process to get that far
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert said.rstrip().endswith("KeyboardInterrupt")
+    done = rollout.load_run("run").finished
+    again = subprocess.run(
+        [sys.executable, "script.py", "chain"], env=environment, capture_output=True, text=True, check=True
+    )
+    assert again.stdout == "48 48\n"
+    assert done < 48
 
 
 def by_id(line: dict[str, Any]) -> str:
