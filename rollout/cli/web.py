@@ -12,11 +12,10 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
-import yaml
 from rich.console import Console
 
 from rollout.cli.run import (
@@ -29,8 +28,7 @@ from rollout.cli.run import (
     run_checked,
 )
 from rollout.cli.terminal import make_console, show_error, show_warning
-from rollout.compat.rank_files import ranks_of_run, save_rank_files
-from rollout.config import Config
+from rollout.compat.web_results import as_yaml, begin, conclude
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
 from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
 from rollout.config.web_run import translate
@@ -38,7 +36,6 @@ from rollout.core.errors import ConfigError, JournalError, RolloutError
 from rollout.core.secrets import redact
 from rollout.pipelines import web_iterations as iterations
 from rollout.pipelines.web_iterations import Iteration, Sample
-from rollout.pipelines.web_saving import save_iteration
 
 SHOWN_PROBLEMS = 5
 """Bad lines of a task file that are told one by one."""
@@ -127,7 +124,7 @@ def run_web(
         jobs = compose_web(overrides, config_name=config_name, config_dir=config_dir, multirun=multirun)
         for number, job in enumerate(jobs, 1):
             if cfg:
-                sys.stdout.write(("---\n" if number > 1 else "") + _as_yaml(job.tree))
+                sys.stdout.write(("---\n" if number > 1 else "") + as_yaml(job.tree))
                 continue
             if len(jobs) > 1:
                 _say(console, f"\nrun {number} of {len(jobs)}: {' '.join(job.overrides)}")
@@ -177,7 +174,7 @@ def _run_one(
         if verbose:
             run = run.model_copy(update={"verbose": True})
         if not dry_run:
-            _begin(config, iteration, sample, job.tree)
+            begin(config, iteration, sample, job.tree)
         try:
             code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
         except ConfigError:
@@ -186,7 +183,8 @@ def _run_one(
                 iteration.withdraw()
             raise
     if not dry_run:
-        _conclude(config, iteration, run, console, is_over=code in (0, EXIT_FAILED))
+        for line in conclude(config, iteration, run, is_over=code in (0, EXIT_FAILED)):
+            _say(console, line)
     return code
 
 
@@ -201,81 +199,6 @@ def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Conso
         _say(console, note)
     _say(console, f"{sample.mark.tasks} tasks of {config.tasks_path}, the hardest first")
     return sample
-
-
-def _begin(config: WebConfig, iteration: Iteration, sample: Sample | None, tree: dict[str, Any]) -> None:
-    """Write down what is about to run."""
-    try:
-        if sample is not None:
-            iteration.begin(sample)
-        _append_hyperparameters(config.save_path, iteration, tree)
-    except OSError as error:
-        raise ConfigError(f"save_path: {config.save_path} cannot be used: {error.strerror or error}") from error
-
-
-def _conclude(config: WebConfig, iteration: Iteration, run: Config, console: Console, *, is_over: bool) -> None:
-    """Save what came out, learn which sites are blocked; what is over is marked so, last of all."""
-    dataset = run.datasets[config.split]
-    judge = dataset.scoring.judge
-    metadata: dict[str, Any] = {
-        "solution_model": dataset.agent.model,
-        "judge_model": None if judge is None else run.models[judge].model,
-        "dataset_file": config.tasks_path.name,
-        "server_size": config.env_config.server_size,
-        "max_steps": {str(level): config.max_steps_of(level) for level in (1, 4, 7)},
-    }
-    paths = iteration.paths
-    ranks = ranks_of_run(paths.run_dir)
-    if ranks:
-        metadata["num_ranks_aggregated"] = len(set(ranks.values()))
-    saved = save_iteration(paths.run_dir, iteration.folder, config.split, iteration.number, metadata)
-    for path in saved.files:
-        _say(console, f"saved: {path}")
-    for note in saved.notes:
-        _say(console, note)
-    if ranks:
-        _save_ranks(config, paths.run_dir, saved.files[0], ranks, metadata, console)
-    now = datetime.now(UTC)
-    blocked = iterations.learn(config, now)
-    if blocked:
-        domains = ", ".join(sorted({entry.domain for entry in blocked}))
-        _say(console, f"blocked sites, left out of training for {config.blocklist_hours:g} h: {domains}")
-    if failed := iterations.sites_unreachable(iteration):
-        _say(console, f"sites whose start page could not be shown: {', '.join(failed)}")
-    if is_over:
-        iteration.finish(config)
-
-
-def _save_ranks(
-    config: WebConfig,
-    run_dir: Path,
-    whole: Path,
-    ranks: dict[tuple[str, str], int],
-    metadata: dict[str, Any],
-    console: Console,
-) -> None:
-    """Write the files of single ranks; where they are not wanted they go, now that the file of all was checked."""
-    cluster = config.on_cluster
-    expected = len(cluster.rank_weights or ()) if cluster is not None else 0
-    saved = save_rank_files(run_dir, whole, ranks, metadata, max(expected, max(ranks.values()) + 1))
-    for note in saved.notes:
-        _say(console, note)
-    for path in saved.files:
-        if config.keep_rank_files:
-            _say(console, f"saved: {path}")
-        else:
-            path.unlink()
-
-
-def _append_hyperparameters(save_path: Path, iteration: Iteration, tree: dict[str, Any]) -> None:
-    """Add the configuration to what the experiment was run with before, without secrets."""
-    at = datetime.now().astimezone().isoformat("T", "seconds")
-    with (save_path / "hyperparameters.yaml").open("a", encoding="utf-8") as file:
-        file.write(f"---\n# {iteration.split}, iteration {iteration.number}, {at}\n{_as_yaml(tree)}")
-
-
-def _as_yaml(tree: dict[str, Any]) -> str:
-    return redact(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=1000))
 
 
 def _say(console: Console, text: str) -> None:

@@ -29,7 +29,7 @@ def test_no_two_classes_have_the_same_name() -> None:
 
 def test_the_record_of_an_attempt_is_read_by_its_properties() -> None:
     its_own = {"trajectories/line.py", "engine/outcome.py"}
-    of_others = {"models/completion.py", "cli/web.py"}  # a server's answer, a .pt file
+    of_others = {"models/completion.py", "compat/web_results.py"}  # a server's answer, a .pt file
     found = []
     for path in modules():
         if path.relative_to(PACKAGE).as_posix() in its_own | of_others:
