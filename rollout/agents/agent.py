@@ -27,7 +27,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, describe_error
 from rollout.core.messages import Message, ToolCall, ToolSpec
 from rollout.core.task import Task
 
@@ -123,7 +123,12 @@ def as_agent(given: Any, name: str) -> Agent:
     """An agent from an object that keeps the contract, a class of such objects, or an async function.
 
     Raises ConfigError for anything else."""
-    made = given() if isinstance(given, type) else given
+    try:
+        made = given() if isinstance(given, type) else given
+    except Exception as error:
+        raise ConfigError(
+            f"{name}: the agent cannot be made: {describe_error(error)}; give the object itself"
+        ) from error
     if inspect.iscoroutinefunction(getattr(made, "act", None)):
         found: Agent = made
         return found

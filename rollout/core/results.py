@@ -19,7 +19,12 @@ MAX_RESULT_CHARS = 100_000
 MAX_ERROR_CHARS = 10_000
 
 # What has no JSON form is named by its type: its repr may hold an address, and no replay would ever equal it.
-_encoder = msgspec.json.Encoder(enc_hook=lambda value: f"<{type(value).__name__}>")
+_encoder = msgspec.json.Encoder(enc_hook=lambda value: _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    dump = getattr(type(value), "model_dump", None)  # pydantic's
+    return f"<{type(value).__name__}>" if dump is None else dump(value, mode="json")
 
 
 def to_result(call_id: str, value: Any, max_chars: int | None = None) -> ToolResult:

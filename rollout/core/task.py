@@ -7,12 +7,14 @@ models, by scripted users and by scorers. A model's request never contains them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import copy
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rollout.core.messages import JSON, Message, ToolSpec
+from rollout.core.errors import ConfigError
+from rollout.core.messages import JSON, Message, ToolSpec, message_from_json
 
 
 class Action(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -74,10 +76,27 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         given: Any = self.messages
         if isinstance(given, str):
             msgspec.structs.force_setattr(self, "messages", (Message(role="user", content=given),))
-        for field in ("messages", "tools", "actions", "user_actions", "user_turns", "replies", "communicate"):
-            value = getattr(self, field)
-            if value is not None and type(value) is not tuple:
-                msgspec.structs.force_setattr(self, field, tuple(value))
+        if type(self.id) is not str:
+            msgspec.structs.force_setattr(self, "id", str(self.id))
+        for field, kind in _TUPLES.items():
+            value: Any = getattr(self, field)
+            if value is None or (type(value) is tuple and all(type(entry) is kind for entry in value)):
+                continue
+            try:
+                if isinstance(value, str | bytes | Mapping):
+                    raise TypeError(f"expected a list, got {value!r}")
+                read = tuple(entry if isinstance(entry, kind) else _read_entry(entry, kind) for entry in value)
+            except (TypeError, ValueError, KeyError, AttributeError) as error:
+                raise ConfigError(f"task {self.id!r}: {field}: {error}") from error
+            msgspec.structs.force_setattr(self, field, read)
+        if not isinstance(self.info, dict):
+            raise ConfigError(f"task {self.id!r}: info: expected a dict, got {self.info!r}")
+        if self.max_steps is not None and not isinstance(self.max_steps, int):
+            raise ConfigError(f"task {self.id!r}: max_steps: expected a number, got {self.max_steps!r}")
+
+    def copy(self) -> Task:
+        """The same task with an `info` of its own, which a world or an agent may change."""
+        return msgspec.structs.replace(self, info=copy.deepcopy(self.info)) if self.info else self
 
     @property
     def opening_users(self) -> int:
@@ -87,6 +106,27 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     def turn_after(self, user_messages: int) -> int:
         """The turn that a conversation with so many user messages is in; 0 is that of the opening's last one."""
         return user_messages - max(self.opening_users, 1)
+
+
+_TUPLES: dict[str, type[Any]] = {
+    "messages": Message,
+    "tools": ToolSpec,
+    "actions": Action,
+    "user_actions": Action,
+    "user_turns": str,
+    "replies": str,
+    "communicate": str,
+}
+"""The fields that hold several values, and of which kind."""
+
+
+def _read_entry(entry: Any, kind: type[Any]) -> Any:
+    """An entry of a task's field that is written as a dict."""
+    if kind is Message:
+        return message_from_json(entry)
+    if kind is ToolSpec:
+        return ToolSpec.from_json(entry)
+    return msgspec.convert(entry, kind)
 
 
 def resolve_arguments(arguments: JSON, results: list[Any]) -> JSON:

@@ -68,6 +68,9 @@ def spec_of(function: Callable[..., Any], name: str | None = None, is_write: boo
     """A function or bound method as a tool: signature = schema, docstring = description."""
     from pydantic import TypeAdapter
 
+    kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+        raise TypeError(f"tool {name or function.__name__}: *args and **kwargs have no schema; name each parameter")
     schema = TypeAdapter(cast(Any, _readable(function))).json_schema()
     schema.setdefault("type", "object")
     schema.setdefault("properties", {})
@@ -89,7 +92,7 @@ def _readable(function: Callable[..., Any]) -> Callable[..., Any]:
         """Only its signature is read."""
 
     readable.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    readable.__annotations__ = hints
+    readable.__annotations__ = {parameter.name: Any for parameter in parameters} | hints
     return readable
 
 

@@ -30,6 +30,8 @@ from rollout.core.tools import Arguments, argument_reader, mark_of, run_tool, sp
 from rollout.core.values import NotPlain, decode, encode, key_of
 
 log = logging.getLogger(__name__)
+WORKDIR = "/workdir"
+"""What an agent reads where a result names the world's folder."""
 
 
 class Invocation(msgspec.Struct, frozen=True):
@@ -135,7 +137,7 @@ class World:
     async def open(self, task: Task, seed: int) -> Opening:
         """Make the world ready for a task."""
         self._life = _Life(seed)
-        given = {"task": task, "seed": seed}
+        given = {"task": task.copy(), "seed": seed}
         try:
             _call_with(self.__init__, given)  # type: ignore[misc]
             shown = await _maybe_await(_call_with(self.setup, given))
@@ -159,9 +161,12 @@ class World:
                 continue
             method = methods[call.name]
             result = await run_tool(call, getattr(self, method.attribute), self.call_timeout, method.read)
-            life.history.update(msgspec.json.encode((call.name, call.arguments, result.content), order="sorted"))
+            if life.workdir is not None and str(life.workdir) in result.content:
+                # Its place differs in every attempt, so no replay would be answered alike.
+                result = msgspec.structs.replace(result, content=result.content.replace(str(life.workdir), WORKDIR))
             if life.is_finished:
                 result = msgspec.structs.replace(result, end="world_done")
+            life.history.update(msgspec.json.encode((call.name, call.arguments, result.content), order="sorted"))
             results.append(result)
         return results
 

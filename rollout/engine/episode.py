@@ -262,7 +262,7 @@ class Episode:
         try:
             if recorded is not None:
                 await session.begin(recorded)
-            await agent.act(self._task, session)
+            await agent.act(self._task if recorded is None else self._task.copy(), session)
         except EpisodeOver:
             pass
         except asyncio.CancelledError:

@@ -187,6 +187,7 @@ class LivePath:
             self.user_side.absorb(body, self._attempt.task.turn_after(self._users_heard + 1), said)
             return
         self.is_judged = body.kind == "judge"
+        count.steps += body.kind == "aside"
         message = body.said
         if body.end is not None:
             self.stop = _ENDS[body.end]

@@ -25,7 +25,7 @@ from rollout.agents.agent import EpisodeOver
 from rollout.agents.users.user import User
 from rollout.core import seeds
 from rollout.core.calls import answer_calls
-from rollout.core.errors import AgentError, ReplayMismatch, RolloutError
+from rollout.core.errors import AgentError, ReplayMismatch, RolloutError, describe_error
 from rollout.core.messages import (
     NO_TOOLS,
     Message,
@@ -90,7 +90,7 @@ class LiveSession:
         self._made: dict[str, ToolResult] = {}
         """Results of pending calls, until all of them are there."""
         self._calling = asyncio.Lock()
-        """One call after the other reaches the world."""
+        """Held while calls are made."""
         self._asides = 0
         """The number of questions aside so far."""
         self._is_asking = False
@@ -170,16 +170,18 @@ class LiveSession:
     async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
         self._begin_step()
         try:
-            if calls and isinstance(calls[0], str):
-                self.decline_pending()
-                self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
-                calls = ()
-            wanted = [call for call in calls if isinstance(call, ToolCall)] or self.pending
-            if results := self._recorded_results():
-                return self._take_results(wanted, results)
-            if self._path.stop is not None and not self._path.pending:
-                raise EpisodeOver
-            return await self._call(wanted)
+            # One after the other, in the order asked: also where an agent makes several at once.
+            async with self._calling:
+                if calls and isinstance(calls[0], str):
+                    self.decline_pending()
+                    self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
+                    calls = ()
+                wanted = [call for call in calls if isinstance(call, ToolCall)] or self.pending
+                if results := self._recorded_results():
+                    return self._take_results(wanted, results)
+                if self._path.stop is not None and not self._path.pending:
+                    raise EpisodeOver
+                return await self._call(wanted)
         except RolloutError as error:
             self._break(error)
             raise
@@ -188,6 +190,8 @@ class LiveSession:
         self._begin_step()
         try:
             self.decline_pending()
+            if text is not None and not isinstance(text, str):
+                raise AgentError(f"say: expected a text, got {text!r}")
             if text is not None and not self._has_just_said(text):
                 self._write(Message(role="assistant", content=text))
             while self._recorded:
@@ -246,8 +250,11 @@ class LiveSession:
 
     async def _ask_aside(self, prompt: Sequence[Message | Mapping[str, Any]]) -> Message:
         """Ask the model about something other than the conversation."""
-        messages = [entry if isinstance(entry, Message) else message_from_json(dict(entry)) for entry in prompt]
-        wire = [encode_message(message) for message in messages]
+        try:
+            messages = [entry if isinstance(entry, Message) else message_from_json(dict(entry)) for entry in prompt]
+            wire = [encode_message(message) for message in messages]
+        except (TypeError, ValueError, KeyError, AttributeError) as error:
+            raise AgentError(f"generate: expected a text or messages: {describe_error(error)}") from error
         number, self._asides = self._asides, self._asides + 1
         # Several may be asked at once and answered in any order, so each is known by what was asked.
         asked = {"number": number, "prompt": hashlib.blake2b(b",".join(wire), digest_size=8).hexdigest()}
@@ -258,6 +265,9 @@ class LiveSession:
                 del self._recorded[place]
                 return body.generation.message
         self._refuse_end()
+        if self._path.count.steps >= self._max_steps:
+            self._path.stop = StopReason.MAX_STEPS
+            raise EpisodeOver
         await be_durable(self._path, self._control)
         seed = seeds.derive(self._attempt.seed, "aside", number)
         generation = await self._ask(Request(messages, wire, NO_TOOLS, self._attempt.sampling, seed), NO_TOOLS)
@@ -279,8 +289,8 @@ class LiveSession:
                 raise AgentError(f"call {call.id} ({call.name}) is not pending; make a call of the last answer, once")
         if not wanted:
             raise AgentError("there is no pending call; make one of your own: session.call(name, **arguments)")
-        async with self._calling:
-            results = await self.answer_agent(wanted)
+        by_id = {call.id: call for call in path.pending}
+        results = await self.answer_agent([by_id[call.id] for call in wanted])
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
             raise _mismatch("made its calls", self._recorded[0])
         if len(wanted) == len(path.pending):
@@ -317,8 +327,10 @@ class LiveSession:
         path.append_results([made.get(call.id) or _declined(call) for call in path.pending])
 
     def _own_call(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
-        place = len(self.messages)
-        return ToolCall(f"call_{place}", name, msgspec.json.encode(arguments).decode())
+        try:
+            return ToolCall(f"call_{len(self.messages)}", name, msgspec.json.encode(arguments).decode())
+        except TypeError as error:
+            raise AgentError(f"call {name}: the arguments have no JSON form: {error}") from error
 
     # ---- what the agent's program writes itself -----------------------------------------------------------------
 
@@ -392,10 +404,10 @@ class LiveSession:
 
     def _refuse_second_message(self) -> None:
         """What a model is asked must be what is recorded before its answer, so messages come one after the other."""
-        if self._is_asking:
+        if self._is_asking or self._calling.locked():
             raise AgentError(
-                "the next message of the conversation is being waited for already; await one generate() or say() "
-                "before the next. Questions about other messages, generate([…]), may be asked at once"
+                "a message or a call of the conversation is being waited for already; await one before the next "
+                "generate() or say(). Questions about other messages, generate([…]), may be asked at once"
             )
 
     def _begin_step(self) -> None:

@@ -161,6 +161,13 @@ class Environment:
             max_steps_per_turn=max_steps_per_turn,
             reward=reward,
         )
+        for key, value in (("max_turns", max_turns), ("max_steps_per_turn", max_steps_per_turn)):
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ConfigError(f"{self.name}: {key}: expected a number of at least 1, got {value!r}")
+        if system is not None and not isinstance(system, str):
+            raise ConfigError(f"{self.name}: system: expected the text of a system prompt, got {system!r}")
+        if not isinstance(scorers, Sequence):
+            raise ConfigError(f"{self.name}: scorers: expected a list of scorers, got {scorers!r}")
         self._world = world
         self._scorers = tuple(map(as_scorer, scorers))
         self._system = system
@@ -247,7 +254,8 @@ class OpenWorlds(OpenEnvironment):
 
     def make_world(self, task: Task) -> World:
         world = self._new()
-        world.call_timeout = self._call_timeout
+        if type(world).call_timeout == World.call_timeout:
+            world.call_timeout = self._call_timeout
         return world
 
     def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:

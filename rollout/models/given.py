@@ -56,8 +56,10 @@ def read_answer(answer: Any, name: str) -> Generation:
         answer = answer.model_dump()  # a message of the OpenAI SDK
     if isinstance(answer, Mapping):
         try:
+            if "choices" in answer:  # a whole chat completion
+                answer = answer["choices"][0]["message"]
             answer = message_from_json({"role": "assistant", **answer})
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{name} returned no message: {describe_error(error)}") from error
     if not isinstance(answer, Message) or answer.role != "assistant":
         raise ModelError(

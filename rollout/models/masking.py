@@ -8,8 +8,12 @@ is then no longer what the model sampled, so it loses its token ids and logprobs
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import msgspec
 
+from rollout.core.errors import ModelError
 from rollout.core.messages import Message, ToolCall
 from rollout.core.secrets import mask
 from rollout.models.model import Capability, Model, Request
@@ -23,6 +27,24 @@ def mask_generation(generation: Generation) -> Generation:
     if message is generation.message:
         return generation
     return msgspec.structs.replace(generation, message=message, tokens=None, is_masked=True)
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Generation).decode
+
+
+def checked(generation: Any, name: str) -> Generation:
+    """The answer of a plug-in, whose types nobody has checked yet. Raises ModelError where it could not be recorded."""
+    try:
+        found = _decode(_encode(generation))
+        if not math.isfinite(found.cost) or not math.isfinite(found.latency):
+            raise ValueError(f"cost {found.cost}, latency {found.latency}: expected numbers")
+        ids = [call.id for call in found.message.tool_calls]
+        if len(set(ids)) < len(ids):
+            raise ValueError("two of its tool calls have the same id")
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ModelError(f"{name} returned an answer that cannot be used: {error}") from error
+    return found
 
 
 def mask_message(message: Message) -> Message:
@@ -58,7 +80,7 @@ class MaskedModel:
         self.capabilities: frozenset[Capability] = getattr(model, "capabilities", frozenset())
 
     async def generate(self, request: Request) -> Generation:
-        return mask_generation(await self._model.generate(request))
+        return mask_generation(checked(await self._model.generate(request), self.name))
 
     async def close(self) -> None:
         if (close := getattr(self._model, "close", None)) is not None:
@@ -74,7 +96,7 @@ class MaskedReferenceModel(ReferenceModel):
         self.capabilities = model.capabilities
 
     async def play(self, request: Request, reference: Reference) -> Generation:
-        return mask_generation(await self._model.play(request, reference))
+        return mask_generation(checked(await self._model.play(request, reference), self.name))
 
     async def close(self) -> None:
         await self._model.close()

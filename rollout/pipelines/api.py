@@ -60,7 +60,7 @@ def run(
     arguments = read_arguments(
         environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
     )
-    with EngineThread() as thread:
+    with EngineThread(arguments.config.timeouts.grace) as thread:
         thread.run(lambda: _roll_out(arguments, progress, thread.watch))
     return Run(arguments.run_dir)
 

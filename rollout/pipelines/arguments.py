@@ -65,6 +65,14 @@ def read_arguments(
             "a run was started while its module was imported for an object in it; put the call below "
             'if __name__ == "__main__":'
         )
+    if config is not None and not isinstance(config, Mapping):
+        raise ConfigError(f"config: expected a dict of top-level keys, got {config!r}")
+    if run_dir is not None and (not isinstance(run_dir, str | os.PathLike) or not str(run_dir)):
+        raise ConfigError(f"run_dir: expected the path of a folder, got {run_dir!r}")
+    if resume is not None and not isinstance(resume, bool):
+        raise ConfigError(f"resume: expected True or False, got {resume!r}")
+    if "datasets" in (config or {}):
+        raise ConfigError("config: datasets: leave out; the environments that are given are the datasets")
     objects = Offers()
     wanted = _dataset_keys(model, agent, user, keys, objects)
     file = _config_file(what)

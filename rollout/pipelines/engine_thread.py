@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import math
+import signal
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+import time
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Self, TypeVar
 
 from rollout.engine.engine import Engine
@@ -15,12 +18,15 @@ from rollout.engine.engine import Engine
 T = TypeVar("T")
 POLL_SECONDS = 0.1
 """How often a waiting thread looks whether it was interrupted."""
+SPARE, SOON = 5.0, 2.0
+"""Seconds for an interrupted run to end: beyond its grace, and after a second interrupt."""
 
 
 class EngineThread:
     """A thread with an event loop for an engine. Leaving it waits for its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, grace: float) -> None:
+        self._grace = grace
         self._engine: Engine | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -54,14 +60,19 @@ class EngineThread:
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine to its end. Ctrl-C pauses the engine; a second one cuts it."""
         done = self.start(main)
+        deadline = math.inf
         interrupts = 0
-        while not done.done():
-            try:
-                concurrent.futures.wait([done], POLL_SECONDS)
-            except KeyboardInterrupt:
-                interrupts += 1
-                self.pause("SIGINT", is_cut=interrupts > 1)
+        with _raising_interrupts():
+            while not done.done() and time.monotonic() < deadline:
+                try:
+                    concurrent.futures.wait([done], POLL_SECONDS)
+                except KeyboardInterrupt:
+                    interrupts += 1
+                    self.pause("SIGINT", is_cut=interrupts > 1)
+                    deadline = time.monotonic() + (SOON if interrupts > 1 else self._grace + SPARE)
         if interrupts:
+            # Where something swallows its cancellation the thread is left behind: nothing that is recorded is lost.
+            self._thread = None
             raise KeyboardInterrupt
         return done.result()
 
@@ -75,6 +86,19 @@ class EngineThread:
                 loop.call_soon_threadsafe(engine.cut)
             else:
                 loop.call_soon_threadsafe(engine.pause, reason)
+
+
+@contextlib.contextmanager
+def _raising_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt here, also in a running event loop, whose own handler only cancels a task."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

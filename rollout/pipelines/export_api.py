@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rollout.core.errors import ConfigError
 from rollout.pipelines.export import ExportTally, Wish, write_examples
+from rollout.pipelines.runs import Run
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.labels import Example, example_of
 from rollout.trajectories.merging import Merged
@@ -15,7 +17,7 @@ from rollout.trajectories.trajectory import Trajectory
 
 
 def export(
-    trajectories: Iterable[Trajectory],
+    trajectories: Iterable[Trajectory] | Run,
     *,
     format: str = "trl",
     path: str | os.PathLike[str],
@@ -25,13 +27,19 @@ def export(
 ) -> int:
     """Write trajectories in the format of a trainer, and return the number of records.
 
-    `format` is one of those of `rollout export` (trl, sharegpt, openai, parquet, …) or `module:Name`. All trajectories
-    that are given are written, whatever became of them: choose before. Equal ones are written once. With `per_turn`
-    each turn is a record of its own, `fields` are put into every record.
+    `trajectories` may also be a whole run. `format` is one of those of `rollout export` (trl, sharegpt, openai,
+    parquet, …) or `module:Name`. All trajectories that are given are written, whatever became of them: choose before.
+    Equal ones are written once. With `per_turn` each turn is a record of its own, `fields` are put into every record.
 
     Raises `ConfigError` where the format is unknown or nothing would be written. A file that is there is replaced when
-    the new one is whole.
+    the new one is whole. A path without an ending gets that of the format.
     """
+    if isinstance(trajectories, Run):
+        trajectories = trajectories.trajectories
+    if isinstance(trajectories, Trajectory):
+        trajectories = [trajectories]
+    if Path(path).is_dir():
+        raise ConfigError(f"path: {path} is a folder; expected the name of a file")
     wish = Wish(find_exporter(format), per_turn=per_turn, drop_reasoning=drop_reasoning, fields=dict(fields or {}))
     tally = ExportTally()
     write_examples(_examples(trajectories, tally), wish, Path(path), tally)
@@ -41,6 +49,8 @@ def export(
 def _examples(trajectories: Iterable[Trajectory], tally: ExportTally) -> Iterator[Example]:
     merged = Merged()
     for trajectory in trajectories:
+        if not isinstance(trajectory, Trajectory):
+            raise ConfigError(f"trajectories: expected rollout.Trajectory objects, got {trajectory!r}")
         tally.read += 1
         admitted = merged.admit(example_of(trajectory), trajectory.dataset or "run")
         if admitted is None:

@@ -60,7 +60,9 @@ class Stream:
     # ---- with and for -------------------------------------------------------------------------------------------
 
     def __enter__(self) -> Self:
-        self._thread = EngineThread()
+        if self._thread is not None or self._async is not None:
+            raise RuntimeError("a stream is used once; call rollout.stream again for another one")
+        self._thread = EngineThread(self._arguments.config.timeouts.grace)
         self._thread.start(self._produce)
         return self
 
@@ -130,6 +132,8 @@ class Stream:
     # ---- async with and async for -------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
+        if self._thread is not None or self._async is not None:
+            raise RuntimeError("a stream is used once; call rollout.stream again for another one")
         self._async = contextlib.AsyncExitStack()
         opened = await self._async.enter_async_context(open_arguments(self._arguments))
         self.engine = opened.engine

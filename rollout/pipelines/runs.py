@@ -44,6 +44,8 @@ class Run:
         self._lock = threading.Lock()
         self._held = contextlib.ExitStack()
         self._journal: JournalReader | None = None
+        self._listed: tuple[int, list[TrajectoryKey]] | None = None
+        """The list of all trajectories, and the version of the journal that it is of."""
         weakref.finalize(self, self._held.close)
 
     def __repr__(self) -> str:
@@ -52,10 +54,18 @@ class Run:
     @property
     def trajectories(self) -> Trajectories:
         """The trajectories that are recorded now, by dataset in the order in which they ended, failed ones last."""
-        return Trajectories(self, self._read(lambda journal: journal.keys()))
+        return Trajectories(self, self._read(self._keys))
+
+    def _keys(self, journal: JournalReader) -> list[TrajectoryKey]:
+        version = journal.data_version
+        if self._listed is None or self._listed[0] != version:
+            self._listed = version, journal.keys()
+        return self._listed[1]
 
     def tree(self, task_id: str, dataset: str | None = None) -> TaskTree:
         """All attempts at a task. `dataset` is needed where several datasets have a task of this id."""
+        if dataset is not None and dataset not in self.datasets:
+            raise KeyError(f"{self.path}: there is no dataset {dataset!r}; there are {', '.join(self.datasets)}")
         names = [dataset] if dataset is not None else self.datasets
         found = {name: tree for name in names if (tree := self._read_tree(name, task_id)) is not None}
         if not found:
@@ -116,8 +126,11 @@ class Run:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def read_trajectory(self, dataset: str, trajectory: str) -> Trajectory:
-        """One trajectory by its id."""
-        head, has_nodes = self._read(lambda journal: journal.head(dataset, trajectory))
+        """One trajectory by its id. Raises KeyError where there is none."""
+        found = self._read(lambda journal: journal.head(dataset, trajectory))
+        if found is None:
+            raise KeyError(f"{self.path}: no attempt {trajectory!r} of the dataset {dataset!r} has ended")
+        head, has_nodes = found
         nodes = _LazyNodes(functools.partial(self._read_nodes, dataset, trajectory)) if has_nodes else None
         return Trajectory(
             head.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, overload
 
@@ -51,7 +52,10 @@ class FunctionScorer:
             found = await found
         if found is None or isinstance(found, Score):
             return found
-        return Score(self.name, float(found), partial=float(found))
+        value = float(found)
+        if not math.isfinite(value):
+            return Score(self.name, None, f"the scorer returned {value}, which is no score")
+        return Score(self.name, value, partial=value)
 
 
 @overload

@@ -88,6 +88,12 @@ _scores_decoder = msgspec.msgpack.Decoder(_ScoredHead)
 class CountsReader(FactsReader):
     """Counts the trajectories of a journal."""
 
+    @property
+    def data_version(self) -> int:
+        """A number that changes whenever somebody else writes to the journal."""
+        (version,) = self._db.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
     def keys(self) -> list[TrajectoryKey]:
         """All trajectories, by dataset in the order in which they finished; failed ones at the end of their dataset."""
         rows = self._db.execute(

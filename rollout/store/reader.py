@@ -235,15 +235,15 @@ class JournalReader(CountsReader):
     def kept_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
         """The same; empty if the journal does not have the trajectory, or did not keep its nodes."""
         row = self._db.execute(
-            "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "SELECT d.episode, e.tree, d.line IS NULL FROM trajectories d JOIN episodes e ON e.id = d.episode "
             "WHERE d.dataset = ? AND d.id = ?",
             (dataset, trajectory),
         ).fetchone()
         if row is None:
             return []
-        episode, tree = row
-        nodes = self.path_nodes(episode)
-        return [*self._cached_opening(tree), *nodes] if nodes else []
+        episode, tree, are_kept = row
+        # An attempt that failed at its first request has its opening alone.
+        return [*self._cached_opening(tree), *self.path_nodes(episode)] if are_kept else []
 
     # ---- trajectories -------------------------------------------------------------------------------------------
 
@@ -252,13 +252,13 @@ class JournalReader(CountsReader):
         rows = self._db.execute("SELECT head, finished FROM trajectories WHERE dataset = ? ORDER BY id", (dataset,))
         return ((_head_decoder.decode(head), finished) for head, finished in rows)
 
-    def head(self, dataset: str, trajectory: str) -> tuple[Head, bool]:
-        """The head of one trajectory, and whether its nodes were kept."""
+    def head(self, dataset: str, trajectory: str) -> tuple[Head, bool] | None:
+        """The head of one trajectory, and whether its nodes were kept; None if there is none of this id."""
         row = self._db.execute(
             "SELECT head, line IS NULL FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
         ).fetchone()
         if row is None:
-            raise missing(f"the trajectory {trajectory!r}")
+            return None
         head, has_nodes = row
         return _head_decoder.decode(head), bool(has_nodes)
 

@@ -64,6 +64,8 @@ def _make(name: str, params: Mapping[str, Any]) -> Strategy:
         except ConfigError as error:
             raise ConfigError(f"strategy {name}: {error}") from error
     if not callable(make):
+        if not hasattr(make, "begin"):
+            raise ConfigError(f"strategy {name}: is no strategy; expected a name, or an object with begin and after")
         if params:
             raise ConfigError(f"strategy {name}: is a strategy already and takes no parameters")
         made: Strategy = make

@@ -32,6 +32,10 @@ def open_tasks(given: TasksLike, name: str = "tasks") -> Tasks:
         return TaskFile(Path(given))
     if hasattr(given, "fingerprint"):
         return given  # type: ignore[return-value]
+    if isinstance(given, Task):
+        given = [given]
+    if not isinstance(given, Iterable) or isinstance(given, Mapping | bytes):
+        raise ConfigError(f"{name}: tasks: expected a list of tasks or the path of a JSONL file, got {given!r}")
     if isinstance(given, Sequence):
         return TaskList(name, [_read(entry, place, name) for place, entry in enumerate(given)])
     return SpooledTasks(name, (_read(entry, place, name) for place, entry in enumerate(given)))

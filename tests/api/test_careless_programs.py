@@ -1,0 +1,285 @@
+"""Programs that make mistakes, or do what is natural and hard to serve: attempts stay apart, errors have one line."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+import rollout
+from tests.api.shop import Cart, filled, order, seller, shop
+
+
+def run(*args: Any, **more: Any) -> rollout.Run:
+    return rollout.run(*args, **{"progress": False, **more})
+
+
+async def sell_twice(request: rollout.Request) -> Any:
+    answers = sum(message.role == "assistant" for message in request.messages)
+    if answers < 2:
+        return {"tool_calls": [{"function": {"name": "sell", "arguments": {"item": "mug"}}}]}
+    return "Done."
+
+
+class Stock(rollout.World):
+    def __init__(self, task: rollout.Task) -> None:
+        self.stock = task.info["stock"]
+
+    @rollout.tool
+    def sell(self, item: str) -> str:
+        """Sell one."""
+        self.stock[item] -= 1
+        return f"{self.stock[item]} left"
+
+
+@rollout.scorer
+def left(world: Stock) -> float:
+    return float(world.stock["mug"])
+
+
+@pytest.mark.parametrize("how", [{"samples": 4}, {"strategy": "mcts"}, {"strategy": "random_tree"}])
+def test_a_world_that_changes_its_tasks_data_shares_it_with_no_other(how: dict[str, Any]) -> None:
+    task = rollout.Task("a", "Sell two mugs.", info={"stock": {"mug": 10}})
+    result = run(rollout.Environment(tasks=[task], world=Stock, scorers=[left]), model=sell_twice, **how)
+    assert {attempt.reward for attempt in result.trajectories} == {8.0}
+    assert task.info == {"stock": {"mug": 10}}
+
+
+def test_an_agent_that_changes_its_tasks_data_shares_it_with_no_other() -> None:
+    async def counting(task: rollout.Task, session: rollout.Session) -> None:
+        task.info["seen"] = task.info.get("seen", 0) + 1
+        await session.say(f"seen {task.info['seen']}")
+
+    result = run(shop, agent=counting, samples=3)
+    assert {attempt.messages[-1].content for attempt in result.trajectories} == {"seen 1"}
+
+
+def test_an_attempt_that_failed_at_its_first_request_has_its_opening() -> None:
+    async def down(request: rollout.Request) -> str:
+        raise ConnectionError("the server is down")
+
+    (attempt,) = run(shop, model=down).trajectories
+    assert [message.content for message in attempt.messages] == ["Two mugs and a lamp, please."]
+
+
+CALL = {"id": "a", "function": {"name": "add", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"tool_calls": [{**CALL, "function": {"name": 3, "arguments": "{}"}}]},
+        {"tool_calls": [{**CALL, "id": 3}]},
+        {"tool_calls": [CALL, CALL]},
+        rollout.Message(role="assistant", content=3),  # type: ignore[arg-type]
+        rollout.Generation(rollout.Message(role="assistant", content="x"), finish_reason="banana"),  # type: ignore[arg-type]
+        rollout.Generation(rollout.Message(role="assistant", content="x"), cost=float("nan")),
+        rollout.Message(role="assistant", tool_calls=(rollout.ToolCall("a", "add", {"item": "x"}),)),  # type: ignore[arg-type]
+    ],
+)
+def test_an_answer_of_wrong_types_fails_its_attempt_and_damages_nothing(answer: Any) -> None:
+    async def model(request: rollout.Request) -> Any:
+        return answer if request.messages[0].content == "Bad." else "Done."
+
+    tasks = [rollout.Task("bad", "Bad."), rollout.Task("good", "Good.")]
+    result = run(rollout.Environment(tasks=tasks, world=Cart), model=model)
+    statuses = {attempt.task_id: (attempt.status, len(attempt.messages)) for attempt in result.trajectories}
+    assert statuses == {"bad": ("failed", 1), "good": ("completed", 2)}
+
+
+def test_words_that_are_no_text_fail_the_agents_attempt_alone() -> None:
+    async def odd(task: rollout.Task, session: rollout.Session) -> None:
+        await session.say(3 if task.id == "t1" else "Hello.")  # type: ignore[arg-type]
+
+    result = run(rollout.Environment(tasks=[order("t1"), order("t2")], world=Cart), agent=odd)
+    assert {attempt.id: attempt.status for attempt in result.trajectories} == {"t1": "failed", "t2": "completed"}
+
+
+def test_a_whole_completion_is_an_answer() -> None:
+    async def model(request: rollout.Request) -> Any:
+        return {"choices": [{"message": {"role": "assistant", "content": "Whole."}}]}
+
+    assert run(shop, model=model).trajectories[0].messages[-1].content == "Whole."
+
+
+class Notes(rollout.World):
+    call_timeout = 0.5
+
+    @rollout.tool
+    def read(self, path: str) -> str:
+        """Read a file."""
+        return (self.workdir / path).read_text()
+
+    @rollout.tool
+    async def wait(self) -> str:
+        """Wait."""
+        await asyncio.sleep(60)
+        return "late"
+
+
+def test_results_name_the_worlds_folder_alike_in_every_attempt() -> None:
+    async def reading(task: rollout.Task, session: rollout.Session) -> None:
+        await session.call("read", path="missing.txt")
+
+    result = run(rollout.Environment(tasks=["Read."], world=Notes), agent=reading, samples=3)
+    (said,) = {attempt.messages[-1].content for attempt in result.trajectories}
+    assert "/workdir/missing.txt" in (said or "")
+
+
+def test_the_time_limit_of_a_world_holds_for_its_tools() -> None:
+    async def waiting(task: rollout.Task, session: rollout.Session) -> None:
+        await session.call("wait")
+
+    (attempt,) = run(rollout.Environment(tasks=["Wait."], world=Notes), agent=waiting).trajectories
+    assert dict(attempt.tool_errors) == {"timeout": 1}
+
+
+class Item(BaseModel):
+    name: str
+    count: int = 1
+
+
+def test_a_tool_may_return_pydantic_models() -> None:
+    class Shelf(rollout.World):
+        @rollout.tool
+        def items(self) -> list[Item]:
+            """All items."""
+            return [Item(name="mug")]
+
+    async def looking(task: rollout.Task, session: rollout.Session) -> None:
+        (result,) = await session.call("items")
+        assert result.content == '[{"name":"mug","count":1}]'
+
+    assert run(rollout.Environment(tasks=["Look."], world=Shelf), agent=looking).failed == 0
+
+
+@pytest.mark.parametrize("strategy", ["mcts", "random_tree"])
+def test_calls_of_the_agents_own_at_once_are_recorded_in_order(strategy: str) -> None:
+    async def eager(task: rollout.Task, session: rollout.Session) -> None:
+        await asyncio.gather(*(session.call("add", item=f"item {number}") for number in range(4)))
+        for _ in range(3):
+            await session.generate("Go on.")
+
+    async def chatty(request: rollout.Request) -> str:
+        return f"Answer {request.seed}."
+
+    result = run(shop, agent=eager, model=chatty, strategy=strategy)
+    for attempt in result.trajectories:
+        assert [message.content for message in attempt.messages if message.role == "tool"] == [
+            f"1 × item {number}" for number in range(4)
+        ]
+    assert any(attempt.branch and attempt.branch.parent for attempt in result.trajectories)
+
+
+def test_questions_aside_count_as_answers_of_the_agent() -> None:
+    async def doubtful(task: rollout.Task, session: rollout.Session) -> None:
+        while (await session.generate([{"role": "user", "content": "Sure?"}])).content != "yes":
+            pass
+
+    async def no(request: rollout.Request) -> str:
+        return "no"
+
+    (attempt,) = run(shop, agent=doubtful, model=no, max_steps_per_turn=5).trajectories
+    assert attempt.stop_reason == "max_steps"
+
+
+def test_a_score_that_is_no_number_leaves_the_attempt_unscored() -> None:
+    @rollout.scorer
+    def odd(task: rollout.Task) -> float:
+        return float("inf")
+
+    (attempt,) = run(rollout.Environment(tasks=["Hello"], scorers=[odd]), model=seller).trajectories
+    assert (attempt.scored, attempt.reward) == (False, None)
+
+
+def test_a_task_may_be_written_with_dicts_and_a_number_for_its_id() -> None:
+    task = rollout.Task(
+        7,  # type: ignore[arg-type]
+        [{"role": "user", "content": "Two mugs."}],  # type: ignore[list-item]
+        info={"want": {"mug": 2}},
+        actions=[{"name": "add", "arguments": {"item": "mug"}}],  # type: ignore[list-item]
+    )
+    result = run(rollout.Environment(tasks=[task], world=Cart, scorers=[filled]), model="builtin/oracle")
+    assert (result.trajectories.ids, result.solved) == (["7"], 1)
+
+
+class Loose(rollout.World):
+    @rollout.tool
+    def take(self, *items: str) -> str:
+        """Take anything."""
+        return "taken"
+
+
+class Untyped(rollout.World):
+    @rollout.tool
+    def take(self, item, count=1):  # type: ignore[no-untyped-def]
+        """Take something."""
+        return f"{count} {item}"
+
+
+def test_parameters_without_types_take_anything() -> None:
+    async def taking(task: rollout.Task, session: rollout.Session) -> None:
+        (result,) = await session.call("take", item=["mug"])
+        assert result.content == "1 ['mug']"
+
+    assert run(make(world=Untyped), agent=taking).failed == 0
+
+
+def make(**parts: Any) -> rollout.Environment:
+    return rollout.Environment(**{"tasks": ["Hello"], "world": Cart, **parts})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda: rollout.Task("a", "x", info=[1]), "task 'a': info: expected a dict"),  # type: ignore[arg-type]
+        (lambda: rollout.Task("a", "x", user_turns="hello"), "task 'a': user_turns: expected a list"),
+        (lambda: rollout.Task("a", [{"foo": 1}]), "task 'a': messages"),  # type: ignore[list-item]
+        (lambda: rollout.Task("a", "x", max_steps="x"), "task 'a': max_steps"),  # type: ignore[arg-type]
+        (lambda: make(tasks=3), "tasks: expected a list"),
+        (lambda: make(tasks=None), "tasks: expected a list"),
+        (lambda: make(tasks={"a": 1}), "tasks: expected a list"),
+        (lambda: make(tasks=[]), "tasks: there are none"),
+        (lambda: make(scorers=filled), "scorers: expected a list"),
+        (lambda: make(max_turns=0), "max_turns: expected a number"),
+        (lambda: make(system=3), "system: expected the text"),
+        (lambda: run(shop, model=seller, config=[1]), "config: expected a dict"),
+        (lambda: run(shop, model=seller, run_dir=3), "run_dir: expected the path"),
+        (lambda: run(shop, model=seller, run_dir=""), "run_dir: expected the path"),
+        (lambda: run(shop, model=seller, resume="yes"), "resume: expected True or False"),
+        (lambda: run(shop, model=seller, strategy=5), "is no strategy"),
+        (lambda: run(shop, model=seller, agent=Stock), "the agent cannot be made"),
+        (lambda: run(make(world=Loose), model=seller), "name each parameter"),
+        (lambda: run(shop, model=seller, config={"datasets": {}}), "config: datasets"),
+        (lambda: rollout.export([1], path="x.jsonl"), "expected rollout.Trajectory"),  # type: ignore[list-item]
+        (lambda: rollout.export([], path="."), "is a folder"),
+    ],
+)
+def test_wrong_arguments_are_named_in_one_line(wrong: Any, said: str) -> None:
+    with pytest.raises(rollout.ConfigError, match=said) as raised:
+        wrong()
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_not_in_a_run_is_a_missing_key() -> None:
+    result = run(shop, model=seller)
+    with pytest.raises(KeyError, match="no attempt 'nobody'"):
+        result.read_trajectory("Cart", "nobody")
+    with pytest.raises(KeyError, match="there is no dataset 'nope'; there are Cart"):
+        result.tree("t1", dataset="nope")
+
+
+def test_a_stream_is_used_once() -> None:
+    groups = rollout.stream(shop, model=seller)
+    with groups:
+        assert len(list(groups)) == 1
+    with pytest.raises(RuntimeError, match="used once"), groups:
+        pass
+
+
+def test_a_whole_run_may_be_exported() -> None:
+    assert rollout.export(run(shop, model=seller, samples=2), path="all.jsonl") == 2
+    assert Path("all.jsonl").exists()
