@@ -241,6 +241,7 @@ class Episode:
         """Let the agent work until the attempt is over, or the agent is done."""
         agent, session, path = self._plan.program, self._session, self._path
         if getattr(agent, "is_stateless", False):
+            session.is_sequential = True
             await self._drive(agent)
             return
         trunk = self._tree.trunk

@@ -116,10 +116,10 @@ def make_head(ending: Ending, unscored: Trajectory, verdict: Verdict) -> Head:
         "scored": verdict.scored,
         "unscored": verdict.unscored,
         "scores": [score.record() for score in verdict.scores],
-        "usage": _usage(ending.count),
-        "cost": round(ending.count.cost, 9),
         "timings": _timings(ending),
     }
+    if verdict.asked:
+        metadata |= {"usage": _usage(ending.count), "cost": round(ending.count.cost, 9)}
     scored = msgspec.structs.replace(unscored, success=_is_success(ending, verdict), metadata=metadata)
     metadata["reward"] = ending.plan.reward(scored)
     return Head(scored.id, scored.task_id, scored.success, metadata)

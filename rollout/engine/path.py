@@ -91,7 +91,8 @@ class LivePath:
         self._record = record
         self._observers = observers
         self._asked_again = 0
-        self._batch: Any | None = None
+        self.batch: Any | None = None
+        """What is being written; None where there is nothing to wait for."""
         for node in start.path():
             self.absorb(node.body)
         # What a path had cost where this episode branched off is counted by the trajectory that it branched from.
@@ -115,7 +116,7 @@ class LivePath:
         if self.opening_state is not None:
             nodes[0] = msgspec.structs.replace(nodes[0], state_key=self.opening_state)
             self.opening_state = None
-        self._batch = self._record.put(self._attempt.id, self.place, nodes)
+        self.batch = self._record.put(self._attempt.id, self.place, nodes)
         for body in nodes:
             self.grow(body)
             for observer in self._observers:
@@ -123,26 +124,29 @@ class LivePath:
 
     def append_results(
         self, results: Sequence[ToolResult], kind: Literal["tool", "user_tool"] = "tool", state: str | None = None
-    ) -> None:
-        """Add the answers to all calls of one message. `state`: the key of the world's state behind them."""
+    ) -> list[Message]:
+        """Add the answers to all calls of one message, and return them. `state`: the key of the world's state behind
+        them."""
         if not results:
-            return
+            return []
         for result in results:
             self.keep_images(result.images)
+        messages = [result.to_message() for result in results]
         bodies = [
             NodeBody(
                 kind,
-                message=result.to_message(),
+                message=message,
                 error_kind=result.error_kind,
                 is_undone=result.is_undone,
                 end=result.end,
                 data=result.data,
             )
-            for result in results
+            for result, message in zip(results, messages, strict=True)
         ]
         if state is not None:
             bodies[-1] = msgspec.structs.replace(bodies[-1], state_key=state)
         self.append(*bodies)
+        return messages
 
     def answer_late(self) -> None:
         """Answer pending calls whose answers come too late: no record ends in open calls."""
@@ -166,9 +170,9 @@ class LivePath:
     async def be_durable(self) -> bool:
         """Wait for what was paid for to be safe, before anything more is asked of any model. Whether there was anything
         to wait for."""
-        if self._batch is None:
+        if self.batch is None:
             return False
-        await self._record.settle(self._batch)
+        await self._record.settle(self.batch)
         return True
 
     # ---- what follows from a node -------------------------------------------------------------------------------

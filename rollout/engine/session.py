@@ -72,6 +72,8 @@ class LiveSession:
         """What broke the session. An agent cannot go on after it, whatever it catches."""
         self.clock: asyncio.Timeout | None = None
         """Ends the attempt, also where the agent catches its cancellation."""
+        self.is_sequential = False
+        """Whether the agent does one thing after the other, so that calls need not be kept in order."""
         self.reader = plan.reader
         """Reads calls; another one where the world brought its own tools."""
         self._plan = plan
@@ -170,6 +172,8 @@ class LiveSession:
     async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
         self._begin_step()
         try:
+            if self.is_sequential and not calls and self._path.pending:
+                return await self._make_pending()
             # One after the other, in the order asked: also where an agent makes several at once.
             async with self._calling:
                 if calls and isinstance(calls[0], str):
@@ -222,7 +226,9 @@ class LiveSession:
 
     async def _generate(self) -> Message:
         path, plan = self._path, self._plan
-        await be_durable(self._path, self._control)
+        if path.batch is not None:
+            await self._record.settle(path.batch)
+            self._control.go_on()
         view = path.view
         seed = seeds.derive(self._attempt.seed, path.place)
         sent = plan.viewing.dialect.sent(path.tools)
@@ -230,7 +236,11 @@ class LiveSession:
         if plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = path.count.tokens.known, path.covered
         version = self._control.weight_version
-        generation = plan.viewing.dialect.read(await self._ask(request, path.tools), seed)
+        if isinstance(plan.agent, ReferenceModel):
+            answer = await self._ask(request, path.tools)
+        else:
+            answer = await plan.agent.generate(request)
+        generation = plan.viewing.dialect.read(answer, seed)
         if version is not None and generation.weight_version is None:
             generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
@@ -281,6 +291,10 @@ class LiveSession:
         """The world's answers to the agent's calls."""
         return await answer_calls(calls, self.reader, self._world)
 
+    async def _make_pending(self) -> list[Message]:
+        path = self._path
+        return await self._append_results(await answer_calls(path.pending, self.reader, self._world))
+
     async def _call(self, wanted: Sequence[ToolCall]) -> list[Message]:
         path = self._path
         known = {call.id for call in path.pending}
@@ -294,20 +308,20 @@ class LiveSession:
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
             raise _mismatch("made its calls", self._recorded[0])
         if len(wanted) == len(path.pending):
-            await self._append_results(results)
-        else:
-            self._made.update((result.call_id, result) for result in results)
-            if all(call.id in self._made for call in path.pending):
-                made, self._made = self._made, {}
-                await self._append_results([made[call.id] for call in path.pending])
+            return await self._append_results(results)
+        self._made.update((result.call_id, result) for result in results)
+        if all(call.id in self._made for call in path.pending):
+            made, self._made = self._made, {}
+            await self._append_results([made[call.id] for call in path.pending])
         return [result.to_message() for result in results]
 
-    async def _append_results(self, results: Sequence[ToolResult]) -> None:
+    async def _append_results(self, results: Sequence[ToolResult]) -> list[Message]:
         path = self._path
-        path.append_results(results, state=await path.states.read())
+        messages = path.append_results(results, state=await path.states.read() if self._plan.record_states else None)
         if self._plan.strategy.branches and not path.user_side.has_world:
             path.leaf.snapshot = await self._world.snapshot()
             self._record.keep_snapshot(self._attempt.id, path.leaf.place, path.leaf.snapshot)
+        return messages
 
     def decline_pending(self) -> None:
         """Answer the calls that the agent did not make before it went on, or returned."""
