@@ -93,8 +93,8 @@ class Session(Protocol):
 class Agent(Protocol):
     """What decides. One instance serves all attempts at once, so it keeps nothing of any of them.
 
-    An agent may set `is_stateless = True` if it decides by the state of the session alone, wherever it begins, and does
-    one thing after the other. Then it is not run again over what is recorded, but begins at the front.
+    An agent may set `is_stateless = True` if it decides by the state of the session alone, wherever it begins.
+    Then it is not run again over what is recorded, but begins at the front.
     """
 
     async def act(self, task: Task, session: Session) -> None:

@@ -169,7 +169,7 @@ class AgentConfig(SamplingKeys):
     @model_validator(mode="before")
     @classmethod
     def _program_without_model(cls, value: Any) -> Any:
-        """A program of one's own may do without a model. One that asks for it all the same is told that it has none."""
+        """A program may need no model. If it asks for one all the same, its attempt fails and says why."""
         if isinstance(value, dict) and value.get("program") is not None and "model" not in value:
             return {**value, "model": NO_MODEL}
         return value

@@ -26,6 +26,7 @@ from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.store.journal import Journal
 from rollout.store.reader import SavedEpisode
+from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.store.trees import leaf_of
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import trajectory_id
@@ -58,6 +59,7 @@ class Engine:
         self.control = control or Control()
         self.progress = Progress(total=sum(plan.total for plan in plans))
         self._journal = journal
+        self._files = TrajectoryFiles(journal.folder)
         self._max_workers = max_workers
         self._grace = Grace(self.control, grace)
         self._observers: tuple[Observer, ...] = (self.progress, *observers)
@@ -204,7 +206,7 @@ class Engine:
         """Note that a task needs nothing more. What failed is tried again by a resume, and the tree goes on then."""
         plan, task, leaves = live_tree.plan, live_tree.task, live_tree.tree.leaves
         if self._stream is not None:
-            self._stream.put(Group(plan.name, task, live_tree.tree, live_tree.id))
+            self._stream.put(Group(plan.name, task, live_tree.tree, live_tree.id, self._files))
         elif plan.strategy.has_rounds and live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
             self._journal.finish_tree(live_tree.id)
         attempts = live_tree.next_number + len(live_tree.saved)

@@ -38,7 +38,6 @@ from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.engine.replay import calls_any, check_opening, replay
 from rollout.engine.session import LiveSession
-from rollout.engine.user_turn import be_durable
 from rollout.models.masking import mask_message
 from rollout.scoring.panel import Verdict
 from rollout.store.blobs import image_url
@@ -99,7 +98,7 @@ class Episode:
         self._control = control
         self._world: World = plan.environment.make_world(self._task)
         user = plan.make_user(self._task, attempt.seed, self._world) if plan.make_user is not None else None
-        self._path = LivePath(plan, attempt, tree, start, record, observers, self._world, user)
+        self._path = LivePath(plan, attempt, tree, start, record, control, observers, self._world, user)
         self._session = LiveSession(plan, attempt, self._path, self._world, user, record, control)
         self._is_cut = False
         self._is_in_step = False
@@ -241,7 +240,6 @@ class Episode:
         """Let the agent work until the attempt is over, or the agent is done."""
         agent, session, path = self._plan.program, self._session, self._path
         if getattr(agent, "is_stateless", False):
-            session.is_sequential = True
             await self._drive(agent)
             return
         trunk = self._tree.trunk
@@ -297,7 +295,7 @@ class Episode:
         if not self._is_in_step:
             return Verdict(unscored="its world was not ready within timeouts.episode")
         if self._plan.panel.asks_models:
-            await be_durable(path, self._control)
+            await path.be_durable()
         verdict = await self._plan.panel.judge(self._task, trajectory, self._world, self._close_worlds)
         for generation in verdict.asked:
             self._control.charge(generation.cost)

@@ -14,9 +14,10 @@ from collections import deque
 import msgspec
 
 from rollout.core.task import Task
+from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
-from rollout.trajectories.trajectory import Trajectory, trajectory_of
+from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import Leaf, RolloutTree
 
 
@@ -28,6 +29,8 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     tree: RolloutTree
     tree_id: int
     """The tree's id in the journal."""
+    files: TrajectoryFiles
+    """The files of the run that its attempts name."""
 
     @property
     def leaves(self) -> list[Leaf]:
@@ -42,11 +45,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     @functools.cached_property
     def trajectories(self) -> list[Trajectory]:
         """The attempts with their messages, by number."""
-        return [
-            trajectory_of(leaf.head, [node.body for node in leaf.node.path()[1:]])
-            for leaf in self.tree.leaves
-            if leaf.head is not None
-        ]
+        return self.files.open_tree(self.tree)
 
     @property
     def rewards(self) -> list[float | None]:

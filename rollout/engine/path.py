@@ -18,6 +18,7 @@ from rollout.agents.users.user import ASKED_AGAIN, User
 from rollout.core.messages import Image, Message, ToolCall, ToolResult, has_words
 from rollout.core.results import failed_result
 from rollout.core.world import World
+from rollout.engine.control import Control
 from rollout.engine.counts import Counts
 from rollout.engine.observer import Observer
 from rollout.engine.plan import AttemptSpec, Plan
@@ -52,6 +53,7 @@ class LivePath:
         tree: RolloutTree,
         start: Node,
         record: Record,
+        control: Control,
         observers: Sequence[Observer],
         world: World,
         user: User | None,
@@ -89,10 +91,10 @@ class LivePath:
         self._attempt = attempt
         self._tree = tree
         self._record = record
+        self._control = control
         self._observers = observers
         self._asked_again = 0
-        self.batch: Any | None = None
-        """What is being written; None where there is nothing to wait for."""
+        self._batch: Any | None = None
         for node in start.path():
             self.absorb(node.body)
         # What a path had cost where this episode branched off is counted by the trajectory that it branched from.
@@ -116,7 +118,7 @@ class LivePath:
         if self.opening_state is not None:
             nodes[0] = msgspec.structs.replace(nodes[0], state_key=self.opening_state)
             self.opening_state = None
-        self.batch = self._record.put(self._attempt.id, self.place, nodes)
+        self._batch = self._record.put(self._attempt.id, self.place, nodes)
         for body in nodes:
             self.grow(body)
             for observer in self._observers:
@@ -167,13 +169,11 @@ class LivePath:
             self.prefix = None
         self.absorb(body)
 
-    async def be_durable(self) -> bool:
-        """Wait for what was paid for to be safe, before anything more is asked of any model. Whether there was anything
-        to wait for."""
-        if self.batch is None:
-            return False
-        await self._record.settle(self.batch)
-        return True
+    async def be_durable(self) -> None:
+        """Wait for what was paid for to be safe, before anything more is asked of any model. Raises `Paused`."""
+        if self._batch is not None:
+            await self._record.settle(self._batch)
+            self._control.go_on()
 
     # ---- what follows from a node -------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class LivePath:
         if message.role == "tool":
             self._absorb_result(body, message)
         elif body.kind == "observation" or body.kind == "note":
-            pass  # shown by the world or the agent's program, said by nobody
+            pass  # shown by the world or the agent's program, not said to anybody
         elif message.role == "user":
             self.dialogue.append(message)
             count.steps = self.user_side.steps = 0

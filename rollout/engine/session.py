@@ -41,7 +41,7 @@ from rollout.engine.control import Control
 from rollout.engine.counts import MASKED
 from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
-from rollout.engine.user_turn import UserTurn, be_durable
+from rollout.engine.user_turn import UserTurn
 from rollout.models.model import Request
 from rollout.models.reference import Reference, ReferenceModel
 from rollout.store.record import Record
@@ -72,8 +72,6 @@ class LiveSession:
         """What broke the session. An agent cannot go on after it, whatever it catches."""
         self.clock: asyncio.Timeout | None = None
         """Ends the attempt, also where the agent catches its cancellation."""
-        self.is_sequential = False
-        """Whether the agent does one thing after the other, so that calls need not be kept in order."""
         self.reader = plan.reader
         """Reads calls; another one where the world brought its own tools."""
         self._plan = plan
@@ -112,8 +110,12 @@ class LiveSession:
 
     @property
     def messages(self) -> list[Message]:
-        known = self._path.view.path
-        return list(known[: self._heard] if self._recorded else known)
+        return list(self._path.view.path[: self._count])
+
+    @property
+    def _count(self) -> int:
+        """The number of messages that the agent knows of."""
+        return self._heard if self._recorded else len(self._path.view.path)
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -148,18 +150,14 @@ class LiveSession:
         try:
             if prompt is not None and not isinstance(prompt, str):
                 return await self._ask_aside(prompt)
+            self._refuse_second_message()
             self.decline_pending()
+            if not self._recorded:
+                self._refuse_further_answer()
             if prompt is not None:
                 self._note(prompt)
             if self._recorded:
                 return self._take_answer()
-            path = self._path
-            if path.stop is not None:
-                raise EpisodeOver
-            if path.count.steps >= self._max_steps:
-                path.stop = StopReason.MAX_STEPS
-                raise EpisodeOver
-            self._refuse_second_message()
             self._is_asking = True
             try:
                 return await self._generate()
@@ -172,8 +170,6 @@ class LiveSession:
     async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
         self._begin_step()
         try:
-            if self.is_sequential and not calls and self._path.pending:
-                return await self._make_pending()
             # One after the other, in the order asked: also where an agent makes several at once.
             async with self._calling:
                 if calls and isinstance(calls[0], str):
@@ -181,7 +177,7 @@ class LiveSession:
                     self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
                     calls = ()
                 wanted = [call for call in calls if isinstance(call, ToolCall)] or self.pending
-                if results := self._recorded_results():
+                if self._recorded and (results := self._recorded_results()):
                     return self._take_results(wanted, results)
                 if self._path.stop is not None and not self._path.pending:
                     raise EpisodeOver
@@ -193,9 +189,10 @@ class LiveSession:
     async def say(self, text: str | None = None) -> str | None:
         self._begin_step()
         try:
-            self.decline_pending()
             if text is not None and not isinstance(text, str):
                 raise AgentError(f"say: expected a text, got {text!r}")
+            self._refuse_second_message()
+            self.decline_pending()
             if text is not None and not self._has_just_said(text):
                 self._write(Message(role="assistant", content=text))
             while self._recorded:
@@ -205,7 +202,6 @@ class LiveSession:
                 if body.kind not in ("judge", "user_call", "user_tool"):
                     raise _mismatch("spoke to the user", body)
             self._refuse_end()
-            self._refuse_second_message()
             self._is_asking = True
             try:
                 return await self._user_turn.hear()
@@ -226,9 +222,7 @@ class LiveSession:
 
     async def _generate(self) -> Message:
         path, plan = self._path, self._plan
-        if path.batch is not None:
-            await self._record.settle(path.batch)
-            self._control.go_on()
+        await path.be_durable()
         view = path.view
         seed = seeds.derive(self._attempt.seed, path.place)
         sent = plan.viewing.dialect.sent(path.tools)
@@ -236,11 +230,7 @@ class LiveSession:
         if plan.takes_ids and view.rewritten is None:
             request.ids, request.covered = path.count.tokens.known, path.covered
         version = self._control.weight_version
-        if isinstance(plan.agent, ReferenceModel):
-            answer = await self._ask(request, path.tools)
-        else:
-            answer = await plan.agent.generate(request)
-        generation = plan.viewing.dialect.read(answer, seed)
+        generation = plan.viewing.dialect.read(await self._ask(request, path.tools), seed)
         if version is not None and generation.weight_version is None:
             generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
@@ -274,11 +264,8 @@ class LiveSession:
             if body.data == asked and body.generation is not None:
                 del self._recorded[place]
                 return body.generation.message
-        self._refuse_end()
-        if self._path.count.steps >= self._max_steps:
-            self._path.stop = StopReason.MAX_STEPS
-            raise EpisodeOver
-        await be_durable(self._path, self._control)
+        self._refuse_further_answer()
+        await self._path.be_durable()
         seed = seeds.derive(self._attempt.seed, "aside", number)
         generation = await self._ask(Request(messages, wire, NO_TOOLS, self._attempt.sampling, seed), NO_TOOLS)
         self._control.charge(generation.cost)
@@ -291,20 +278,18 @@ class LiveSession:
         """The world's answers to the agent's calls."""
         return await answer_calls(calls, self.reader, self._world)
 
-    async def _make_pending(self) -> list[Message]:
-        path = self._path
-        return await self._append_results(await answer_calls(path.pending, self.reader, self._world))
-
     async def _call(self, wanted: Sequence[ToolCall]) -> list[Message]:
         path = self._path
-        known = {call.id for call in path.pending}
-        for call in wanted:
-            if call.id not in known or call.id in self._made:
-                raise AgentError(f"call {call.id} ({call.name}) is not pending; make a call of the last answer, once")
         if not wanted:
             raise AgentError("there is no pending call; make one of your own: session.call(name, **arguments)")
-        by_id = {call.id: call for call in path.pending}
-        results = await self.answer_agent([by_id[call.id] for call in wanted])
+        if wanted is not path.pending:
+            by_id = {call.id: call for call in path.pending if call.id not in self._made}
+            for call in wanted:
+                if call.id not in by_id:
+                    text = f"call {call.id} ({call.name}) is not pending; make a call of the last answer, once"
+                    raise AgentError(text)
+            wanted = [by_id[call.id] for call in wanted]
+        results = await self.answer_agent(wanted)
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
             raise _mismatch("made its calls", self._recorded[0])
         if len(wanted) == len(path.pending):
@@ -342,7 +327,7 @@ class LiveSession:
 
     def _own_call(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         try:
-            return ToolCall(f"call_{len(self.messages)}", name, msgspec.json.encode(arguments).decode())
+            return ToolCall(f"call_{self._count}", name, msgspec.json.encode(arguments).decode())
         except TypeError as error:
             raise AgentError(f"call {name}: the arguments have no JSON form: {error}") from error
 
@@ -372,8 +357,9 @@ class LiveSession:
 
     def _has_just_said(self, text: str) -> bool:
         """Whether a text is that of the last answer, which need not be written again."""
-        said = self.messages[-1:] if self._recorded else [self._path.last]
-        return bool(said) and said[0] is not None and said[0].role == "assistant" and said[0].content == text
+        count = self._count
+        last = self._path.view.path[count - 1] if count else None
+        return last is not None and last.role == "assistant" and last.content == text
 
     # ---- the record ---------------------------------------------------------------------------------------------
 
@@ -414,6 +400,13 @@ class LiveSession:
 
     def _refuse_end(self) -> None:
         if self._path.stop is not None:
+            raise EpisodeOver
+
+    def _refuse_further_answer(self) -> None:
+        """End the attempt where its model has given all the answers that a turn may have."""
+        self._refuse_end()
+        if self._path.count.steps >= self._max_steps:
+            self._path.stop = StopReason.MAX_STEPS
             raise EpisodeOver
 
     def _refuse_second_message(self) -> None:

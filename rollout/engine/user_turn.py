@@ -48,7 +48,7 @@ class UserTurn:
                 raise ConfigError("the task's opening leaves nothing to answer: it must end with a user's message")
             path.stop = StopReason.AGENT_DONE
             return
-        await be_durable(self._path, self._control)
+        await path.be_durable()
         if path.monitor is not None and plan.judge is not None and not path.is_judged and path.dialogue:
             await self._ask_judge()
             return
@@ -81,9 +81,3 @@ class UserTurn:
         marks = (UNJUDGED,) if verdict.is_complete is None else ()
         end: End | None = "judged_complete" if verdict.is_complete else None
         path.append(NodeBody("judge", generation=verdict.generation, end=end, marks=marks))
-
-
-async def be_durable(path: LivePath, control: Control) -> None:
-    """Wait for what was paid for to be safe, before anything more is asked of any model. Raises `Paused`."""
-    if await path.be_durable():
-        control.go_on()

@@ -34,7 +34,7 @@ _decode = msgspec.msgpack.Decoder(Generation).decode
 
 
 def checked(generation: Any, name: str) -> Generation:
-    """The answer of a plug-in, whose types nobody has checked yet. Raises ModelError where it could not be recorded."""
+    """The answer of a plug-in with its types checked. Raises ModelError if it could not be recorded."""
     try:
         found = _decode(_encode(generation))
         if not math.isfinite(found.cost) or not math.isfinite(found.latency):

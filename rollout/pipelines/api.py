@@ -17,10 +17,10 @@ from typing import Any
 from rich.console import Console
 
 from rollout.engine.engine import Engine
-from rollout.pipelines.arguments import Arguments, What, read_arguments
+from rollout.pipelines.arguments import Arguments, What, open_arguments, read_arguments
 from rollout.pipelines.display import Display
 from rollout.pipelines.engine_thread import EngineThread
-from rollout.pipelines.group_stream import Stream, open_arguments
+from rollout.pipelines.group_stream import Stream
 from rollout.pipelines.run import Opened
 from rollout.pipelines.runs import Run
 from rollout.store.run_dir import FAILED

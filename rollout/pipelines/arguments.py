@@ -8,9 +8,11 @@ record serve both.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,9 @@ from rollout.core.errors import ConfigError
 from rollout.core.plugins import Offers, is_importing, offering
 from rollout.environments.environment import Environment
 from rollout.pipelines.discover import with_discovered
+from rollout.pipelines.run import Opened, open_run, run_dir_of
 
+log = logging.getLogger(__name__)
 What = Environment | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any] | None
 """What to roll out: an environment, several, the path of a configuration file, or nothing where keys name it."""
 _PLAIN = (str, int, float, bool, bytes, Path, SecretStr, BaseModel, type(None))
@@ -84,7 +88,7 @@ def read_arguments(
             name: _merged(dataset.model_dump(exclude_unset=True), wanted) for name, dataset in base.datasets.items()
         }
         where = f"{file} with arguments"
-        default_dir = base.run_dir or (base.checkpoint_dir or Path("runs")) / file.stem
+        default_dir: Path | None = run_dir_of(base, file)
     else:
         if not {"model", "program"} & set(wanted.get("agent", ())):
             raise ConfigError("model: missing; expected the name of a model, a Model, or an async function")
@@ -95,7 +99,7 @@ def read_arguments(
         where, default_dir = "arguments", None
     if not raw["datasets"]:
         raise ConfigError(f"{where}: there is nothing to roll out; expected an environment, or a file with datasets")
-    place = Path(run_dir) if run_dir is not None else default_dir or raw.get("run_dir")
+    place = run_dir or top.get("run_dir") or default_dir
     folder = Path(place) if place is not None else Path(tempfile.mkdtemp(prefix="rollout-"))
     raw["run_dir"] = folder
     if file is None:
@@ -105,6 +109,21 @@ def read_arguments(
     with offering(objects):
         made = complete_config(validate(raw, Config, where), where)
     return Arguments(made, made.resume if resume is None else resume, objects)
+
+
+@contextlib.asynccontextmanager
+async def open_arguments(arguments: Arguments) -> AsyncIterator[Opened]:
+    """The run that a call asks for, ready."""
+    async with contextlib.AsyncExitStack() as held:
+        with offering(arguments.objects):
+            run = open_run(arguments.config, arguments.run_dir, resume=arguments.resume)
+            opened = await held.enter_async_context(run)
+        for plan in opened.plans:
+            for problem in plan.tasks.problems:
+                log.warning("%s", problem)
+        for old, new in opened.moved:
+            log.warning("%s was there already: moved to %s", old, new)
+        yield opened
 
 
 def name_objects(value: Any, objects: Offers) -> Any:
@@ -124,8 +143,11 @@ def _dataset_keys(model: Any, agent: Any, user: Any, keys: Mapping[str, Any], ob
         is_written = isinstance(chosen, str | Mapping | StrategyChoice)
         wanted["strategy"] = name_objects(chosen, objects) if is_written else {"name": objects.add(chosen)}
     if agent is not None:
-        agent = {"model": agent} if isinstance(agent, str) else agent
-        is_written = isinstance(agent, Mapping | AgentConfig)
+        if isinstance(agent, str):
+            agent = {"model": agent}
+        elif isinstance(agent, AgentConfig):
+            agent = agent.model_dump(exclude_unset=True)
+        is_written = isinstance(agent, Mapping)
         wanted["agent"] = name_objects(agent, objects) if is_written else {"program": objects.add(agent)}
     if model is not None:
         if "model" in wanted.get("agent", {}):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import queue
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -13,29 +12,10 @@ from typing import Self
 
 import msgspec
 
-from rollout.core.plugins import offering
 from rollout.engine.engine import Engine
 from rollout.engine.groups import Group
-from rollout.pipelines.arguments import Arguments
+from rollout.pipelines.arguments import Arguments, open_arguments
 from rollout.pipelines.engine_thread import POLL_SECONDS, EngineThread
-from rollout.pipelines.run import Opened, open_run
-
-log = logging.getLogger(__name__)
-
-
-@contextlib.asynccontextmanager
-async def open_arguments(arguments: Arguments) -> AsyncIterator[Opened]:
-    """The run that a call asks for, ready."""
-    async with contextlib.AsyncExitStack() as held:
-        with offering(arguments.objects):
-            run = open_run(arguments.config, arguments.run_dir, resume=arguments.resume)
-            opened = await held.enter_async_context(run)
-        for plan in opened.plans:
-            for problem in plan.tasks.problems:
-                log.warning("%s", problem)
-        for old, new in opened.moved:
-            log.warning("%s was there already: moved to %s", old, new)
-        yield opened
 
 
 class _Ended(msgspec.Struct, frozen=True):

@@ -272,7 +272,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             ]
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
-                "Start anew (--no-resume, in Python resume=False; the old run is moved aside), or use another folder "
+                "Start again (--no-resume, in Python resume=False; the old run is moved aside), or use another folder "
                 "(run_dir; --output of rollout compare)"
             )
         output = journal.meta(f"output:{plan.name}")
@@ -282,7 +282,7 @@ def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> N
             raise JournalError(
                 f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has "
                 f"{plan.output_path.resolve()}. "
-                "Put it back, start anew (--no-resume, in Python resume=False), or choose another run_dir"
+                "Put it back, start again (--no-resume, in Python resume=False), or choose another run_dir"
             )
 
 

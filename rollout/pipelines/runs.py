@@ -18,13 +18,12 @@ from typing import Any, TypeVar, overload
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message
 from rollout.pipelines.tree_drawing import TaskTree
-from rollout.store.blobs import image_url, read_blob
 from rollout.store.counting import StatusCounts, TrajectoryKey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import find_run
 from rollout.store.run_file import read_run_file
+from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.store.trees import read_tree
-from rollout.trajectories.labels import read_prompt
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.stop import Status
 from rollout.trajectories.trajectory import Trajectory
@@ -43,9 +42,10 @@ class Run:
         """The run directory."""
         self._lock = threading.Lock()
         self._held = contextlib.ExitStack()
+        self._files = TrajectoryFiles(path)
         self._journal: JournalReader | None = None
-        self._listed: tuple[int, list[TrajectoryKey]] | None = None
-        """The list of all trajectories, and the version of the journal that it is of."""
+        self._kept: dict[str, tuple[int, Any]] = {}
+        """What was read of the whole run, each with the version of the journal that it is of."""
         weakref.finalize(self, self._held.close)
 
     def __repr__(self) -> str:
@@ -54,13 +54,7 @@ class Run:
     @property
     def trajectories(self) -> Trajectories:
         """The trajectories that are recorded now, by dataset in the order in which they ended, failed ones last."""
-        return Trajectories(self, self._read(self._keys))
-
-    def _keys(self, journal: JournalReader) -> list[TrajectoryKey]:
-        version = journal.data_version
-        if self._listed is None or self._listed[0] != version:
-            self._listed = version, journal.keys()
-        return self._listed[1]
+        return Trajectories(self, self._read_once("keys", lambda journal: journal.keys()))
 
     def tree(self, task_id: str, dataset: str | None = None) -> TaskTree:
         """All attempts at a task. `dataset` is needed where several datasets have a task of this id."""
@@ -72,7 +66,7 @@ class Run:
             raise KeyError(f"{self.path}: no attempt at a task {task_id!r} has ended")
         if len(found) > 1:
             raise KeyError(f"{self.path}: several datasets have a task {task_id!r}; name one: {', '.join(found)}")
-        return TaskTree(next(iter(found.values())))
+        return TaskTree(next(iter(found.values())), self._files)
 
     def _read_tree(self, dataset: str, task_id: str) -> RolloutTree | None:
         return self._read(lambda journal: read_tree(journal, dataset, task_id))
@@ -113,7 +107,7 @@ class Run:
     @property
     def mean_reward(self) -> float | None:
         """The mean reward of the trajectories that have one; None where none has."""
-        return self._read(lambda journal: journal.mean_reward())
+        return self._read_once("mean_reward", lambda journal: journal.mean_reward())
 
     @property
     def cost(self) -> float:
@@ -121,7 +115,7 @@ class Run:
         return sum(count.sums.cost for count in self._counts())
 
     def _counts(self) -> list[StatusCounts]:
-        return self._read(lambda journal: journal.counts())
+        return self._read_once("counts", lambda journal: journal.counts())
 
     # ---- reading ------------------------------------------------------------------------------------------------
 
@@ -132,17 +126,7 @@ class Run:
             raise KeyError(f"{self.path}: no attempt {trajectory!r} of the dataset {dataset!r} has ended")
         head, has_nodes = found
         nodes = _LazyNodes(functools.partial(self._read_nodes, dataset, trajectory)) if has_nodes else None
-        return Trajectory(
-            head.id,
-            head.task_id,
-            head.success,
-            head.metadata,
-            nodes=nodes,
-            given=functools.partial(self._read_line, dataset, trajectory),
-            image_url=functools.partial(image_url, self.path),
-            prompt=functools.partial(self._read_prompt, head.prompt_name),
-            offers=functools.partial(self._read_offers, head.prompt_names),
-        )
+        return self._files.open(head, nodes, functools.partial(self._read_line, dataset, trajectory))
 
     def _read_nodes(self, dataset: str, trajectory: str) -> Sequence[NodeBody]:
         found: Sequence[NodeBody] = self._read(lambda journal: journal.whole_path(dataset, trajectory))
@@ -152,14 +136,17 @@ class Run:
         line: bytes = self._read(lambda journal: journal.line(dataset, trajectory))
         return read_saved(line).read_messages()
 
-    def _read_prompt(self, name: str | None) -> tuple[str | None, list[JSON]]:
-        if name is None:
-            return None, []
-        prompt = read_prompt(read_blob(self.path, name))
-        return prompt.system, prompt.tools
+    def _read_once(self, name: str, ask: Callable[[JournalReader], T]) -> T:
+        """Something about the whole run, read again only where somebody has written since."""
 
-    def _read_offers(self, names: Sequence[tuple[int, str]]) -> dict[int, list[JSON]]:
-        return {turn: self._read_prompt(name)[1] for turn, name in names}
+        def read(journal: JournalReader) -> T:
+            version = journal.data_version
+            if name not in self._kept or self._kept[name][0] != version:
+                self._kept[name] = version, ask(journal)
+            found: T = self._kept[name][1]
+            return found
+
+        return self._read(read)
 
     def _read(self, ask: Callable[[JournalReader], T]) -> T:
         with self._lock:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from rollout.core.messages import Message
 from rollout.core.printable import printable
-from rollout.trajectories.trajectory import Trajectory, trajectory_of
+from rollout.store.trajectory_files import TrajectoryFiles
+from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
 WIDTH = 100
@@ -15,9 +16,10 @@ WIDTH = 100
 class TaskTree:
     """All finished attempts at a task."""
 
-    def __init__(self, tree: RolloutTree) -> None:
+    def __init__(self, tree: RolloutTree, files: TrajectoryFiles) -> None:
         self.nodes = tree
         """The tree itself, node by node."""
+        self._files = files
 
     @property
     def task_id(self) -> str:
@@ -26,19 +28,15 @@ class TaskTree:
     @property
     def trajectories(self) -> list[Trajectory]:
         """The attempts, by number."""
-        return [
-            trajectory_of(leaf.head, [node.body for node in leaf.node.path()[1:]])
-            for leaf in self.nodes.leaves
-            if leaf.head is not None
-        ]
+        return self._files.open_tree(self.nodes)
 
     def draw(self, width: int = WIDTH) -> str:
         """The tree as text: one line for each message, and at the end of each attempt its result. What attempts share
         is drawn once."""
         children = _children(self.nodes)
-        ends = {id(leaf.node): [] for leaf in self.nodes.leaves}  # type: dict[int, list[Leaf]]
+        ends: dict[int, list[Leaf]] = {}
         for leaf in self.nodes.leaves:
-            ends[id(leaf.node)].append(leaf)
+            ends.setdefault(id(leaf.node), []).append(leaf)
         count = len(self.nodes.leaves)
         lines = [f"{self.task_id}: {count} attempt{'' if count == 1 else 's'}"]
         stack: list[tuple[Node, str, str]] = [(self.nodes.root, "", "")]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -11,14 +10,13 @@ from pathlib import Path
 import msgspec
 
 from rollout.core.errors import JournalError
-from rollout.core.messages import JSON, Message
-from rollout.store.blobs import image_url, read_blob
+from rollout.core.messages import Message
 from rollout.store.connection import connect_read_only
 from rollout.store.counting import CountsReader
 from rollout.store.damage import missing, reads_journal
 from rollout.store.run_dir import JOURNAL
 from rollout.store.token_pieces import put_together
-from rollout.trajectories.labels import read_prompt
+from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.trajectory import Trajectory
@@ -88,8 +86,7 @@ class JournalReader(CountsReader):
         super().__init__(path, connection)
         self._pieces: dict[bytes, bytes] = {}
         self._openings: dict[int, tuple[NodeBody, ...]] = {}
-        self._prompts: dict[str, tuple[str | None, list[JSON]]] = {}
-        self._image_url = functools.partial(image_url, path.parent)
+        self._files = TrajectoryFiles(path.parent, may_miss=True)
 
     # ---- episodes and trees -------------------------------------------------------------------------------------
 
@@ -338,26 +335,7 @@ class JournalReader(CountsReader):
     def _trajectory(
         self, head: bytes, nodes: Sequence[NodeBody] | None, given: Callable[[], Sequence[Message]] = tuple
     ) -> Trajectory:
-        known = _head_decoder.decode(head)
-        return Trajectory(
-            known.id,
-            known.task_id,
-            known.success,
-            known.metadata,
-            nodes=nodes,
-            given=given,
-            image_url=self._image_url,
-            prompt=functools.partial(self._prompt, known.prompt_name),
-        )
-
-    def _prompt(self, name: str | None) -> tuple[str | None, list[JSON]]:
-        """System prompt and tools as they were sent; nothing if their blob is gone."""
-        if name is not None and name not in self._prompts:
-            self._prompts[name] = (None, [])
-            with contextlib.suppress(OSError):
-                prompt = read_prompt(read_blob(self.path.parent, name))
-                self._prompts[name] = (prompt.system, prompt.tools)
-        return (None, []) if name is None else self._prompts[name]
+        return self._files.open(_head_decoder.decode(head), nodes, given)
 
 
 @contextlib.contextmanager

@@ -208,6 +208,7 @@ def test_limits_end_an_agent_that_would_go_on_for_ever() -> None:
 
     attempt = only(run(restless, max_steps_per_turn=5))
     assert (attempt.status, attempt.stop_reason) == ("truncated", "max_steps")
+    assert attempt.messages[-1].content != "Again."
 
 
 def test_an_agent_that_breaks_fails_its_attempt_and_is_never_a_score() -> None:
@@ -305,7 +306,7 @@ def test_questions_aside_may_be_asked_at_once_and_each_gets_its_own_answer() -> 
 
 def test_two_messages_at_once_are_refused_by_name() -> None:
     async def hasty(task: rollout.Task, session: rollout.Session) -> None:
-        await asyncio.gather(session.generate(), session.generate())
+        await asyncio.gather(session.generate(), session.generate("And this?"))
 
     async def slow(request: rollout.Request) -> str:
         await asyncio.sleep(0)
@@ -313,6 +314,7 @@ def test_two_messages_at_once_are_refused_by_name() -> None:
 
     attempt = only(run(hasty, model=slow))
     assert attempt.status == "failed"
+    assert "And this?" not in [message.content for message in attempt.messages]
     assert attempt.error is not None
     assert "is being waited for already" in attempt.error.text
 

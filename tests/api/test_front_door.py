@@ -149,6 +149,8 @@ def test_a_configuration_file_runs_with_arguments_over_its_keys() -> None:
     assert result.config["datasets"]["data"]["agent"]["temperature"] == 0.1
     assert result.config["seed"] == 3
     assert rollout.load_run(path.parent / "runs/own").solved == 2
+    elsewhere = rollout.run("own.yml", model="builtin/oracle", progress=False, config={"run_dir": "elsewhere"})
+    assert elsewhere.path == Path("elsewhere")
 
 
 def test_tasks_come_as_dicts_texts_files_or_a_generator() -> None:
@@ -293,6 +295,26 @@ def test_groups_are_streamed_as_they_finish() -> None:
         found = {group.task.id: group.rewards for group in groups}
     assert sorted(found) == [f"t{number}" for number in range(6)]
     assert all(len(rewards) == 4 for rewards in found.values())
+
+
+def test_attempts_of_groups_and_trees_are_exported_with_what_their_model_was_sent() -> None:
+    with rollout.stream(shop, model=seller, samples=2, run_dir="run") as groups:
+        (group,) = groups
+    rollout.export(group.trajectories, path="streamed.jsonl")
+    rollout.export(rollout.load_run("run").trajectories, path="read.jsonl")
+    rollout.export(rollout.load_run("run").tree("t1").trajectories, path="tree.jsonl")
+    records = {name: read_lines(Path(f"{name}.jsonl")) for name in ("streamed", "read", "tree")}
+    assert records["streamed"] == records["read"] == records["tree"]
+    assert records["streamed"][0]["messages"][0] == {"role": "system", "content": "You run a small shop."}
+    assert records["streamed"][0]["tools"][0]["function"]["name"] == "add"
+
+
+def test_an_export_without_the_prompt_that_was_sent_is_refused() -> None:
+    result = run(shop, run_dir="run")
+    for blob in Path("run/blobs").iterdir():
+        blob.unlink()
+    with pytest.raises(rollout.ConfigError, match=r"blobs/.*is gone; put it back"):
+        rollout.export(result, path="out.jsonl")
 
 
 async def test_groups_are_streamed_in_the_callers_loop() -> None:
