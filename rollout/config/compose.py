@@ -21,6 +21,7 @@ from rollout.config.load import remember_secrets, validate
 from rollout.config.problems import known_keys
 from rollout.config.web import NO_EFFECT, WebConfig
 from rollout.core.errors import ConfigError
+from rollout.core.extras import missing_extra
 
 PACKAGED = Path(__file__).parent / "web"
 DEFAULT_NAME = "rollout_train"
@@ -142,7 +143,7 @@ def _hydra_errors(overrides: Sequence[str]) -> Iterator[None]:
         from hydra.errors import HydraException
         from omegaconf.errors import OmegaConfBaseException
     except ImportError:
-        raise ConfigError("`rollout web` needs the extra: pip install 'rollout[web]'") from None
+        raise missing_extra("`rollout web`", "web") from None
     try:
         yield
     except (HydraException, OmegaConfBaseException) as error:

@@ -21,6 +21,7 @@ from rollout.config.models import ModelEntry
 from rollout.config.problems import SOUNDS_SECRET, describe_problems, list_problems, shown_key
 from rollout.config.schema import Config
 from rollout.config.section import Section
+from rollout.config.shipped import find_config
 from rollout.core import secrets
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import look_in
@@ -45,7 +46,9 @@ class RegistryFile(Section):
 
 def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
     """Read a configuration and the registry file it names, and remember every key in it as a secret. Modules beside the
-    file are found from then on, and the filters that it names must be there."""
+    file are found from then on, and the filters that it names must be there. `path` may also be the name of a shipped
+    configuration."""
+    path = find_config(path)
     config = parse_file(path, Config, environment)
     look_in(path.parent)
     return complete_config(config, str(path), environment)

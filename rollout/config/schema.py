@@ -19,6 +19,7 @@ from rollout.config.models import AgentConfig, LocalModel, ModelEntry, UserConfi
 from rollout.config.names import FileName
 from rollout.config.section import Section
 from rollout.config.servers import McpServer, MockServers
+from rollout.config.shipped import ShippedPath
 
 Mode = Literal["positive", "no_tool", "wrong_tool"]
 MAX_TURNS = 20
@@ -87,19 +88,19 @@ def default_max_turns(given: dict[str, Any]) -> int:
 class Dataset(Section):
     """One set of tasks and how they are rolled out."""
 
-    path: Annotated[list[Path], BeforeValidator(_one_or_several)] = []
+    path: Annotated[list[ShippedPath], BeforeValidator(_one_or_several)] = []
     """The tasks, one JSON object a line; a file or a list of files. By default `queries/<mcp_domain>.jsonl` below
     `base_path`."""
     environment: str | None = None
     """An environment of your own: `module:Name`, or the name of an entry point in the group `rollout.environments`.
     Instead of `mcp_domain`, `tools`, `mcpServers`, `web`, `base_path` and `policy`; `path` replaces its tasks."""
     environment_params: dict[str, Any] = {}
-    """What the environment asks for; each has keys of its own."""
+    """Keyword arguments for the class or function that `environment` names."""
     suite: str | None = None
     """Tasks that others wrote, with their tools, users and scoring: `bfcl_multi_turn`, `miniwob`, `tau2`, or
     `module:Name`. Instead of `path`, `mcp_domain`, `tools`, `base_path`, `policy` and `mode`."""
     suite_params: dict[str, Any] = {}
-    """What the suite asks for; each suite has keys of its own."""
+    """Keyword arguments for the suite; each suite has its own."""
     output_path: Path | None = None
     """Where finished trajectories go. By default `./outputs/<name>.jsonl`."""
     mcp_domain: str | None = None
@@ -111,9 +112,9 @@ class Dataset(Section):
     web: WebSettings | None = None
     """Browsers are where the agent acts, from each task's `task_info.website` on; instead of `mcp_domain` and `tools`.
     `{}` takes every default."""
-    base_path: Path | None = None
+    base_path: ShippedPath | None = None
     """Holds mcp_servers, tool_lists, policies, queries and database. By default the shipped examples."""
-    policy: Path | None = None
+    policy: ShippedPath | None = None
     """A policy file other than the domain's own."""
     agent: Annotated[AgentConfig, BeforeValidator(model_shorthand)] = AgentConfig()
     """Who acts. A bare model name is short for `{model: …}`."""
@@ -154,7 +155,7 @@ class Dataset(Section):
 class AutoDiscover(Section):
     """Datasets made of every cross-domain combination found below `base_path`."""
 
-    base_path: Path | None = None
+    base_path: ShippedPath | None = None
     """By default the shipped cross-domain examples."""
     output_dir: Path = Path("./outputs")
     """Each combination writes `<output_dir>/<name>.jsonl`."""
@@ -243,7 +244,7 @@ class Config(Section):
     """For `auto_discover`."""
     models: dict[str, ModelEntry] = {}
     """The registry of models, by name."""
-    models_config_file: Path | None = None
+    models_config_file: ShippedPath | None = None
     """A file with more of the registry, under `models:`."""
     local: LocalModel = LocalModel()
     """How the server of `local/…` models is started."""

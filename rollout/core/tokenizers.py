@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout.core.errors import ConfigError
-
-INSTALL = "pip install 'rollout[tokens]'"
+from rollout.core.extras import install_command
 
 
 def load_tokenizer(source: Path, key: str) -> Any:
@@ -16,7 +15,7 @@ def load_tokenizer(source: Path, key: str) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError as error:
-        raise ConfigError(f"{key}: needs the package transformers: {INSTALL}") from error
+        raise ConfigError(f"{key}: needs the package transformers: {install_command('train')}") from error
     if not source.exists():
         raise ConfigError(f"{key}: {source} is not there; expected a folder with a tokenizer, or a GGUF file")
     folder, named = (source.parent, {"gguf_file": source.name}) if source.is_file() else (source, {})

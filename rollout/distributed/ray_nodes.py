@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rollout.config.cluster import Cluster
 from rollout.core.errors import ConfigError
+from rollout.core.extras import missing_extra
 from rollout.distributed.environment import only_system_variables
 from rollout.distributed.link import LinkLost, Machine
 from rollout.distributed.worker import Hello, Setup, Worker
@@ -24,7 +25,7 @@ try:
     from ray.exceptions import RayActorError, RayError, RayTaskError
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 except ModuleNotFoundError as missing:
-    raise ConfigError("cluster: needs the extra: pip install 'rollout[ray]'") from missing
+    raise missing_extra("cluster:", "ray") from missing
 
 CALLS_AT_ONCE = 16
 KNOCK_TIMEOUT = 10.0

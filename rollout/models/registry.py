@@ -23,6 +23,7 @@ from rollout.config.load import is_placeholder
 from rollout.config.models import NO_MODEL, LocalModel, ModelEntry
 from rollout.config.schema import Retries, Timeouts
 from rollout.core.errors import ConfigError
+from rollout.core.extras import install_command
 from rollout.core.plugins import find_plugin, is_reference
 from rollout.core.retry import RetryPolicy
 from rollout.core.secrets import register
@@ -62,7 +63,7 @@ not begin with the provider's name."""
 _AGENT_ONLY = "model {!r} answers from the task's reference actions, so it can only be an agent"
 _NOT_ONES_OWN = "agent.reveal_reference: it is for a class of your own (module:Class), and {!r} is none"
 SHIPPED_LOCAL = "local/smollm2"
-"""The model whose weights are part of the extra `rollout[local]`."""
+"""The model whose weights are part of the extra `rollout-engine[local]`."""
 
 
 class Resolved(msgspec.Struct, frozen=True):
@@ -363,7 +364,7 @@ def _check_tokenizer(found: Resolved) -> list[str]:
     if found.kind not in ("direct", "local"):
         return [f"model {found.name!r}: token_in is for servers of the direct path, not for {entry.provider}"]
     if importlib.util.find_spec("transformers") is None:
-        return [f"model {found.name!r}: token_in needs the extra: pip install 'rollout[tokens]'"]
+        return [f"model {found.name!r}: token_in needs the extra: {install_command('train')}"]
     files = {"tokenizer": entry.tokenizer, "chat_template": entry.chat_template}
     return [
         f"model {found.name!r}: {key}: {path} is not there"
@@ -376,7 +377,7 @@ def _check_local(config: LocalModel) -> list[str]:
     import importlib.util
 
     if importlib.util.find_spec("xllamacpp") is None:
-        return ["a local model needs the extra: pip install 'rollout[local]'"]
+        return [f"a local model needs the extra: {install_command('local')}"]
     if config.model_path is not None and not config.model_path.is_file():
         return [f"local.model_path: {config.model_path} is not a file"]
     return []

@@ -14,6 +14,7 @@ import msgspec
 
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
+from rollout.core.extras import install_command
 from rollout.core.spelling import suggest
 from rollout.environments.environment import OpenEnvironment
 from rollout.models.registry import Registry
@@ -53,7 +54,7 @@ async def check_datasets(config: Config, names: list[str]) -> list[DatasetCheck]
     by_name = {report.name: report for report in found}
     if config.cluster is not None and importlib.util.find_spec("ray") is None:
         for report in found:
-            report.problems.append("cluster: needs the extra: pip install 'rollout[ray]'")
+            report.problems.append(f"cluster: needs the extra: {install_command('ray')}")
     try:
         FiltersByDataset(config)
     except ConfigError as error:

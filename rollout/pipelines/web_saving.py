@@ -19,6 +19,7 @@ import msgspec
 
 from rollout.agents.viewing import requests_of
 from rollout.core.errors import ConfigError
+from rollout.core.extras import install_command
 from rollout.core.messages import JSON
 from rollout.environments.web.steps import IMAGES, steps_of
 from rollout.pipelines.inputs import Prompts, Source
@@ -62,7 +63,7 @@ def save_iteration(
     if _has_pyarrow():
         paths.append(out_dir / f"{name}.iteration{iteration}.parquet")
     else:
-        notes.append("no Parquet was written, because pyarrow is not installed: pip install 'rollout[export]'")
+        notes.append(f"no Parquet was written, because pyarrow is not installed: {install_command('train')}")
     count = 0
     about: JSON = {
         **metadata,

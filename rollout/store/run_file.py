@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from rollout.core.errors import ConfigError
+from rollout.core.extras import DISTRIBUTION
 from rollout.core.messages import JSON
 from rollout.core.secrets import redact
 from rollout.store.blobs import write_atomic
@@ -30,7 +31,18 @@ from rollout.store.run_dir import RUN_FILE
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-PACKAGES = ("rollout", "aiohttp", "msgspec", "pydantic", "uvloop", "litellm", "mcp", "xllamacpp", "playwright", "ray")
+PACKAGES = (
+    DISTRIBUTION,
+    "aiohttp",
+    "msgspec",
+    "pydantic",
+    "uvloop",
+    "litellm",
+    "mcp",
+    "xllamacpp",
+    "playwright",
+    "ray",
+)
 """The packages whose versions are recorded."""
 
 

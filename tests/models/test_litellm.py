@@ -18,7 +18,7 @@ from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
 from tests.models.hostile import DEEP, AnsweringServer, write
 
-pytest.importorskip("litellm", reason="needs the extra rollout[litellm]")
+pytest.importorskip("litellm", reason="needs the extra rollout-engine[litellm]")
 pytestmark = pytest.mark.litellm
 ECHO = ToolSpec("echo", "", {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
 

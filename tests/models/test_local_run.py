@@ -13,7 +13,7 @@ import yaml
 
 from tests.conftest import read_lines, write_yaml
 
-pytest.importorskip("xllamacpp", reason="needs the extra rollout[local]")
+pytest.importorskip("xllamacpp", reason="needs the extra rollout-engine[local]")
 pytestmark = pytest.mark.local
 CONFIGS = Path(__file__).parents[2] / "configs"
 

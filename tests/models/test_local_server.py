@@ -28,7 +28,7 @@ from rollout.models.weights import fetch_weights, find_weights
 
 needs_local = [
     pytest.mark.local,
-    pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="needs the extra rollout[local]"),
+    pytest.mark.skipif(importlib.util.find_spec("xllamacpp") is None, reason="needs the extra rollout-engine[local]"),
 ]
 
 
@@ -344,7 +344,7 @@ def test_weights_are_fetched_once_and_kept_in_the_cache() -> None:
 
 async def test_missing_server_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"xllamacpp: pip install 'rollout\[local\]'"):
+    with pytest.raises(ConfigError, match=r"a local model needs the extra: pip install 'rollout-engine\[local\]'"):
         await LocalServer(Path("any.gguf")).__aenter__()
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("xllamacpp", reason="needs the extra rollout[local]")
-pytest.importorskip("gguf", reason="needs the extra rollout[tokens]")
+pytest.importorskip("xllamacpp", reason="needs the extra rollout-engine[local]")
+pytest.importorskip("gguf", reason="needs the extra rollout-engine[train]")
 
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
 from rollout.models.local import CHAT_TEMPLATE

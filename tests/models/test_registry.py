@@ -167,4 +167,4 @@ def test_price_is_the_registrys_or_litellms() -> None:
 def test_local_model_without_its_file_is_a_problem_not_a_crash(tmp_path: Path) -> None:
     problems = Registry({}, local=LocalModel(model_path=tmp_path / "none.gguf")).check("local/smollm2")
     assert len(problems) == 1
-    assert "none.gguf" in problems[0] or "rollout[local]" in problems[0]
+    assert "none.gguf" in problems[0] or "rollout-engine[local]" in problems[0]

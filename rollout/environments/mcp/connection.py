@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from importlib.metadata import version
 from typing import Any, Literal, Protocol
 
 from mcp import Client
@@ -29,6 +28,7 @@ from mcp_types import (
 
 from rollout.core.async_tools import is_cancelled
 from rollout.core.errors import describe_error, text_of
+from rollout.core.extras import installed_version
 from rollout.core.secrets import redact
 
 log = logging.getLogger(__name__)
@@ -177,7 +177,7 @@ class Connection:
                 self._link.streams(),
                 mode=self._mode,
                 cache=None,
-                client_info=Implementation(name="rollout", version=version("rollout")),
+                client_info=Implementation(name="rollout", version=installed_version()),
             ) as client:
                 self.tools = await _list_tools(client)
                 self._client = client

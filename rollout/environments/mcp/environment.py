@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rollout.config.schema import Dataset
 from rollout.config.servers import McpServer
 from rollout.core.errors import ConfigError
+from rollout.core.extras import missing_extra
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.environments.environment import FileEnvironment, OpenEnvironment, Traits
@@ -47,9 +48,7 @@ class McpEnvironment(FileEnvironment):
         except ModuleNotFoundError as error:
             if (error.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
                 raise
-            raise ConfigError(
-                f"datasets.{self.name}.mcpServers: needs the extra: pip install 'rollout[mcp]'"
-            ) from error
+            raise missing_extra(f"datasets.{self.name}.mcpServers", "mcp") from error
         servers = load_servers(self.name, self._servers)
         try:
             yield OpenServers(servers, resources.call_timeout)

@@ -5,12 +5,12 @@ arrays from a `RolloutTree` or from saved lines, and `estimators` gives every st
 name of an estimator. docs/advantages.md has each formula and where it was published.
 """
 
-from rollout.core.errors import ConfigError
+from rollout.core.extras import missing_extra
 
 try:
     import numpy as _numpy  # noqa: F401 - only to say what is missing
 except ImportError as error:
-    raise ConfigError("advantages need numpy: pip install 'rollout[train]'") from error
+    raise missing_extra("computing advantages", "train") from error
 
 from rollout.trajectories.advantages.attempts import (
     Attempt,

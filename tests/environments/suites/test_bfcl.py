@@ -51,7 +51,7 @@ ERRORS = {"wrong_argument": 0.06, "unknown_tool": 0.02, "malformed_call": 0.02, 
 
 @pytest.fixture(scope="module")
 def suite() -> BfclMultiTurn:
-    return BfclMultiTurn({})
+    return BfclMultiTurn()
 
 
 def task_of(suite: BfclMultiTurn, name: str) -> Task:
@@ -264,7 +264,7 @@ def test_keys_are_the_same_in_every_process(suite: BfclMultiTurn) -> None:
         "from rollout.environments.suites.bfcl.environment import BfclMultiTurn\n"
         "from tests.environments.suites.test_bfcl import begun, play, task_of\n"
         "async def main():\n"
-        "    suite = BfclMultiTurn({'categories': ['long_context']})\n"
+        "    suite = BfclMultiTurn(categories=['long_context'])\n"
         "    world = await begun(suite, 'long_context_150')\n"
         "    await play(world, task_of(suite, 'long_context_150'))\n"
         "    print(await world.state_key())\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +87,7 @@ class Counting(Environment):
     defaults = Defaults(user_guidelines="Peek.", max_turns=3, max_steps_per_turn=4)
     traits = Traits(do_tools_vary=True)
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
+    def __init__(self, **params: Any) -> None:
         if params.get("bad"):
             raise ConfigError("suite_params.bad: is bad")
         self.identity = {"suite": dict(params)}
@@ -275,7 +275,7 @@ async def test_plan_offers_the_same_tools_whenever_it_is_asked() -> None:
 
 # ---- the key `environment` -------------------------------------------------------------------------------------------
 
-READY = Counting({})
+READY = Counting()
 HERE = "tests.environments.suites.test_suites"
 
 

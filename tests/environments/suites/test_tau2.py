@@ -43,7 +43,7 @@ def clone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def suite(clone: Path) -> Tau2:
-    return Tau2({"path": clone, "domain": "lamps"})
+    return Tau2(path=clone, domain="lamps")
 
 
 def task_of(suite: Tau2, name: str) -> Task:
@@ -88,9 +88,9 @@ def test_domain_brings_its_tools_policy_and_tasks(suite: Tau2) -> None:
 
 
 def test_split_chooses_tasks(clone: Path) -> None:
-    assert Tau2({"path": clone, "domain": "lamps", "split": "all"}).tasks.ids[-1] == "unused"
+    assert Tau2(path=clone, domain="lamps", split="all").tasks.ids[-1] == "unused"
     with pytest.raises(ConfigError, match=r"suite_params\.split: .*no split none; there are \['base', 'all'\]"):
-        Tau2({"path": clone, "domain": "lamps", "split": "none"})
+        Tau2(path=clone, domain="lamps", split="none")
 
 
 def test_reference_becomes_turns_of_both_sides(suite: Tau2) -> None:
@@ -120,7 +120,10 @@ def test_environment_is_as_it_was(suite: Tau2) -> None:
             {"path": "{clone}", "domain": "ships"},
             r"suite_params\.domain: there is no 'ships' .*known: lamps, orders, sh",
         ),
-        ({"path": "{clone}", "domain": "shelves"}, r"needs a_package_that_nobody_has: pip install 'rollout\[tau2\]'"),
+        (
+            {"path": "{clone}", "domain": "shelves"},
+            r"needs a_package_that_nobody_has: pip install 'roll",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(clone: Path, params: dict[str, str], text: str) -> None:
@@ -132,7 +135,7 @@ def test_what_is_wrong_is_named(clone: Path, params: dict[str, str], text: str) 
 def test_second_clone_in_one_process_is_refused(suite: Tau2, tmp_path: Path) -> None:
     other = write_clone(tmp_path / "other")
     with pytest.raises(ConfigError, match="one process can use one clone"):
-        Tau2({"path": other, "domain": "lamps"})
+        Tau2(path=other, domain="lamps")
 
 
 # ---- worlds ----------------------------------------------------------------------------------------------------------
@@ -159,7 +162,7 @@ async def test_what_the_agent_does_shows_on_the_users_side(suite: Tau2) -> None:
 def test_task_may_give_its_user_no_tools(suite: Tau2, clone: Path) -> None:
     lamps, hours = opened(suite), task_of(suite, "hours")
     assert lamps.user_world(hours, lamps.make_world(hours)) is None
-    by_post = Tau2({"path": clone, "domain": "orders"})
+    by_post = Tau2(path=clone, domain="orders")
     post, light = opened(by_post), task_of(by_post, "light")
     assert post.user_world(light, post.make_world(light)) is None
     assert by_post.defaults.user_guidelines == "You are a customer."
@@ -180,7 +183,7 @@ async def test_worlds_share_nothing_and_the_seed_gives_the_ids(suite: Tau2) -> N
 
 
 async def test_reading_changes_nothing_and_copies_nothing(clone: Path) -> None:
-    by_post = Tau2({"path": clone, "domain": "orders"})
+    by_post = Tau2(path=clone, domain="orders")
     world = await begun(by_post, "hours")
     (found,) = await world.call([call("find_lamp", hours=1200)])
     assert json.loads(found.content)["lamp_id"] == "L2"

@@ -56,7 +56,7 @@ class BfclMultiTurn(Environment):
     name = "bfcl_multi_turn"
     traits = Traits(do_tools_vary=True, do_actions_name_tools=False, do_scripts_go_on=True)
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
+    def __init__(self, **params: Any) -> None:
         wanted = read_params(BfclParams, params, "suite_params").categories
         categories = [category for category in CATEGORIES if category in wanted]
         package = BfclPackage()

@@ -1,7 +1,7 @@
 """Where BFCL's data and back ends are: in an installed `bfcl-eval`, or in its wheel, fetched once into the cache.
 
 The package itself is not installed for this: it would bring dozens of model clients with it. Of the wheel (1.9 MB) only
-what multi-turn tasks need is unpacked; beside the standard library its code needs `mpmath` (the extra `rollout[bfcl]`).
+what multi-turn tasks need is unpacked. Its code needs `mpmath`, which is part of the extra `suites`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import zipfile
 from pathlib import Path
 
 from rollout.core.errors import ConfigError
+from rollout.core.extras import install_command
 from rollout.core.wheels import cache_folder, download_wheel
 from rollout.environments.domains.stand_ins import make_deterministic
 
@@ -61,7 +62,7 @@ class BfclPackage:
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
-            raise ConfigError(f"{name} needs {error.name}: pip install 'rollout[bfcl]'") from error
+            raise ConfigError(f"{name} needs {error.name}: {install_command('suites')}") from error
 
     def back_end(self, module: str, name: str) -> type:
         """The class of a back end. Its clock is fixed, as in every world."""

@@ -8,6 +8,7 @@ import importlib.util
 from pathlib import Path
 
 from rollout.core.errors import ConfigError
+from rollout.core.extras import install_command
 
 EXCLUDED = {
     "button-delay": "what counts is the time between two clicks",
@@ -27,7 +28,7 @@ class MiniwobPackage:
         places = found.submodule_search_locations if found is not None else None
         if not places:
             raise ConfigError(
-                "its pages are in the package miniwob, which is not there: pip install 'rollout[miniwob]'"
+                f"its pages are in the package miniwob, which is not installed: {install_command('suites')}"
             )
         self.folder = Path(next(iter(places))) / "html"
         """What is served: pages, and what they load."""

@@ -7,7 +7,7 @@ own; the verdict is by state, by assertions and by what was told.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ class Tau2(Environment):
     name = "tau2"
     traits = Traits(do_actions_name_tools=False, do_scripts_go_on=True)
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
+    def __init__(self, **params: Any) -> None:
         read = read_params(Tau2Params, params, "suite_params")
         code = DomainCode(read.path.expanduser().resolve(), read.domain)
         self._domain = Tau2Domain(code, read.split)

@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from rollout.core.errors import ConfigError, describe_error
+from rollout.core.extras import install_command
 from rollout.environments.domains.stand_ins import make_deterministic
 
 PACKAGE = "tau2"
-INSTALL = "pip install 'rollout[tau2]'"
 
 
 class DomainCode:
@@ -97,7 +97,7 @@ def _import(name: str) -> types.ModuleType:
         missing = error.name or ""
         if missing.partition(".")[0] == PACKAGE:
             raise ConfigError(f"suite_params.path: {missing} is not in this clone of tau2-bench") from error
-        raise ConfigError(f"{name} needs {missing}: {INSTALL}, or pip install {missing}") from error
+        raise ConfigError(f"{name} needs {missing}: {install_command('suites')}, or pip install {missing}") from error
     except Exception as error:
         raise ConfigError(f"{name} cannot be loaded: {describe_error(error)}") from error
 
