@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rollout.agents.agent import Agent, Session
+    from rollout.api.export import export
+    from rollout.api.run import arun, run, stream
+    from rollout.api.runs import Run, Trajectories, load_run
+    from rollout.api.stream import Stream
+    from rollout.api.tree import TaskTree
     from rollout.core.errors import ConfigError, JournalError, RolloutError, ToolError
     from rollout.core.messages import Message, ToolCall, ToolSpec
     from rollout.core.task import Action, Task, call
@@ -19,11 +24,6 @@ if TYPE_CHECKING:
     from rollout.engine.groups import Group
     from rollout.environments.environment import Environment
     from rollout.models.model import Capability, Model, Request
-    from rollout.pipelines.api import arun, run, stream
-    from rollout.pipelines.export_api import export
-    from rollout.pipelines.group_stream import Stream
-    from rollout.pipelines.runs import Run, Trajectories, load_run
-    from rollout.pipelines.tree_drawing import TaskTree
     from rollout.scoring.function import scorer
     from rollout.scoring.scorer import Scorer
     from rollout.trajectories.generation import Generation, Usage
@@ -43,27 +43,27 @@ _PLACES = {
     "Model": "rollout.models.model",
     "Request": "rollout.models.model",
     "RolloutError": "rollout.core.errors",
-    "Run": "rollout.pipelines.runs",
+    "Run": "rollout.api.runs",
     "Score": "rollout.trajectories.score",
     "Scorer": "rollout.scoring.scorer",
     "Session": "rollout.agents.agent",
-    "Stream": "rollout.pipelines.group_stream",
+    "Stream": "rollout.api.stream",
     "Task": "rollout.core.task",
-    "TaskTree": "rollout.pipelines.tree_drawing",
+    "TaskTree": "rollout.api.tree",
     "ToolCall": "rollout.core.messages",
     "ToolError": "rollout.core.errors",
     "ToolSpec": "rollout.core.messages",
-    "Trajectories": "rollout.pipelines.runs",
+    "Trajectories": "rollout.api.runs",
     "Trajectory": "rollout.trajectories.trajectory",
     "Usage": "rollout.trajectories.generation",
     "World": "rollout.core.world",
-    "arun": "rollout.pipelines.api",
+    "arun": "rollout.api.run",
     "call": "rollout.core.task",
-    "export": "rollout.pipelines.export_api",
-    "load_run": "rollout.pipelines.runs",
-    "run": "rollout.pipelines.api",
+    "export": "rollout.api.export",
+    "load_run": "rollout.api.runs",
+    "run": "rollout.api.run",
     "scorer": "rollout.scoring.function",
-    "stream": "rollout.pipelines.api",
+    "stream": "rollout.api.run",
     "tool": "rollout.core.tools",
 }
 __all__ = [

@@ -70,9 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.write(USAGE.format(commands=listed))
         sys.exit(0 if words else 2)
     if words[0] == "--version":
-        from importlib.metadata import version
+        from rollout.core.extras import installed_version
 
-        sys.stdout.write(f"rollout {version('rollout')}\n")
+        sys.stdout.write(f"rollout {installed_version()}\n")
         sys.exit(0)
     if words[0] not in COMMANDS:
         import difflib

@@ -88,7 +88,7 @@ def _broken_datasets(config: Config, names: list[str]) -> set[str]:
 
 
 def _show_left_out(left_out: Mapping[str, str]) -> None:
-    from rollout.cli.terminal import show_warning
+    from rollout.terminal.console import show_warning
 
     for name, reason in left_out.items():
         show_warning(f"{name} is left out: {reason}")
@@ -138,7 +138,7 @@ def perform(
     **settings: Any,
 ) -> int:
     """What both commands do with their options; returns the exit code. The rest of the options are `Batch`'s."""
-    from rollout.cli.terminal import make_console, show_error
+    from rollout.terminal.console import make_console, show_error
 
     console = make_console(quiet)
     try:

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.text import Text
 
 from rollout.cli.signals import listening
-from rollout.cli.terminal import side_by_side
 from rollout.config.schema import Config
 from rollout.core.secrets import redact
 from rollout.pipelines.check import DatasetCheck, broken_environments, check_datasets
+from rollout.terminal.tables import side_by_side
 
 
 def check_config(config: Config, names: list[str]) -> list[DatasetCheck]:

@@ -44,7 +44,7 @@ def check_domain(
 
         rollout check-domain --all --base-path ./datasets
     """
-    from rollout.cli.terminal import make_console, show_error
+    from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     try:

@@ -49,7 +49,7 @@ def compare(
 
         rollout compare configs/compare.yml --strategies chain,random_tree --budget generations=30 --limit 5
     """
-    from rollout.cli.terminal import make_console, show_error
+    from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     try:

@@ -160,11 +160,11 @@ def perform(
     **wanted: Any,
 ) -> int:
     """Export what these paths mean; returns the exit code. The rest of the options choose trajectories."""
-    from rollout.cli.tally import show_tally
-    from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import ConfigError, RolloutError
     from rollout.pipelines.export import Wish, export_sources
     from rollout.pipelines.inputs import Prompts, find_sources
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.tally import show_tally
     from rollout.trajectories.exports.exporter import find_exporter
     from rollout.trajectories.merging import parse_splits
 

@@ -75,12 +75,12 @@ def filter_run(
 
     Then `rollout export … --filters` does as the marks say.
     """
-    from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import RolloutError
     from rollout.pipelines.active_filters import FiltersByDataset
     from rollout.pipelines.filter import FilteredInput, filter_trajectories
     from rollout.store.filter_file import write_records
     from rollout.store.run_dir import FILTERS
+    from rollout.terminal.console import make_console, show_error
     from rollout.trajectories.filters.summary import FilterSummary
 
     console = make_console(no_colors)

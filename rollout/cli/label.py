@@ -122,13 +122,13 @@ def perform(
     is_needed: bool = True,
 ) -> int:
     """Label what these paths mean; returns the exit code. `is_needed`: the two folders must be there."""
-    from rollout.cli.tally import show_tally
-    from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import ConfigError, RolloutError
     from rollout.environments.domains.domain import read_policy
     from rollout.environments.domains.offering import Offering
     from rollout.pipelines.export import label_sources
     from rollout.pipelines.inputs import Prompts, find_sources
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.tally import show_tally
 
     console = make_console()
     try:

@@ -32,9 +32,9 @@ def recover(
 
     Whole trajectories are kept; attempts that were not finished are kept up to their last readable message.
     """
-    from rollout.cli.terminal import make_console, show_error
     from rollout.store.recover import recover as recover_run
     from rollout.store.run_dir import find_run
+    from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     run = find_run(run) or run

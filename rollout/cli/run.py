@@ -108,7 +108,7 @@ def run_config(
     cluster: str | None = None,
 ) -> int:
     """Run a configuration file; returns the exit code. `run.py` calls this too."""
-    from rollout.cli.terminal import make_console, show_error
+    from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     try:
@@ -152,7 +152,7 @@ def run_checked(
     """
     if dry_run:
         from rollout.cli.check import check_config, show_check
-        from rollout.cli.terminal import make_console
+        from rollout.terminal.console import make_console
 
         return show_check(make_console(no_colors), check_config(config, names))
     with listening() as signals:
@@ -192,54 +192,27 @@ def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list
 async def _roll_out(
     config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool, signals: Signals
 ) -> int:
-    from rollout.cli.terminal import make_console, set_up_logging, show_summary
-    from rollout.cli.verbose import VerbosePrinter
-    from rollout.engine.observer import Observer
-    from rollout.pipelines.display import Display
-    from rollout.pipelines.run import open_run
+    from rollout.terminal.console import make_console
+    from rollout.terminal.log_lines import set_up_logging
+    from rollout.terminal.shown_run import open_shown_run
+    from rollout.terminal.summary import show_summary
 
     console = make_console(no_colors)
-    run_dir = config.run_dir
-    assert run_dir is not None
+    assert config.run_dir is not None
     set_up_logging(config.log_level, config.log_file, console)
-    observers: list[Observer] = []
-    is_person = any(
-        user is not None and user.kind == "person" for user in (config.datasets[name].user for name in names)
-    )
-    if is_person:
-        config = config.model_copy(update={"max_workers": 1})
-    if config.verbose:
-        observers.append(
-            VerbosePrinter(make_console(no_colors or not config.verbose_colors), config.verbose_max_length)
-        )
-    if config.cluster is not None:
-        where = "a Ray of its own" if config.cluster.address == "local" else f"the cluster ({config.cluster.address})"
-        console.print(f"starting workers on {where} …", highlight=False)
-    async with open_run(config, run_dir, datasets=names, resume=resume, observers=observers) as opened:
-        for plan in opened.plans:
-            for problem in plan.tasks.problems:
-                console.print(f"warning {problem}", highlight=False, markup=False, soft_wrap=True)
-        for old, new in opened.moved:
-            text = f"{old} was there already: moved to {new}"
-            console.print(text, highlight=False, markup=False, soft_wrap=True)
-        engine = opened.engine
-        if engine.progress.finished_before:
-            console.print(
-                f"resuming: {engine.progress.finished_before} of {engine.progress.total} trajectories are finished"
-            )
-        if opened.ranks is not None:
-            told = opened.ranks.counts()
-            hosts = ", ".join(dict.fromkeys(rank.host for rank in told))
-            console.print(f"{sum(rank.is_live for rank in told)} workers are ready: {hosts}", highlight=False)
-        live = not config.verbose and not is_person
-        ranks = opened.ranks.counts if opened.ranks is not None else None
-        async with Display(console, engine.progress, engine.control, is_live=live, ranks=ranks):
-            with signals.pausing(engine, config.timeouts.grace, log.warning):
-                await engine.run()
+
+    def warn(problem: str) -> None:
+        console.print(f"warning {problem}", highlight=False, soft_wrap=True)
+
+    async with open_shown_run(
+        config, config.run_dir, datasets=names, resume=resume, warn=warn, console=console
+    ) as opened:
+        with signals.pausing(opened.engine, config.timeouts.grace, log.warning):
+            await opened.engine.run()
     assert opened.summary is not None
     total = opened.summary.total
     if not is_brief or total.unfinished or total.failed:
-        show_summary(console, opened, again, paused=engine.control.reason)
+        show_summary(console, opened, again, paused=opened.engine.control.reason)
     if signals.exit_code is not None:
         return signals.exit_code
     if total.unfinished:

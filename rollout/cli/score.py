@@ -51,8 +51,8 @@ def score(
 
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
     """
-    from rollout.cli.terminal import make_console, show_error
     from rollout.store.run_dir import SCORES, find_run
+    from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     run = find_run(run) or run
@@ -68,11 +68,11 @@ def score(
 async def _score(
     console: Console, run: Path, names: list[str] | None, target: Path | None, config_path: Path | None
 ) -> None:
-    from rollout.cli.terminal import set_up_logging
     from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore, saved_config
     from rollout.store.reader import open_reader
     from rollout.store.run_dir import RUN_FILE
     from rollout.store.score_file import replacing_scores
+    from rollout.terminal.log_lines import set_up_logging
 
     config = _read_config(config_path) if config_path is not None else saved_config(run)
     set_up_logging(config.log_level, None, console)
@@ -110,7 +110,8 @@ def _read_config(path: Path) -> Config:
 
 
 def _show(console: Console, tables: dict[str, ScoreTable]) -> None:
-    from rollout.cli.terminal import show_pass_k, side_by_side
+    from rollout.terminal.summary import show_pass_k
+    from rollout.terminal.tables import side_by_side
 
     if not tables:
         return

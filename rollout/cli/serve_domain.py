@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from rollout.cli.signals import listening
-from rollout.cli.terminal import make_console, show_error
 from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.extras import missing_extra
+from rollout.terminal.console import make_console, show_error
 
 
 def serve_domain(
@@ -54,7 +55,7 @@ async def _serve(
     try:
         from rollout.environments.mcp.serve import ServedWorlds, make_server, serve_http, serve_stdio
     except ModuleNotFoundError as error:
-        raise ConfigError("serve-domain needs the extra: pip install 'rollout[mcp]'") from error
+        raise missing_extra("`rollout serve-domain`", "mcp") from error
     from rollout.config.schema import Config, Timeouts
     from rollout.config.servers import MockServers
     from rollout.core.task import Task

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from rollout.cli.terminal import make_console, show_error
 from rollout.core.errors import ConfigError
+from rollout.terminal.console import make_console, show_error
 
 
 def stub_server(

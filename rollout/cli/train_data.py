@@ -65,6 +65,10 @@ def train_data(
         Path | None,
         typer.Option(metavar="DIR", help="Makes token ids of text with this chat template; marked exact: false."),
     ] = None,
+    images: Annotated[
+        Literal["bytes", "paths"],
+        typer.Option(help="What Parquet holds of images: the files themselves, or their paths in the run directory."),
+    ] = "bytes",
     memory: Annotated[
         str | None, typer.Option(metavar="NAME", help="memory: who writes the prompts, module:function.")
     ] = None,
@@ -129,6 +133,7 @@ def perform(
     param: list[str] | None,
     text: bool | None,
     tokenizer: Path | None,
+    images: str,
     filters: bool,
     split: str | None,
     split_seed: int,
@@ -142,12 +147,12 @@ def perform(
     **wanted: Any,
 ) -> int:
     """Write what these paths mean; returns the exit code."""
-    from rollout.cli.tally import show_tally
-    from rollout.cli.terminal import make_console, show_error
     from rollout.core.errors import ConfigError, RolloutError
     from rollout.pipelines.inputs import Prompts, find_sources
     from rollout.pipelines.row_forms import make_form
     from rollout.pipelines.train_data import DataWish, write_training_data
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.tally import show_tally
     from rollout.trajectories.merging import parse_splits
     from rollout.trajectories.rows.form import TokenChoice
     from rollout.trajectories.rows.tokenising import ChatTokenizer
@@ -166,7 +171,7 @@ def perform(
         chat = None if tokenizer is None else ChatTokenizer.read(tokenizer)
         wish = DataWish(
             form.rpartition(":")[2].lower(),
-            lambda any_ids: chosen.maker(TokenChoice(text, chat, any_ids)),
+            lambda found: chosen.maker(TokenChoice(text, chat, found.ids, found.images, images == "bytes")),
             make_selection(**wanted),
             None if split is None else parse_splits(split, split_seed),
             formats,

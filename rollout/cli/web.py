@@ -27,7 +27,6 @@ from rollout.cli.run import (
     VerboseOption,
     run_checked,
 )
-from rollout.cli.terminal import make_console, show_error, show_warning
 from rollout.compat.web_results import as_yaml, begin, conclude
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
 from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
@@ -36,6 +35,7 @@ from rollout.core.errors import ConfigError, JournalError, RolloutError
 from rollout.core.secrets import redact
 from rollout.pipelines import web_iterations as iterations
 from rollout.pipelines.web_iterations import Iteration, Sample
+from rollout.terminal.console import make_console, show_error, show_warning
 
 SHOWN_PROBLEMS = 5
 """Bad lines of a task file that are told one by one."""

@@ -274,7 +274,7 @@ class Engine:
                 if isinstance(error, BranchMismatch):
                     launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", beginning=None)
                 log.warning("%s: %s; the path starts anew (attempt %d)", launch.trajectory, error, tries + 1)
-                episode = self._open_episode(launch, None, tries)
+                episode = self._open_episode(launch, None, tries, is_restart=True)
                 head = await self._run(episode)
         except Paused:
             return
@@ -338,7 +338,9 @@ class Engine:
         reason = "init" if branch is None else branch.reason
         return msgspec.structs.replace(launch, start=start, reason=reason, beginning=beginning)
 
-    def _open_episode(self, launch: DueEpisode, saved: SavedEpisode | None, tries: int) -> Growing:
+    def _open_episode(
+        self, launch: DueEpisode, saved: SavedEpisode | None, tries: int, *, is_restart: bool = False
+    ) -> Growing:
         live_tree, plan = launch.live_tree, launch.live_tree.plan
         seed = plan.episode_seed(live_tree.task.id, launch.number)
         if saved is not None:
@@ -356,6 +358,7 @@ class Engine:
             seed,
             plan.sampling_at(launch.temperature),
             None if launch.beginning is None else launch.beginning.prefix,
+            is_restart,
         )
         return self._make_episode(
             plan, attempt, live_tree.tree, launch.start, self._journal, self.control, self._observers

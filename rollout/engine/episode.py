@@ -12,8 +12,8 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
 
 import msgspec
 
@@ -62,7 +62,8 @@ class Growing(Protocol):
 
     async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
-        `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
+        `ReplayMismatch` where `saved`, or a world that was lost on the way, cannot be brought back: then the caller
+        starts the path again, once."""
         ...
 
     def cut(self) -> None:
@@ -114,7 +115,8 @@ class Episode:
 
     async def run(self, saved: Sequence[NodeBody] = ()) -> Head:
         """Grow the path to its end and write the trajectory down. Raises `Paused` where the run pauses, and
-        `ReplayMismatch` where `saved` cannot be brought back: then the caller starts anew."""
+        `ReplayMismatch` where `saved`, or a world that was lost on the way, cannot be brought back: then the caller
+        starts the path again, once."""
         try:
             await self._live(saved)
             ending = self._ending()
@@ -172,7 +174,8 @@ class Episode:
         except ContextLengthError as error:
             path.stop, self._error = StopReason.CONTEXT_LENGTH, error
         except RolloutError as error:
-            if error.kind == "cancelled" or isinstance(error, ReplayMismatch) or error.kind == "journal":
+            starts_again = isinstance(error, ReplayMismatch) and not self._attempt.is_restart
+            if error.kind == "cancelled" or starts_again or error.kind == "journal":
                 raise
             log.warning("%s: %s: %s", self.trajectory, error.kind, error)
             self._fail(error)
@@ -180,7 +183,7 @@ class Episode:
             if is_cancelled():
                 raise
             self._fail(
-                RolloutError("an agent, a model, a world or a user raised CancelledError, though nothing was cancelled")
+                RolloutError("an agent, a model, a world or a user raised CancelledError, though nobody cancelled it")
             )
             log.warning("%s: %s", self.trajectory, self._error)
         except Exception as error:
@@ -261,7 +264,9 @@ class Episode:
         try:
             if recorded is not None:
                 await session.begin(recorded)
-            await agent.act(self._task if recorded is None else self._task.copy(), session)
+                await _run_program(agent.act(self._task.copy(), session))
+            else:
+                await agent.act(self._task, session)
         except EpisodeOver:
             pass
         except asyncio.CancelledError:
@@ -331,3 +336,19 @@ class Episode:
             ended_properly=bool(path.dialogue and has_ended),
             started=self._started,
         )
+
+
+async def _run_program(program: Coroutine[Any, Any, None]) -> None:
+    """Run somebody else's coroutine in a task of its own: a program that cancels its task must not look like a
+    cancelled episode, which would stay unfinished."""
+    task = asyncio.ensure_future(program)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+            task.cancel()
+    if cancelled is not None:
+        raise cancelled
+    task.result()

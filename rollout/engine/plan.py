@@ -142,6 +142,8 @@ class AttemptSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     sampling: Sampling
     prefix: Prefix | None = None
     """The first tokens of its first generation, where it branches inside of one."""
+    is_restart: bool = False
+    """Whether its path was started again in this command. A second replay that differs fails the attempt."""
 
 
 def world_seed(seed: int, dataset: str, task_id: str) -> int:

@@ -7,25 +7,21 @@ not compared: it may hold what the agent never saw, such as the hosts that a pag
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
-import msgspec
-
+from rollout.core.comparison import describe_difference, is_same_message
 from rollout.core.errors import ReplayMismatch
-from rollout.core.messages import Message, ToolCall, ToolResult
+from rollout.core.messages import ToolCall, ToolResult
 from rollout.core.world import Opening
 from rollout.trajectories.tree import NodeBody
 
-CONTEXT = 20
-"""So many characters are shown before the first that differs, and twice as many from there on."""
 Answer = Callable[[Sequence[ToolCall]], Awaitable[list[ToolResult]]]
 
 
 def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
     """Raise `ReplayMismatch` where a world begins otherwise than these nodes, the first of a path, say."""
-    if opening.observation is not None and not _is_same(bodies[0].message, opening.observation):
-        told = _difference(bodies[0].message, opening.observation)
+    if opening.observation is not None and not is_same_message(bodies[0].message, opening.observation):
+        told = describe_difference(bodies[0].message, opening.observation)
         raise ReplayMismatch(f"the world begins otherwise than recorded: {told}")
 
 
@@ -45,29 +41,11 @@ async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> Non
         results = await (user if body.kind == "user_call" else agent)([call for call, _ in made])
         for (call, answer), result in zip(made, results, strict=True):
             shown = result.to_message()
-            if not _is_same(answer.message, shown):
-                told = _difference(answer.message, shown)
+            if not is_same_message(answer.message, shown):
+                told = describe_difference(answer.message, shown)
                 raise ReplayMismatch(f"{call.name} answered otherwise than recorded: {told}")
 
 
 def calls_any(bodies: Sequence[NodeBody], names: Collection[str]) -> bool:
     """Whether a path calls one of these tools."""
     return bool(names) and any(call.name in names for body in bodies for call in body.calls)
-
-
-def _is_same(recorded: Message | None, shown: Message) -> bool:
-    """Whether a world answers as it did. The pixels of a page are not its state: a caret blinks, fonts differ."""
-    return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
-
-
-def _difference(recorded: Message | None, shown: Message) -> str:
-    """The beginning of what differs, for a person."""
-    before, now = (message.content or "" if message is not None else "" for message in (recorded, shown))
-    alike = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, now, strict=False)))
-    begin = max(alike - CONTEXT, 0)
-    return f"{_piece(now, begin)} instead of {_piece(before, begin)}"
-
-
-def _piece(text: str, begin: int) -> str:
-    piece = " ".join(text[begin : begin + 3 * CONTEXT].split())
-    return f"«{'…' if begin else ''}{piece}{'…' if begin + 3 * CONTEXT < len(text) else ''}»"

@@ -3,9 +3,8 @@
 Before any model is asked again, the agent's or the user's, a session waits until what came before is durable: see
 `rollout.store.journal`.
 
-An agent that is run again over what is recorded is answered from the record first (`recorded`): each of its requests
-takes the nodes that it led to. Where they do not fit, the agent does something else than it did, and `ReplayMismatch`
-is raised. When the record is used up, the session is live.
+An agent that is run again over what is recorded is answered from the record first (`rollout.engine.recorded`). When the
+record is used up, the session is live.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-import itertools
 import random
-from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +22,7 @@ from rollout.agents.agent import EpisodeOver
 from rollout.agents.users.user import User
 from rollout.core import seeds
 from rollout.core.calls import answer_calls
-from rollout.core.errors import AgentError, ReplayMismatch, RolloutError, describe_error
+from rollout.core.errors import AgentError, RolloutError, describe_error
 from rollout.core.messages import (
     NO_TOOLS,
     Message,
@@ -41,6 +38,7 @@ from rollout.engine.control import Control
 from rollout.engine.counts import MASKED
 from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
+from rollout.engine.recorded import DECLINED, SCRIPTED, RecordedAnswers
 from rollout.engine.user_turn import UserTurn
 from rollout.models.model import Request
 from rollout.models.reference import Reference, ReferenceModel
@@ -48,11 +46,6 @@ from rollout.store.record import Record
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
 from rollout.trajectories.tree import NodeBody
-
-SCRIPTED = "scripted"
-"""The mark of a message that the agent's program wrote, not its model."""
-DECLINED = "declined"
-"""The kind of error that answers a call which the agent did not make."""
 
 
 class LiveSession:
@@ -82,11 +75,7 @@ class LiveSession:
         self._record = record
         self._control = control
         self._max_steps = attempt.task.max_steps or plan.max_steps
-        self._recorded: deque[NodeBody] = deque()
-        self._heard = 0
-        """While the record lasts: the number of messages that the agent knows of."""
-        self._open: tuple[ToolCall, ...] = ()
-        """While the record lasts: the calls of the last answer."""
+        self._recorded = RecordedAnswers()
         self._made: dict[str, ToolResult] = {}
         """Results of pending calls, until all of them are there."""
         self._calling = asyncio.Lock()
@@ -99,10 +88,8 @@ class LiveSession:
     async def begin(self, recorded: Sequence[NodeBody]) -> None:
         """Make ready for an agent that is run from the start: answer it from these nodes first, which are the path from
         the task's opening on. Where the task has no opening, the user speaks first."""
-        self._recorded = deque(recorded)
-        self._heard = len(self._path.view.path) - sum(body.said is not None for body in recorded)
-        if self._recorded and self._recorded[0].kind == "observation":
-            self._next()
+        heard = len(self._path.view.path) - sum(body.said is not None for body in recorded)
+        self._recorded = RecordedAnswers(recorded, heard)
         if all(message.role == "system" for message in self.messages):
             await self.say()
 
@@ -115,7 +102,7 @@ class LiveSession:
     @property
     def _count(self) -> int:
         """The number of messages that the agent knows of."""
-        return self._heard if self._recorded else len(self._path.view.path)
+        return self._recorded.heard if self._recorded else len(self._path.view.path)
 
     @property
     def tools(self) -> Sequence[ToolSpec]:
@@ -123,8 +110,9 @@ class LiveSession:
 
     @property
     def pending(self) -> tuple[ToolCall, ...]:
-        calls = self._open if self._recorded else self._path.pending
-        return tuple(call for call in calls if call.id not in self._made) if self._made else calls
+        calls = self._recorded.calls if self._recorded else self._path.pending
+        made = {*self._made, *self._recorded.made}
+        return tuple(call for call in calls if call.id not in made) if made else calls
 
     @property
     def is_over(self) -> bool:
@@ -157,7 +145,7 @@ class LiveSession:
             if prompt is not None:
                 self._note(prompt)
             if self._recorded:
-                return self._take_answer()
+                return self._recorded.take_answer()
             self._is_asking = True
             try:
                 return await self._generate()
@@ -173,12 +161,14 @@ class LiveSession:
             # One after the other, in the order asked: also where an agent makes several at once.
             async with self._calling:
                 if calls and isinstance(calls[0], str):
+                    if len(calls) > 1:
+                        raise AgentError(f"call {calls[0]}: give its arguments by name: call({calls[0]!r}, item=…)")
                     self.decline_pending()
                     self._write(Message(role="assistant", tool_calls=(self._own_call(calls[0], arguments),)))
                     calls = ()
                 wanted = [call for call in calls if isinstance(call, ToolCall)] or self.pending
-                if self._recorded and (results := self._recorded_results()):
-                    return self._take_results(wanted, results)
+                if self._recorded and (results := self._recorded.results()):
+                    return self._recorded.take_results(wanted, results)
                 if self._path.stop is not None and not self._path.pending:
                     raise EpisodeOver
                 return await self._call(wanted)
@@ -195,12 +185,8 @@ class LiveSession:
             self.decline_pending()
             if text is not None and not self._has_just_said(text):
                 self._write(Message(role="assistant", content=text))
-            while self._recorded:
-                body = self._next()
-                if body.kind == "user":
-                    return None if body.end is not None or body.said is None else body.said.content
-                if body.kind not in ("judge", "user_call", "user_tool"):
-                    raise _mismatch("spoke to the user", body)
+            if (reply := self._recorded.take_reply()) is not None:
+                return None if reply.end is not None or reply.said is None else reply.said.content
             self._refuse_end()
             self._is_asking = True
             try:
@@ -216,7 +202,7 @@ class LiveSession:
         if self._path.stop is None or self._recorded:
             self.decline_pending()
         if self._recorded:
-            raise _mismatch("returned", self._recorded[0])
+            raise self._recorded.mismatch("returned")
 
     # ---- models -------------------------------------------------------------------------------------------------
 
@@ -256,14 +242,9 @@ class LiveSession:
         except (TypeError, ValueError, KeyError, AttributeError) as error:
             raise AgentError(f"generate: expected a text or messages: {describe_error(error)}") from error
         number, self._asides = self._asides, self._asides + 1
-        # Several may be asked at once and answered in any order, so each is known by what was asked.
         asked = {"number": number, "prompt": hashlib.blake2b(b",".join(wire), digest_size=8).hexdigest()}
-        for place, body in enumerate(self._recorded):
-            if body.kind != "aside":
-                raise _mismatch("asked its model something aside", body)
-            if body.data == asked and body.generation is not None:
-                del self._recorded[place]
-                return body.generation.message
+        if (answer := self._recorded.take_aside(asked)) is not None:
+            return answer
         self._refuse_further_answer()
         await self._path.be_durable()
         seed = seeds.derive(self._attempt.seed, "aside", number)
@@ -291,7 +272,7 @@ class LiveSession:
             wanted = [by_id[call.id] for call in wanted]
         results = await self.answer_agent(wanted)
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
-            raise _mismatch("made its calls", self._recorded[0])
+            raise self._recorded.mismatch("made its calls")
         if len(wanted) == len(path.pending):
             return await self._append_results(results)
         self._made.update((result.call_id, result) for result in results)
@@ -311,12 +292,7 @@ class LiveSession:
     def decline_pending(self) -> None:
         """Answer the calls that the agent did not make before it went on, or returned."""
         if self._recorded:
-            made, self._made = self._made, {}
-            while self._recorded and self._recorded[0].kind == "tool" and self._open:
-                body = self._next()
-                was_made = body.said is not None and body.said.tool_call_id in made
-                if body.error_kind != DECLINED and not was_made:
-                    raise _mismatch("went on without making its calls", body)
+            self._recorded.decline_calls()
             return
         path = self._path
         if not path.pending:
@@ -336,9 +312,7 @@ class LiveSession:
     def _note(self, text: str) -> None:
         """Add an instruction of the agent's own to the conversation."""
         if self._recorded:
-            body = self._next()
-            if body.kind != "note" or body.said is None or body.said.content != text:
-                raise _mismatch("wrote another instruction", body)
+            self._recorded.take_note(text)
             return
         self._refuse_end()
         self._path.append(NodeBody("note", message=Message(role="user", content=text)))
@@ -346,9 +320,7 @@ class LiveSession:
     def _write(self, message: Message) -> None:
         """Add an assistant's message that the agent's program wrote."""
         if self._recorded:
-            body = self._next()
-            if body.kind != "generation" or SCRIPTED not in body.marks or body.said != message:
-                raise _mismatch("wrote another message", body)
+            self._recorded.take_written(message)
             return
         self._refuse_end()
         reason: Any = "tool_calls" if message.tool_calls else "stop"
@@ -361,42 +333,7 @@ class LiveSession:
         last = self._path.view.path[count - 1] if count else None
         return last is not None and last.role == "assistant" and last.content == text
 
-    # ---- the record ---------------------------------------------------------------------------------------------
-
-    def _next(self) -> NodeBody:
-        body = self._recorded.popleft()
-        if body.said is not None:
-            self._heard += 1
-            self._open = body.calls if body.kind == "generation" else () if body.kind != "tool" else self._open
-        return body
-
-    def _take_answer(self) -> Message:
-        body = self._next()
-        if body.kind != "generation" or body.said is None or SCRIPTED in body.marks:
-            raise _mismatch("asked its model", body)
-        return body.said
-
-    def _recorded_results(self) -> dict[str | None, Message]:
-        """The recorded results of the last answer's calls: all of them, or none. The agent may have asked something
-        aside before the last of them was made."""
-        following = itertools.dropwhile(lambda body: body.kind == "aside", self._recorded)
-        results = itertools.takewhile(lambda body: body.kind == "tool", following)
-        return {body.said.tool_call_id: body.said for body in results if body.said is not None}
-
-    def _take_results(self, wanted: Sequence[ToolCall], found: Mapping[str | None, Message]) -> list[Message]:
-        """Give the agent recorded results: which of them it asks for first is its own."""
-        missing = [call for call in wanted if call.id not in found]
-        if missing:
-            raise ReplayMismatch(f"the agent called {missing[0].name}, which is not on record there")
-        for call in wanted:
-            self._made[call.id] = ToolResult(call.id, "")
-        if all(call.id in self._made for call in self._open):
-            self._made = {}
-            for _ in self._open:
-                if self._next().kind != "tool":
-                    raise ReplayMismatch("the agent made its calls before it asked its model something aside")
-            self._open = ()
-        return [found[call.id] for call in wanted]
+    # ---- what cannot go on ----------------------------------------------------------------------------------------
 
     def _refuse_end(self) -> None:
         if self._path.stop is not None:
@@ -438,7 +375,3 @@ class LiveSession:
 def _declined(call: ToolCall) -> ToolResult:
     text = f"{call.name}: the agent did not make this call"
     return ToolResult(call.id, text, is_error=True, error_kind=DECLINED, is_undone=True)
-
-
-def _mismatch(did: str, body: NodeBody) -> ReplayMismatch:
-    return ReplayMismatch(f"the agent {did}, and {body.kind} is on record there")

@@ -360,7 +360,7 @@ def test_parquet_without_its_library_says_what_to_install(monkeypatch: pytest.Mo
     command = [sys.executable, "-c", hide, "export", "in.jsonl", "--format", "parquet"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 2
-    assert "pip install 'rollout[export]'" in done.stderr
+    assert "pip install 'rollout-engine[train]'" in done.stderr
 
 
 def test_unlabelled_file_of_another_tool_is_told_what_to_do() -> None:

@@ -76,8 +76,10 @@ def test_a_command_that_reads_files_ends_at_a_signal(number: signal.Signals, com
     ("number", "options"), [(signal.SIGINT, ()), (signal.SIGTERM, ("--dry-run",))], ids=["run", "dry-run"]
 )
 def test_a_run_that_is_being_made_ready_ends_at_a_signal(number: signal.Signals, options: tuple[str, ...]) -> None:
-    config = {"run_dir": "run", "datasets": {"d": {"path": PIPE, "output_path": "o.jsonl", "agent": "builtin/oracle"}}}
-    write_yaml(Path("c.yml"), config)
+    agent = {"model": "builtin/oracle", "system_prompt_file": PIPE}
+    write_tasks(Path("tasks.jsonl"), "Question")
+    dataset = {"path": "tasks.jsonl", "output_path": "o.jsonl", "agent": agent}
+    write_yaml(Path("c.yml"), {"run_dir": "run", "datasets": {"d": dataset}})
     with stuck("run", "c.yml", *options) as child:
         said = end_of(child, number)
     assert child.returncode == 128 + number, said

@@ -16,7 +16,7 @@ from rollout.pipelines.web_iterations import choose_iteration, draw_sample
 from tests.cli.test_run import rollout
 from tests.conftest import write_tasks
 
-pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
 
 ROOT = Path(__file__).parents[2]
 GIVEN = ["save_path=exp", "data_path=data", "policy_config.base_model=builtin/oracle"]

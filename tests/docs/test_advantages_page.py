@@ -38,4 +38,4 @@ def test_every_estimator_and_rule_is_in_it() -> None:
 def test_without_numpy_it_says_what_to_install() -> None:
     program = "import sys; sys.modules['numpy'] = None; import rollout.trajectories.advantages"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "advantages need numpy: pip install 'rollout[train]'" in done.stderr
+    assert "computing advantages needs the extra: pip install 'rollout-engine[train]'" in done.stderr

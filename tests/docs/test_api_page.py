@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import rollout
-from rollout.pipelines.api_docs import SECTIONS, describe
+from rollout.api.reference import SECTIONS, describe
 from tests.docs.test_docs import ROOT
 
 
 def test_the_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == describe(), (
-        "run: python -m rollout.pipelines.api_docs > docs/api.md"
+        "run: python -m rollout.api.reference > docs/api.md"
     )
 
 

@@ -15,9 +15,10 @@ from rollout.core.results import failed_result
 from rollout.core.task import Task
 from rollout.core.world import Invocation, Opening
 from rollout.environments.empty import EmptyWorld
-from rollout.environments.web.actions import NOTHING_BEFORE, toolset_of
+from rollout.environments.web.actions import toolset_of
 from rollout.environments.web.browsers import BrowserPool
 from rollout.environments.web.environment import OpenWeb
+from rollout.environments.web.interaction import NOTHING_BEFORE
 from rollout.environments.web.observe import Element, Observation, Seen, ShownPage, shown_page
 
 

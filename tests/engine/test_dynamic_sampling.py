@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rollout.cli.terminal import show_summary
 from rollout.config.exploring import Dynamic
 from rollout.core.errors import ConfigError
 from rollout.engine.admission import DynamicSampling
 from rollout.store.reader import open_reader
+from rollout.terminal.summary import show_summary
 from tests.conftest import read_lines, roll_out
 
 OUT = Path("out.jsonl")

@@ -110,12 +110,16 @@ async def test_label_has_the_system_prompt_with_the_tools_as_sent() -> None:
     assert read_lines(Path("again.jsonl")) == export("trl")[0]
 
 
-async def test_windowed_trajectories_are_left_out_with_the_reason() -> None:
-    async with StubServer({"rules": RULES}) as server:
+async def test_windowed_trajectories_are_written_step_by_step_as_they_were_sent() -> None:
+    async with StubServer({"record": RECORD, "rules": RULES}) as server:
         agent = {"model": "agent", "tool_format": "text", "max_rounds": 1}
         await roll_out(stub_config(server.url, write_tasks(Path("t.jsonl"), "Hello."), agent=agent))
-    with pytest.raises(ConfigError, match=r"its model saw the last steps only \(max_rounds\) 1"):
-        export("trl")
+    sent = [json.loads(line)["messages"] for line in RECORD.read_bytes().splitlines()]
+    records, dropped = export("trl")
+    assert [record["prompt"] for record in records] == sent
+    assert [record["id"].partition("#")[2] for record in records] == ["1", "2"]
+    assert "You said:" in records[-1]["completion"][0]["content"]
+    assert not dropped
 
 
 @pytest.mark.parametrize("model", [{"constrain_tools": True}])

@@ -1,4 +1,4 @@
-"""The reference of the public API, made from docstrings (`python -m rollout.pipelines.api_docs`).
+"""The reference of the public API, made from docstrings (`python -m rollout.api.reference`).
 
 A test keeps the page equal to what this prints, so a public name cannot change without its documentation. Everything is
 read from the source: signatures as they are written, and the docstrings under attributes, which Python itself does not
@@ -23,7 +23,7 @@ HEAD = """\
 # The Python API
 
 Every name of `rollout.__all__`. [Rollout from Python](python.md) shows how they go together. This page is made from the
-docstrings by `python -m rollout.pipelines.api_docs`. In signatures, `JSON` is `dict[str, Any]`, and `What` is described
+docstrings by `python -m rollout.api.reference`. In signatures, `JSON` is `dict[str, Any]`, and `What` is described
 under `run`.
 
 **Stability.** What is on this page is public: `import rollout` gives you all of it. While the version is 0.x, a release

@@ -15,11 +15,13 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from rollout.agents.users.person import PersonUser
-from rollout.cli.terminal import SafeConsole, set_up_logging, show_error, show_warning, side_by_side
-from rollout.cli.verbose import VerbosePrinter
 from rollout.core.errors import ModelError
 from rollout.core.messages import Message, ToolCall
 from rollout.core.printable import printable
+from rollout.terminal.console import SafeConsole, show_error, show_warning
+from rollout.terminal.log_lines import set_up_logging
+from rollout.terminal.tables import side_by_side
+from rollout.terminal.verbose import VerbosePrinter
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.tree import NodeBody
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from rollout.api.tree import TaskTree
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message
-from rollout.pipelines.tree_drawing import TaskTree
 from rollout.store.counting import StatusCounts, TrajectoryKey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import find_run

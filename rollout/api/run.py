@@ -8,22 +8,19 @@ that blocks for a minute stalls no request.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rich.console import Console
-
+from rollout.api.arguments import Arguments, What, open_arguments, read_arguments
+from rollout.api.engine_thread import EngineThread
+from rollout.api.runs import Run
+from rollout.api.stream import Stream
 from rollout.engine.engine import Engine
-from rollout.pipelines.arguments import Arguments, What, open_arguments, read_arguments
-from rollout.pipelines.display import Display
-from rollout.pipelines.engine_thread import EngineThread
-from rollout.pipelines.group_stream import Stream
 from rollout.pipelines.run import Opened
-from rollout.pipelines.runs import Run
 from rollout.store.run_dir import FAILED
+from rollout.terminal.console import SafeConsole
 
 log = logging.getLogger(__name__)
 
@@ -117,18 +114,11 @@ def stream(
 
 
 async def _roll_out(arguments: Arguments, progress: bool, watch: Callable[[Engine], None]) -> None:
-    async with open_arguments(arguments) as opened:
-        engine = opened.engine
-        watch(engine)
-        console = Console(stderr=True)
-        ranks = opened.ranks.counts if opened.ranks is not None else None
-        async with contextlib.AsyncExitStack() as shown:
-            if progress:
-                await shown.enter_async_context(
-                    Display(console, engine.progress, engine.control, is_live=True, ranks=ranks)
-                )
-            await _run_to_end(engine)
-    _tell(opened)
+    console = SafeConsole(stderr=True) if progress else None
+    async with open_arguments(arguments, console) as opened:
+        watch(opened.engine)
+        await _run_to_end(opened.engine)
+    _warn_of_rest(opened)
 
 
 async def _run_to_end(engine: Engine) -> None:
@@ -142,8 +132,8 @@ async def _run_to_end(engine: Engine) -> None:
         raise
 
 
-def _tell(opened: Opened) -> None:
-    """Say what a caller must not overlook: attempts that failed, and what is left to do."""
+def _warn_of_rest(opened: Opened) -> None:
+    """Report what a caller must not overlook: attempts that failed, and attempts that are left."""
     assert opened.summary is not None
     total = opened.summary.total
     if total.failed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import logging
 import math
 import signal
 import sys
@@ -15,6 +16,7 @@ from typing import Any, Self, TypeVar
 
 from rollout.engine.engine import Engine
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 POLL_SECONDS = 0.1
 """How often a waiting thread looks whether it was interrupted."""
@@ -75,6 +77,15 @@ class EngineThread:
             self._thread = None
             raise KeyboardInterrupt
         return done.result()
+
+    def leave(self) -> None:
+        """Wait for the end of a run that was paused, within its grace. A thread whose work swallows its cancellation is
+        left behind: nothing that is recorded is lost."""
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            thread.join(self._grace + SPARE)
+            if thread.is_alive():
+                log.warning("a paused run did not end within %g s; it is left behind", self._grace + SPARE)
 
     def pause(self, reason: str, *, is_cut: bool = False) -> None:
         """Pause the engine, or cut it. Before there is one, there is nothing to wait for."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 from pydantic import BaseModel, SecretStr
+from rich.console import Console
 
 from rollout.config.exploring import StrategyChoice
 from rollout.config.load import complete_config, load_config, validate
@@ -27,7 +28,9 @@ from rollout.core.errors import ConfigError
 from rollout.core.plugins import Offers, is_importing, offering
 from rollout.environments.environment import Environment
 from rollout.pipelines.discover import with_discovered
-from rollout.pipelines.run import Opened, open_run, run_dir_of
+from rollout.pipelines.run import Opened, run_dir_of
+from rollout.terminal.log_lines import logging_to
+from rollout.terminal.shown_run import open_shown_run
 
 log = logging.getLogger(__name__)
 What = Environment | str | os.PathLike[str] | Sequence[Any] | Mapping[str, Any] | None
@@ -100,29 +103,31 @@ def read_arguments(
     if not raw["datasets"]:
         raise ConfigError(f"{where}: there is nothing to roll out; expected an environment, or a file with datasets")
     place = run_dir or top.get("run_dir") or default_dir
-    folder = Path(place) if place is not None else Path(tempfile.mkdtemp(prefix="rollout-"))
-    raw["run_dir"] = folder
-    if file is None:
-        for name, dataset in raw["datasets"].items():
-            # Beside the journal: two runs in different folders never write the same file.
-            dataset.setdefault("output_path", folder / "outputs" / f"{name}.jsonl")
-    with offering(objects):
-        made = complete_config(validate(raw, Config, where), where)
+    with contextlib.ExitStack() as refused:
+        if place is None:
+            place = tempfile.mkdtemp(prefix="rollout-")
+            refused.callback(os.rmdir, place)
+        folder = raw["run_dir"] = Path(place)
+        if file is None:
+            for name, dataset in raw["datasets"].items():
+                # Beside the journal: two runs in different folders never write the same file.
+                dataset.setdefault("output_path", folder / "outputs" / f"{name}.jsonl")
+        with offering(objects):
+            made = complete_config(validate(raw, Config, where), where)
+        refused.pop_all()
     return Arguments(made, made.resume if resume is None else resume, objects)
 
 
 @contextlib.asynccontextmanager
-async def open_arguments(arguments: Arguments) -> AsyncIterator[Opened]:
-    """The run that a call asks for, ready."""
+async def open_arguments(arguments: Arguments, console: Console | None = None) -> AsyncIterator[Opened]:
+    """The run that a call asks for, ready, with its progress on a console where there is one."""
+    config = arguments.config
     async with contextlib.AsyncExitStack() as held:
+        if config.log_file is not None:
+            held.enter_context(logging_to(config.log_file, config.log_level))
         with offering(arguments.objects):
-            run = open_run(arguments.config, arguments.run_dir, resume=arguments.resume)
+            run = open_shown_run(config, arguments.run_dir, resume=arguments.resume, warn=log.warning, console=console)
             opened = await held.enter_async_context(run)
-        for plan in opened.plans:
-            for problem in plan.tasks.problems:
-                log.warning("%s", problem)
-        for old, new in opened.moved:
-            log.warning("%s was there already: moved to %s", old, new)
         yield opened
 
 
@@ -202,6 +207,8 @@ def _name_of(one: Any) -> str:
 
 
 def _reference(one: Any, objects: Offers) -> str:
+    if isinstance(one, Environment):
+        objects.update(one.objects)
     return one if isinstance(one, str) else objects.add(one)
 
 

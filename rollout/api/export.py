@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rollout.api.runs import Run
 from rollout.core.errors import ConfigError
 from rollout.pipelines.export import ExportTally, Wish, write_examples
-from rollout.pipelines.runs import Run
-from rollout.trajectories.exports.exporter import find_exporter
+from rollout.trajectories.exports.exporter import Exporter, find_exporter
 from rollout.trajectories.labels import Example, example_of
 from rollout.trajectories.merging import Merged
 from rollout.trajectories.trajectory import Trajectory
@@ -19,7 +19,7 @@ from rollout.trajectories.trajectory import Trajectory
 def export(
     trajectories: Iterable[Trajectory] | Run,
     *,
-    format: str = "trl",
+    format: str | Exporter | type[Exporter] = "trl",
     path: str | os.PathLike[str],
     per_turn: bool = False,
     drop_reasoning: bool = False,
@@ -28,8 +28,9 @@ def export(
     """Write trajectories in the format of a trainer, and return the number of records.
 
     `trajectories` may also be a whole run. `format` is one of those of `rollout export` (trl, sharegpt, openai,
-    parquet, …) or `module:Name`. All trajectories that are given are written, whatever became of them: choose before.
-    Equal ones are written once. With `per_turn` each turn is a record of its own, `fields` are put into every record.
+    parquet, …), `module:Name`, or an exporter of your own. All trajectories that are given are written, whatever became
+    of them: choose before. Equal ones are written once. With `per_turn` each turn is a record of its own, `fields` are
+    put into every record.
 
     Raises `ConfigError` where the format is unknown or nothing would be written. A file that is there is replaced when
     the new one is whole. A path without an ending gets that of the format.
@@ -38,6 +39,8 @@ def export(
         trajectories = trajectories.trajectories
     if isinstance(trajectories, Trajectory):
         trajectories = [trajectories]
+    if fields is not None and not isinstance(fields, Mapping):
+        raise ConfigError(f"fields: expected a dict, got {fields!r}")
     if Path(path).is_dir():
         raise ConfigError(f"path: {path} is a folder; expected the name of a file")
     wish = Wish(find_exporter(format), per_turn=per_turn, drop_reasoning=drop_reasoning, fields=dict(fields or {}))

@@ -12,10 +12,10 @@ from typing import Self
 
 import msgspec
 
+from rollout.api.arguments import Arguments, open_arguments
+from rollout.api.engine_thread import POLL_SECONDS, EngineThread
 from rollout.engine.engine import Engine
 from rollout.engine.groups import Group
-from rollout.pipelines.arguments import Arguments, open_arguments
-from rollout.pipelines.engine_thread import POLL_SECONDS, EngineThread
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -32,6 +32,8 @@ class Stream:
         self._groups: queue.SimpleQueue[Group | _Ended] = queue.SimpleQueue()
         self._asked = threading.Semaphore(0)
         self._is_left = False
+        self._is_over = False
+        """Whether the last group was taken."""
         self._async: contextlib.AsyncExitStack | None = None
         self._live: AsyncIterator[Group] | None = None
         self.engine: Engine | None = None
@@ -53,7 +55,7 @@ class Stream:
         self._is_left = True
         self._thread.pause("nobody takes groups any more")
         self._asked.release()
-        self._thread.__exit__(None, None, None)
+        self._thread.leave()
         while kind is None:
             # What went wrong while nobody was waiting must not be lost.
             try:
@@ -64,14 +66,15 @@ class Stream:
                 raise left.error
 
     def __iter__(self) -> Iterator[Group]:
-        if self._thread is None:
+        if self._thread is None or self._is_left:
             raise RuntimeError(
                 "a stream is used inside of its block: with rollout.stream(…) as groups: for group in groups"
             )
-        while True:
+        while not self._is_over:
             self._asked.release()
             found = self._take()
             if isinstance(found, _Ended):
+                self._is_over = True
                 if found.error is not None:
                     raise found.error
                 return

@@ -1,0 +1,57 @@
+"""Consoles that are safe to print untrusted text on, and messages of one line.
+
+Most of what is printed holds text of models, tools, servers and data files. `SafeConsole` takes no string for markup
+and removes control sequences from whatever is rendered, so only our own styles colour the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
+
+from rollout.core.errors import RolloutError
+from rollout.core.printable import printable
+from rollout.core.secrets import excerpt
+
+MOST_SHOWN = 2000
+"""Characters of one message on the terminal."""
+
+
+class SafeConsole(Console):
+    """A console that untrusted text cannot command: no markup, no emoji codes, no control sequences."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{**options, "markup": False, "emoji": False})
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Every text on its way to the terminal comes through here; rich's own control codes are marked as such."""
+        for segment in super().render(renderable, options):
+            if segment.control is None:
+                clean = printable(segment.text)
+                yield segment if clean is segment.text else Segment(clean, segment.style)
+            else:
+                yield segment
+
+
+def make_console(no_colors: bool = False) -> Console:
+    """The console of this process: standard output, without colours where asked or where it is no terminal."""
+    return SafeConsole(no_color=True, force_terminal=False) if no_colors else SafeConsole()
+
+
+def show_warning(text: str) -> None:
+    """Something that a person should know and that stops nothing, on standard error."""
+    SafeConsole(stderr=True).print(
+        Text.assemble(("warning ", "yellow"), excerpt(text, MOST_SHOWN)), soft_wrap=True, highlight=False
+    )
+
+
+def show_error(console: Console, error: RolloutError) -> None:
+    """One error, in words, on standard error."""
+    stderr = SafeConsole(stderr=True, no_color=console.no_color)
+    stderr.print(
+        Text.assemble(("error ", "bold red"), excerpt(str(error), MOST_SHOWN)), soft_wrap=True, highlight=False
+    )
