@@ -1,4 +1,4 @@
-"""File editing: tools over a folder of files, tasks that bring the files, and credit for every file that is right.
+"""File editing: tools over a folder, tasks that bring its files, and credit for every file that ends up right.
 
     python examples/file_editing.py
 
@@ -65,32 +65,7 @@ def files_right(task: rollout.Task, world: Folder) -> float:
 
 editing = rollout.Environment(
     name="file-editing",
-    tasks=[
-        rollout.Task(
-            "rename",
-            "Rename the function `add` to `total`, wherever it is used.",
-            info={
-                "files": {"sums.py": "def add(a, b):\n    return a + b\n", "main.py": "print(add(1, 2))\n"},
-                "changed": {"sums.py": "def total(a, b):\n    return a + b\n", "main.py": "print(total(1, 2))\n"},
-            },
-            actions=[
-                rollout.call("replace", name="sums.py", old="def add", new="def total"),
-                rollout.call("replace", name="main.py", old="add(", new="total("),
-            ],
-        ),
-        rollout.Task(
-            "changelog",
-            "Release version 1.1: set it in `version.txt`, and write `notes/1.1.txt` with the one line `Faster.`",
-            info={
-                "files": {"version.txt": "1.0\n", "notes/1.0.txt": "First.\n"},
-                "changed": {"version.txt": "1.1\n", "notes/1.1.txt": "Faster.\n"},
-            },
-            actions=[
-                rollout.call("replace", name="version.txt", old="1.0", new="1.1"),
-                rollout.call("write_file", name="notes/1.1.txt", text="Faster.\n"),
-            ],
-        ),
-    ],
+    tasks=Path(__file__).with_suffix(".jsonl"),
     world=Folder,
     scorers=[files_right],
     system="You edit the files of a folder with your tools.",

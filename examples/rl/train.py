@@ -6,7 +6,7 @@ were sampled, with their recorded log-probabilities. Episodes go on while the mo
 
     python -m examples.rl.train --updates 40 --plot reward.svg
 
-Needs torch and numpy (`pip install 'rollout[train]' torch`).
+Needs torch and numpy (`pip install 'rollout-engine[train]' torch`).
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ must be a JSON object, and they must fit the tool's schema. A schema that is its
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import logging
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from typing import Any
 import msgspec
 from jsonschema_rs import ValidationError, validator_for
 
-from rollout.core.messages import MALFORMED_CALL, ToolCall, ToolResult, Toolset
+from rollout.core.messages import JSON, MALFORMED_CALL, ToolCall, ToolResult, Toolset
 from rollout.core.results import failed_result
 from rollout.core.secrets import excerpt, mask, mask_data
 from rollout.core.world import Invocation, World
@@ -57,6 +58,9 @@ class CallReader:
             self._validators[call.name] = _compile(call.name, self._specs[call.name].parameters)
         validator = self._validators[call.name]
         if validator is not None and not validator.is_valid(arguments):
+            spec = self._specs[call.name]
+            if spec.takes_numerals and validator.is_valid(read := _with_numbers(arguments, spec.parameters)):
+                return Invocation(call.id, call.name, read)
             problems = [
                 _describe(error)
                 for error, _ in zip(validator.iter_errors(arguments), range(MAX_PROBLEMS), strict=False)
@@ -105,6 +109,17 @@ def _compile(name: str, schema: dict[str, Any]) -> Any:
             "tool %s: its parameter schema is not valid JSON schema; arguments are not checked (%s)", name, error
         )
         return None
+
+
+def _with_numbers(arguments: JSON, schema: JSON) -> JSON:
+    """The arguments with numbers in place of strings that spell one, where the schema wants a number."""
+    read = dict(arguments)
+    for name, value in arguments.items():
+        kind = schema.get("properties", {}).get(name, {}).get("type")
+        if kind in ("integer", "number") and isinstance(value, str):
+            with contextlib.suppress(ValueError):
+                read[name] = int(value) if kind == "integer" else float(value)
+    return read
 
 
 def _describe(error: ValidationError) -> str:

@@ -68,6 +68,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
     parameters: JSON = msgspec.field(default_factory=lambda: {"type": "object", "properties": {}})
     is_write: bool | None = None
     """Whether it changes the world; None where nobody said."""
+    takes_numerals: bool = False
+    """Whether `"12"` is read as 12 where its schema wants a number."""
 
     def to_json(self) -> JSON:
         """The form that is sent: `{"type": "function", "function": {…}}`."""

@@ -3,7 +3,7 @@
 Models, tools, servers and data files write text that people read on a terminal. A terminal obeys what it reads: escape
 sequences move the cursor, rename the window, write to the clipboard, and bidirectional overrides show a text in another
 order than it has. `printable` removes all of that and keeps everything else. The console of the command line
-(`rollout.cli.terminal`) applies it to whatever it prints.
+(`rollout.terminal.console`) applies it to whatever it prints.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ then on
 
 A secret is found in every form in which it commonly comes back: as it is, with other capitals, URL-encoded (also twice,
 or every character of it), escaped in JSON, HTML or a Python literal, in hexadecimal, decoded as Latin-1, and in base64
-wherever in the encoded text it stands (so the base64 of `user:key` is found, too). The test for a text without secrets
-is a handful of substring searches, and nothing at all where nothing is registered.
+or base32 wherever in the encoded text it stands (so the base64 of `user:key` is found, too), also where that text is
+wrapped into lines. The test for a text without secrets is a handful of substring searches, and nothing at all where
+nothing is registered.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ import json
 import logging
 import re
 import urllib.parse
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate, pairwise
 from typing import Any
 
 MASK = "«secret»"
@@ -40,6 +43,12 @@ _LOOKS_LIKE_KEY = re.compile(
 )
 _SCHEME = re.compile(r"(bearer|basic|token|apikey|api-key)\s+(\S.*)", re.IGNORECASE)
 _BASE64 = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
+_BREAKS = ("\n", "\\n")
+"""Ends of lines: as they are, and escaped in JSON."""
+SHORTEST_LINE = 40
+"""Characters of a line that may be one of several lines of base64; usual are 64 and 76."""
+_ENCODINGS = ((base64.b64encode, 6, 3), (base64.urlsafe_b64encode, 6, 3), (base64.b32encode, 5, 5))
+"""What encodes, the bits of a character, and the bytes of a group."""
 _REST_OF_RUN = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _NAMES_A_KEY = re.compile(r"(?:^|_)(?:API_?KEY|TOKEN|PASSWORD|ACCESS_KEY|\w*SECRET\w*)$", re.IGNORECASE)
 
@@ -49,7 +58,7 @@ class _Forms:
 
     def __init__(self, secrets: list[str]) -> None:
         self._plain = tuple({form.lower() for secret in secrets for form in _plain_forms(secret)})
-        self._encoded = tuple({form.lower() for secret in secrets for form in _base64_forms(secret)})
+        self._encoded = tuple({form.lower() for secret in secrets for form in _encoded_forms(secret)})
 
     @property
     def has_any(self) -> bool:
@@ -63,14 +72,40 @@ class _Forms:
         lowered = text.lower()
         plain = [form for form in self._plain if form in lowered]
         encoded = [form for form in self._encoded if form in lowered]
-        if not plain and not encoded:
+        wrapped = self._find_wrapped(text)
+        if not plain and not encoded and not wrapped:
             return text
-        if len(lowered) != len(text):
-            # A few capitals become two characters, which would shift all places behind them.
-            lowered = "".join(small if len(small := char.lower()) == 1 else char for char in text)
+        lowered = _lower(text)
         spans = [span for form in plain for span in _find_plain(lowered, form)]
         spans += [span for form in encoded for span in _find_encoded(text, lowered, form)]
-        return _with_masks(text, sorted(spans))
+        return _with_masks(text, sorted(spans + wrapped))
+
+    def _find_wrapped(self, text: str) -> list[tuple[int, int]]:
+        """Secrets in base64 that goes over several lines."""
+        breaks = sorted(found for mark in _BREAKS if mark in text for found in _find_breaks(text, mark))
+        if not breaks:
+            return []
+        joined = "".join(text[end:begin] for (_, end), (begin, _) in pairwise([(0, 0), *breaks, (len(text), 0)]))
+        lowered = _lower(joined)
+        found = [form for form in self._encoded if form in lowered]
+        # Where each line begins in the joined text, and how many characters were taken out before it.
+        removed = list(accumulate((end - begin for begin, end in breaks), initial=0))
+        starts = [0, *(begin - gone for (begin, _), gone in zip(breaks, removed, strict=False))]
+
+        def place(joined_place: int) -> int:
+            return joined_place + removed[bisect_right(starts, joined_place) - 1]
+
+        return [
+            (place(begin), place(end - 1) + 1) for form in found for begin, end in _find_encoded(joined, lowered, form)
+        ]
+
+
+def _lower(text: str) -> str:
+    """The text in lower case, every character at its place: a few capitals would become two characters."""
+    lowered = text.lower()
+    if len(lowered) == len(text):
+        return lowered
+    return "".join(small if len(small := char.lower()) == 1 else char for char in text)
 
 
 def _find_plain(lowered: str, form: str) -> Iterator[tuple[int, int]]:
@@ -78,6 +113,21 @@ def _find_plain(lowered: str, form: str) -> Iterator[tuple[int, int]]:
     while begin >= 0:
         yield begin, begin + len(form)
         begin = lowered.find(form, begin + len(form))
+
+
+def _find_breaks(text: str, mark: str) -> Iterator[tuple[int, int]]:
+    """The ends of lines that may be lines of base64, each with what belongs to it."""
+    place, line = text.find(mark), 0
+    while place >= 0:
+        # The quick test first: most lines are short, or have a space in them.
+        if place - line >= SHORTEST_LINE and text.find(" ", place - SHORTEST_LINE, place) < 0:
+            begin = place
+            for carriage in ("\r", "\\r"):
+                begin -= len(carriage) if text.endswith(carriage, 0, begin) else 0
+            if not text[max(0, begin - SHORTEST_LINE) : begin].strip(_BASE64):
+                yield begin, place + len(mark)
+        line = place + len(mark)
+        place = text.find(mark, line)
 
 
 def _find_encoded(text: str, lowered: str, form: str) -> Iterator[tuple[int, int]]:
@@ -122,16 +172,15 @@ def _plain_forms(secret: str) -> Iterator[str]:
         yield "".join(form.format(ord(char)) for char in secret)
 
 
-def _base64_forms(secret: str) -> Iterator[str]:
-    """The characters that base64 makes of a secret, for each of the three places at which it may begin in a group of
-    three bytes; without those that also hold bits of its neighbours."""
+def _encoded_forms(secret: str) -> Iterator[str]:
+    """The characters that base64 and base32 make of a secret, for each place at which it may begin in a group of bytes;
+    without those that also hold bits of its neighbours."""
     data = secret.encode(errors="replace")
-    for before in range(3):
-        begin, end = -(-before * 8 // 6), (before + len(data)) * 8 // 6
-        if end - begin < MIN_ENCODED:
-            continue
-        for encode in (base64.b64encode, base64.urlsafe_b64encode):
-            yield encode(bytes(before) + data).decode()[begin:end]
+    for encode, bits, group in _ENCODINGS:
+        for before in range(group):
+            begin, end = -(-before * 8 // bits), (before + len(data)) * 8 // bits
+            if end - begin >= MIN_ENCODED:
+                yield encode(bytes(before) + data).decode()[begin:end]
 
 
 _known: set[str] = set()

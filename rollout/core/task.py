@@ -96,7 +96,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def copy(self) -> Task:
         """The same task with an `info` of its own, which a world or an agent may change."""
-        return msgspec.structs.replace(self, info=copy.deepcopy(self.info)) if self.info else self
+        return msgspec.structs.replace(self, info=copy.deepcopy(self.info))
 
     @property
     def opening_users(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_type_hints, overload
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 _MARK = "__rollout_tool__"
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What the servers of models take as the name of a tool."""
 _JSON_TYPES = frozenset({str, int, float, bool, None, Any, type(None), inspect.Parameter.empty})
 
 
@@ -51,7 +54,12 @@ def tool(function: Any = None, /, *, name: str | None = None, is_write: bool | N
     is not the method's own name. `is_write` says whether it changes the world.
     """
 
+    if name is not None and not _NAME.fullmatch(name):
+        raise TypeError(f"tool: {name!r} is no name of a tool; expected letters, digits, _ and -, at most 64")
+
     def mark(marked: Any) -> Any:
+        if not callable(marked):
+            raise TypeError(f"tool: expected a method, got {marked!r}; put @rollout.tool directly above the def")
         setattr(marked, _MARK, ToolMark(name or marked.__name__, is_write))
         return marked
 
@@ -71,6 +79,10 @@ def spec_of(function: Callable[..., Any], name: str | None = None, is_write: boo
     kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
     if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
         raise TypeError(f"tool {name or function.__name__}: *args and **kwargs have no schema; name each parameter")
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        raise TypeError(
+            f"tool {name or function.__name__}: arguments are given by name; leave out the / in its signature"
+        )
     schema = TypeAdapter(cast(Any, _readable(function))).json_schema()
     schema.setdefault("type", "object")
     schema.setdefault("properties", {})

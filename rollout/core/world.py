@@ -28,6 +28,7 @@ from rollout.core.messages import JSON, Image, Message, ToolResult, Toolset
 from rollout.core.task import Task
 from rollout.core.tools import Arguments, argument_reader, mark_of, run_tool, spec_of
 from rollout.core.values import NotPlain, decode, encode, key_of
+from rollout.core.workdir import read_files, write_files
 
 log = logging.getLogger(__name__)
 WORKDIR = "/workdir"
@@ -91,10 +92,12 @@ class World:
     """Seconds that one call may take."""
     _life: _Life | None = None
     _tools: ClassVar[Mapping[str, _Method] | None] = None
+    _slotted: ClassVar[tuple[str, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls._tools = None
+        cls._slotted = _slots_of(cls)
         for name, member in vars(cls).items():
             if mark_of(member) is not None and hasattr(World, name):
                 raise TypeError(
@@ -185,7 +188,7 @@ class World:
             attributes, files, drawn, is_finished = decode(snapshot.data)
         except (ValueError, TypeError) as error:
             raise WorldError(f"{type(self).__name__}: the snapshot cannot be read: {error}") from error
-        for name in [name for name in vars(self) if name not in _OWN]:
+        for name in _attributes_of(self):
             delattr(self, name)
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
@@ -196,7 +199,7 @@ class World:
             life.random = drawn
         life.is_finished = is_finished
         if files or life.workdir is not None:
-            await asyncio.to_thread(_write_files, self.workdir, files)
+            await asyncio.to_thread(write_files, self.workdir, files)
 
     async def state_key(self) -> str:
         """A stable hash of the state: equal states, equal keys, in every process. Where the state cannot be copied, a
@@ -245,9 +248,9 @@ class World:
 
     async def _state(self) -> tuple[Any, ...]:
         life = self._alive
-        attributes = {name: value for name, value in vars(self).items() if name not in _OWN}
-        # A folder without files is the same state as none. Files are read in a thread: there may be many.
-        files = {} if life.workdir is None else await asyncio.to_thread(_read_files, life.workdir)
+        attributes = _attributes_of(self)
+        # An empty folder is the same state as none. Files are read in a thread: there may be many.
+        files = {} if life.workdir is None else await asyncio.to_thread(read_files, life.workdir)
         drawn = life.seed if life.random is None else life.random
         return attributes, files, drawn, life.is_finished
 
@@ -313,19 +316,21 @@ async def _maybe_await(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
 
 
-def _read_files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+def _attributes_of(world: World) -> dict[str, Any]:
+    """The state that is in attributes, those of `__slots__` included."""
+    found = {name: getattr(world, name) for name in world._slotted if hasattr(world, name)} | vars(world)
+    return {name: value for name, value in found.items() if name not in _OWN}
 
 
-def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    for path in folder.iterdir():
-        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
-    for name, data in files.items():
-        path = folder / name
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise WorldError(f"a snapshot names a file outside of the world's folder: {name}")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """The attributes that `__slots__` of a class and of its bases declare, under the names that Python gives them."""
+    found: list[str] = []
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__"):
+                found.append(f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") else name)
+    return tuple(found)
 
 
 def _tables(state: tuple[Any, ...]) -> dict[str, list[Row]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from rollout.config.models import AgentConfig, UserConfig, model_shorthand
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, describe_error
 from rollout.core.messages import JSON, Toolset
+from rollout.core.plugins import Offers
 from rollout.core.task import Task
 from rollout.core.world import SeedOf, World, tools_of
 from rollout.environments.empty import EmptyWorld
@@ -38,6 +39,7 @@ from rollout.tasks.given import TasksLike, open_tasks
 from rollout.tasks.jsonl import TaskFile
 from rollout.tasks.source import Tasks
 from rollout.trajectories.measure import MakeMeasure
+from rollout.trajectories.trajectory import Trajectory
 
 Rescoring = Literal["replay", "recorded", "trajectory"]
 """How finished trajectories are scored again: on a world to which their calls are made again; from the record, where
@@ -136,30 +138,31 @@ class Environment:
         scorers: Sequence[Scorer | Callable[..., Any]] = (),
         system: str | None = None,
         name: str | None = None,
-        user: UserConfig | str | None = None,
+        user: Any = None,
         user_guidelines: str | None = None,
         max_turns: int | None = None,
         max_steps_per_turn: int | None = None,
-        reward: str | None = None,
+        reward: str | Callable[[Trajectory], float | None] | None = None,
     ) -> None:
         """An environment from parts.
 
         `tasks` are `Task` objects, dicts of the JSONL form, first messages, or the path of a JSONL file. `world` is a
         subclass of `World`, or a function that makes one; without it the agent can only talk. `scorers` decide how
         well it went; without them the checks that a task itself declares. `system` is the agent's system prompt.
-        `user` is who the agent talks to, `reward` what an attempt is worth, as in a dataset. They and the limits hold
-        unless a dataset sets others.
+        `user` is who the agent talks to, `reward` what an attempt is worth: as in a dataset, or the object itself. They
+        and the limits hold unless a dataset sets others.
         """
+        self.objects = Offers()
         self.name = name if name is not None else str(getattr(world, "__name__", "environment"))
         self.tasks = open_tasks(tasks, self.name)
         if not isinstance(tasks, str | os.PathLike) and len(self.tasks) == 0:
             raise ConfigError(f"{self.name}: tasks: there are none; expected at least one")
         self.defaults = Defaults(
-            user=None if user is None else UserConfig.model_validate(model_shorthand(user)),
+            user=None if user is None else UserConfig.model_validate(model_shorthand(self._named(user))),
             user_guidelines=user_guidelines,
             max_turns=max_turns,
             max_steps_per_turn=max_steps_per_turn,
-            reward=reward,
+            reward=None if reward is None else self._named(reward),
         )
         for key, value in (("max_turns", max_turns), ("max_steps_per_turn", max_steps_per_turn)):
             if value is not None and (not isinstance(value, int) or value < 1):
@@ -171,6 +174,10 @@ class Environment:
         self._world = world
         self._scorers = tuple(map(as_scorer, scorers))
         self._system = system
+
+    def _named(self, given: Any) -> Any:
+        """What a configuration can hold: an object is replaced by a reference to it."""
+        return given if isinstance(given, str | Mapping | UserConfig) else self.objects.add(given)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to the workers of a cluster, which are given their tasks one by one."""
@@ -185,6 +192,8 @@ class Environment:
     defaults: Defaults = Defaults()
     traits: Traits = Traits()
     rescoring: Rescoring = "replay"
+    objects: Offers = Offers()
+    """The objects that its defaults name, by their references."""
     _world: type[World] | Callable[[], World] | None = None
     _scorers: tuple[Scorer, ...] = ()
     _system: str | None = None

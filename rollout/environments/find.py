@@ -7,6 +7,7 @@ A dataset names its environment by one key: `environment` (a plug-in), `suite`, 
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,6 +49,9 @@ def find_environment(name: str, dataset: Dataset) -> Environment:
             raise ConfigError(
                 f"datasets.{name}.policy: belongs to a domain, and there is no mcp_domain; use agent.system_prompt_file"
             )
+    for key in ("environment", "suite"):
+        if getattr(dataset, f"{key}_params") and getattr(dataset, key) is None:
+            raise ConfigError(f"datasets.{name}.{key}_params: there is no {key} to take them; leave them out")
     kind = next((key for key in KINDS if getattr(dataset, key) not in (None, {}, [])), "tools")
     make = import_object(KINDS[kind])
     environment: Environment = getattr(make, "from_dataset", make)(name, dataset)
@@ -87,7 +91,8 @@ def make_plugin(name: str, dataset: Dataset) -> Environment:
 
 
 def make_from(found: Any, name: str, reference: str, params: Mapping[str, Any]) -> Environment:
-    """An environment from what a reference names: the object itself, or a class or function that takes `params`."""
+    """An environment from what a reference names: the object itself, or a class or function that is called with
+    `params` as keyword arguments."""
     if isinstance(found, Environment):
         if params:
             raise ConfigError(f"datasets.{name}: {reference} is an environment already and takes no parameters")
@@ -96,9 +101,13 @@ def make_from(found: Any, name: str, reference: str, params: Mapping[str, Any]) 
         raise ConfigError(f"datasets.{name}: {reference} is no environment; expected a rollout.Environment")
     if isinstance(found, type) and issubclass(found, World):
         raise ConfigError(f"datasets.{name}: {reference} is a world; expected rollout.Environment(tasks=…, world=…)")
-    make: Callable[[Mapping[str, Any]], Any] = found
+    make: Callable[..., Any] = found
     try:
-        made = make(params)
+        inspect.signature(make).bind(**params)
+    except TypeError as error:
+        raise ConfigError(f"datasets.{name}: {reference}: wrong parameters: {error}") from error
+    try:
+        made = make(**params)
     except ConfigError as error:
         raise ConfigError(f"datasets.{name}: {reference}: {error}") from error
     if not isinstance(made, Environment):

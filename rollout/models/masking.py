@@ -39,6 +39,9 @@ def checked(generation: Any, name: str) -> Generation:
         found = _decode(_encode(generation))
         if not math.isfinite(found.cost) or not math.isfinite(found.latency):
             raise ValueError(f"cost {found.cost}, latency {found.latency}: expected numbers")
+        if found.message.role != "assistant":
+            # Nothing would count as an answer, and the model would be asked for ever.
+            raise ValueError(f"its message has the role {found.message.role!r}; expected 'assistant'")
         ids = [call.id for call in found.message.tool_calls]
         if len(set(ids)) < len(ids):
             raise ValueError("two of its tool calls have the same id")

@@ -7,7 +7,8 @@ from typing import Any
 
 from rollout.agents.agent import Agent, as_agent
 from rollout.agents.chat import ChatAgent
-from rollout.agents.dialects import TemplateDialect, make_dialect
+from rollout.agents.dialects import TemplateDialect
+from rollout.agents.formats import make_dialect
 from rollout.agents.users.model import ModelUser
 from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import BuiltinUser, ScriptedUser
@@ -76,7 +77,7 @@ def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, environment: En
         raise ConfigError(
             f"datasets.{name}.agent.max_rounds: needs max_turns: 1, because what a user says is never left out"
         )
-    if agent.tool_format == "text":
+    if agent.tool_format != "native":
         if entry.constrain_tools:
             raise ConfigError(
                 f"datasets.{name}.agent.tool_format: {agent.model} has constrain_tools, which forces calls in a form "
@@ -84,12 +85,12 @@ def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, environment: En
             )
         if traits.do_tools_vary:
             raise ConfigError(
-                f"datasets.{name}.agent.tool_format: text tells the model its tools once, but those of "
+                f"datasets.{name}.agent.tool_format: {agent.tool_format} tells the model its tools once, but those of "
                 f"{environment.name} differ by task and turn; use native"
             )
     return Viewing(
         ReasoningRule(agent.reasoning or entry.reasoning),
-        TemplateDialect()
+        TemplateDialect(must_call=traits.must_call)
         if entry.token_in and agent.tool_format == "native"
         else make_dialect(agent.tool_format, must_call=traits.must_call),
         entry.image_urls if entry.images else None,

@@ -1,15 +1,15 @@
-"""What a path on the command line means: where its trajectories lie, and where what their models were sent lies.
+"""The paths of a command line: the files of trajectories, and the blobs of what their models were sent.
 
 A path is a run directory, the output folder of a batch (`<folder>/run` is its run), any other folder of JSONL files, or
-such a file. A trajectory names the blob of its prompt by a hash of what is in it, so whichever run has a blob of that
-name has the right one: it is looked for in the run itself, in `run` beside the file, in `--run` folders, and in the
-usual places of run directories.
+such a file. A trajectory names the blobs of its prompt and its images by a hash of their content, so whichever run has
+a blob of that name has the right one. Blobs are looked for in the run itself, in `run` beside the file, in `--run`
+folders, and in the usual places of run directories.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
-from rollout.store.blobs import name_of, read_blob
+from rollout.store.blobs import image_path, name_of, read_blob
 from rollout.store.reader import open_reader
 from rollout.store.run_dir import FAILED, find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
@@ -93,13 +93,28 @@ def _outputs(run_dir: Path) -> Iterator[Path]:
 
 
 class Prompts:
-    """What the models of trajectories were sent: from the blobs of their runs; where no run of ours made them, from
-    policy and tool lists."""
+    """System prompts, tools and images that models were sent, from the blobs of their runs. Where no run of ours made
+    a trajectory, its prompt comes from policy and tool lists."""
 
     def __init__(self, runs: Sequence[Path] = (), offering: Offering | None = None) -> None:
         self._runs = tuple(runs)
         self._offering = offering
         self._found: dict[tuple[Path, str | None], Prompt | NoPrompt] = {}
+        self._pictured: dict[Path, Path] = {}
+        """For each file of trajectories the run directory that had its last image."""
+
+    def image_paths(self, source: Source) -> Callable[[str], str]:
+        """Finds the files of a source's images by their names. It raises BadLine where an image is in no run."""
+        return lambda name: str(self._image(name, source))
+
+    def _image(self, name: str, source: Source) -> Path:
+        known = self._pictured.get(source.path)
+        for run_dir in self._run_dirs(source) if known is None else (known, *self._run_dirs(source)):
+            path = image_path(run_dir.absolute(), name)
+            if path.is_file():
+                self._pictured[source.path] = run_dir
+                return path
+        raise BadLine(f"its image blobs/{name} is in no run that is found; name it with --run DIR")
 
     def of(self, head: Head, source: Source) -> Prompt:
         """The prompt of a trajectory that has no label yet. Raises NoPrompt."""

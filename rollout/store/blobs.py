@@ -67,7 +67,7 @@ def write_image(run_dir: Path, image: Image) -> None:
 def image_url(run_dir: Path, name: str) -> str:
     """An image as a `data:` URL, which every model server accepts."""
     try:
-        data = _path_of(run_dir, name).read_bytes()
+        data = image_path(run_dir, name).read_bytes()
     except OSError as error:
         raise damaged(run_dir / JOURNAL, f"{BLOBS}/{name} cannot be read: {error.strerror or error}") from error
     return f"data:image/{name.rpartition('.')[2]};base64,{base64.b64encode(data).decode()}"
@@ -75,11 +75,12 @@ def image_url(run_dir: Path, name: str) -> str:
 
 def file_url(run_dir: Path, name: str) -> str:
     """An image as a `file:` URL, for a server that has access to the same files."""
-    return _path_of(run_dir, name).resolve().as_uri()
+    return image_path(run_dir, name).resolve().as_uri()
 
 
-def _path_of(run_dir: Path, name: str) -> Path:
-    """The path of a blob. Names come from records and task files, and must not lead out of the folder."""
+def image_path(run_dir: Path, name: str) -> Path:
+    """The file of an image, whether it is there or not. Names come from records and task files, and must not lead out
+    of the folder."""
     if name in ("", ".", "..") or "/" in name or "\0" in name:
         raise ConfigError(f"an image has the name {name!r}; expected the name of a file in {run_dir / BLOBS}")
     return run_dir / BLOBS / name

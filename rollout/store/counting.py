@@ -155,10 +155,8 @@ class CountsReader(FactsReader):
     def groups_by_task(self, dataset: str) -> dict[str, GroupCounts]:
         """The counts of every task that was attempted."""
         rows = self._db.execute(
-            # Journals of earlier versions have no rewards; there success is the reward.
-            "SELECT t.task, count(*), count(DISTINCT coalesce(d.reward, CASE WHEN d.scored THEN d.success + 0.0 END)) "
-            "FROM trajectories d JOIN episodes e ON e.id = d.episode JOIN trees t ON t.id = e.tree "
-            "WHERE d.dataset = ? GROUP BY t.task",
+            "SELECT t.task, count(*), count(DISTINCT d.reward) FROM trajectories d "
+            "JOIN episodes e ON e.id = d.episode JOIN trees t ON t.id = e.tree WHERE d.dataset = ? GROUP BY t.task",
             (dataset,),
         )
         return {task: GroupCounts(attempts, rewards) for task, attempts, rewards in rows}

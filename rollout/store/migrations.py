@@ -38,6 +38,8 @@ class Migration(msgspec.Struct, frozen=True):
     """Tables that change: the name, and the query that shows a reader the old table as the new one."""
 
 
+SUCCESS_AS_REWARD = "CASE WHEN scored AND status NOT IN ('failed', 'cut') THEN success + 0.0 END"
+"""The reward of a trajectory that was recorded without one, as `Head.reward` has it."""
 MIGRATIONS = (
     Migration(
         2,
@@ -61,8 +63,11 @@ MIGRATIONS = (
     Migration(
         3,
         "the reward of a trajectory, NULL where it cannot be known",
-        statements=("ALTER TABLE trajectories ADD COLUMN reward REAL",),
-        views={"trajectories": "SELECT *, NULL AS reward FROM main.trajectories"},
+        statements=(
+            "ALTER TABLE trajectories ADD COLUMN reward REAL",
+            f"UPDATE trajectories SET reward = {SUCCESS_AS_REWARD}",
+        ),
+        views={"trajectories": f"SELECT *, {SUCCESS_AS_REWARD} AS reward FROM main.trajectories"},
     ),
 )
 """Every step, in order."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rollout.core.messages import JSON, Message
-from rollout.store.blobs import image_url, read_blob
+from rollout.store.blobs import image_path, image_url, read_blob
 from rollout.trajectories.labels import NoPrompt, read_prompt
 from rollout.trajectories.line import Head
 from rollout.trajectories.trajectory import Trajectory
@@ -24,6 +24,7 @@ class TrajectoryFiles:
         self._folder = folder
         self._may_miss = may_miss
         self._image_url = functools.partial(image_url, folder)
+        self._image_path = functools.partial(_image_file, folder.absolute())
         self._prompts: dict[str, SentPrompt] = {}
 
     def open(
@@ -41,6 +42,7 @@ class TrajectoryFiles:
             nodes=nodes,
             given=given,
             image_url=self._image_url,
+            image_path=self._image_path,
             prompt=functools.partial(self._prompt, head.prompt_name),
             offers=functools.partial(self._offers, head),
         )
@@ -69,3 +71,7 @@ class TrajectoryFiles:
 
     def _offers(self, head: Head) -> dict[int, list[JSON]]:
         return {turn: self._prompt(name)[1] for turn, name in head.prompt_names}
+
+
+def _image_file(folder: Path, name: str) -> str:
+    return str(image_path(folder, name))

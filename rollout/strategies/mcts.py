@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
-from pydantic import Field, field_validator
+from pydantic import Field, PrivateAttr, field_validator
 
 from rollout.core import seeds
 from rollout.core.errors import ConfigError
 from rollout.strategies.points import before, path_generations, sound_leaves
 from rollout.strategies.shipped import ShippedStrategy
 from rollout.strategies.strategy import Expansion
-from rollout.trajectories.rewards import reward_rule
+from rollout.trajectories.rewards import RewardRule, reward_rule
 from rollout.trajectories.trajectory import trajectory_of
 from rollout.trajectories.tree import Leaf, Node, RolloutTree
 
@@ -45,6 +45,8 @@ class Mcts(ShippedStrategy):
     """What an attempt is worth, by a rule of rewards: partial, success, scores, score:NAME, partial:NAME,
     module:function. An attempt that nothing is known of counts as a visit and has no part in a mean."""
 
+    _rule: RewardRule = PrivateAttr()
+
     @field_validator("value")
     @classmethod
     def _is_a_rule(cls, value: str) -> str:
@@ -53,6 +55,10 @@ class Mcts(ShippedStrategy):
         except ConfigError as error:
             raise ValueError(str(error)) from error
         return value
+
+    def model_post_init(self, context: Any) -> None:
+        # Now: a function that was given as an object is only found while the run is opened.
+        self._rule = reward_rule(self.value)
 
     @property
     def most(self) -> int:
@@ -67,11 +73,10 @@ class Mcts(ShippedStrategy):
 
     def _search(self, tree: RolloutTree) -> _Search:
         search = _Search(self, tree)
-        rule = reward_rule(self.value)
         for leaf in sound_leaves(tree):
             reward = leaf.reward
             if leaf.head is not None:
-                reward = rule(trajectory_of(leaf.head, [node.body for node in leaf.node.path()[1:]]))
+                reward = self._rule(trajectory_of(leaf.head, [node.body for node in leaf.node.path()[1:]]))
             search.take_in(leaf, reward)
         return search
 

@@ -3,6 +3,8 @@
 A file is scanned once. What is wrong with a line (undecodable, no messages, an id that was there before) is a `Problem`
 with file and line, and the good lines still run. A task is decoded again when an episode asks for it, so the memory of
 a run does not grow with its number of tasks.
+
+A file may also be one JSON list of tasks, as some benchmarks have it. Its entries are kept in memory as lines.
 """
 
 from __future__ import annotations
@@ -19,16 +21,17 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import ToolSpec, message_from_json
 from rollout.core.task import Action, Task
+from rollout.tasks.benchmarks import AnswerFiles, ordinary_entry
 from rollout.tasks.source import Problem
-from rollout.tasks.web import web_entry
 
 _decode = msgspec.json.Decoder().decode
+_decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _MaxSteps = Annotated[int, msgspec.Meta(ge=1)] | None
 _BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 class TaskFile:
-    """The tasks of one or several JSONL files, in order, each id once."""
+    """The tasks of one or several files, in order, each id once."""
 
     def __init__(self, *paths: Path) -> None:
         self.paths = paths
@@ -36,6 +39,9 @@ class TaskFile:
         self.problems: list[Problem] = []
         self._files = array("H")
         self._places = array("Q")
+        self._lists: dict[int, list[bytes]] = {}
+        """The entries of files that are one JSON list, by the number of the file. Places are theirs then."""
+        self._answers = AnswerFiles()
         self._fingerprint = hashlib.sha256()
         self._seen: dict[str, str] = {}
         for number, path in enumerate(paths):
@@ -59,15 +65,21 @@ class TaskFile:
         """The task at this position of `ids`."""
         path = self.paths[self._files[index]]
         try:
-            task = parse_task(_decode(self.line(index)))
+            task = parse_task(self.entry(index))
         except _BAD_LINE as error:
             raise ConfigError(f"{path}: changed while the run was going on: {_describe(error)}") from error
         if task.id != self.ids[index]:
             raise ConfigError(f"{path}: changed while the run was going on (task {self.ids[index]!r} moved)")
         return task
 
+    def entry(self, index: int) -> Any:
+        """What the line at this position of `ids` holds, with its reference answer where a file beside it has one."""
+        return self._decode(self._files[index], self.line(index))
+
     def line(self, index: int) -> bytes:
         """The line at this position of `ids`, as it stands in its file."""
+        if self._files[index] in self._lists:
+            return self._lists[self._files[index]][self._places[index]]
         with self.paths[self._files[index]].open("rb") as file:
             file.seek(self._places[index])
             return file.readline()
@@ -78,10 +90,24 @@ class TaskFile:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all good lines."""
-        return self._fingerprint.hexdigest()[:16]
+        """A hash of all good lines, and of the reference answers beside them."""
+        digest = self._fingerprint.copy()
+        digest.update(self._answers.content)
+        return digest.hexdigest()[:16]
+
+    def _decode(self, number: int, line: bytes) -> Any:
+        return self._answers.add_to(_decode(line), self.paths[number].parent)
 
     def _scan(self, number: int, path: Path) -> None:
+        if path.exists() and not path.is_file():
+            # A device never ends, and a pipe cannot be read twice.
+            raise ConfigError(f"{path}: cannot read the tasks: expected a file, which this is not")
+        entries = _read_list(path)
+        if entries is not None:
+            self._lists[number] = entries
+            for place, entry in enumerate(entries):
+                self._take(number, place, entry, f"{path}:entry {place + 1}")
+            return
         place = 0
         with path.open("rb") as file:
             for line_number, line in enumerate(file, 1):
@@ -90,40 +116,41 @@ class TaskFile:
                     start, line = start + len(codecs.BOM_UTF8), line[len(codecs.BOM_UTF8) :]
                 if not line.strip():
                     continue
-                where = f"{path}:{line_number}"
-                try:
-                    found = self._look(line)
-                except _BAD_LINE as error:
-                    self.problems.append(Problem(where, f"not a task: {_describe(error)}"))
-                    continue
-                if found.id in self._seen:
-                    first = self._seen[found.id]
-                    self.problems.append(Problem(where, f"id {found.id!r} is already in {first}; this one is left out"))
-                    continue
-                self._seen[found.id] = where
-                self.ids.append(found.id)
-                self._files.append(number)
-                self._places.append(start)
-                self._fingerprint.update(line.strip())
-                self._keep(found)
+                self._take(number, start, line, f"{path}:{line_number}")
 
-    def _look(self, line: bytes) -> Any:
-        """What stands in a line, by `id`. Raises as `parse_task` does on what is no task."""
-        return parse_task(_decode(line))
+    def _take(self, number: int, place: int, line: bytes, where: str) -> None:
+        try:
+            found = self._look(number, line)
+        except _BAD_LINE as error:
+            self.problems.append(Problem(where, f"not a task: {_describe(error)}"))
+            return
+        if found.id in self._seen:
+            first = self._seen[found.id]
+            self.problems.append(Problem(where, f"id {found.id!r} is already in {first}; this one is left out"))
+            return
+        self._seen[found.id] = where
+        self.ids.append(found.id)
+        self._files.append(number)
+        self._places.append(place)
+        self._fingerprint.update(line.strip())
+        self._keep(found)
+
+    def _look(self, number: int, line: bytes) -> Any:
+        """What stands in a line of a file, by `id`. Raises as `parse_task` does on what is no task."""
+        return parse_task(self._decode(number, line))
 
     def _keep(self, found: Any) -> None:
         """Note more of a line than its place: what `_look` made of it. Called for each good one."""
 
 
 def parse_task(entry: Any) -> Task:
-    """Read one decoded line, also one of the seed's web tasks.
+    """Read one decoded line, also one of a web benchmark (`rollout.tasks.benchmarks`).
 
     Raises KeyError, TypeError or msgspec's ValidationError on what is no task.
     """
     if not isinstance(entry, dict):
         raise TypeError(f"expected an object, got {type(entry).__name__}")
-    if "task_name" in entry and "messages" not in entry:
-        entry = web_entry(entry)
+    entry = ordinary_entry(entry)
     raw_messages = entry["messages"]
     if not isinstance(raw_messages, list):
         raise TypeError(f"messages: expected a list, got {type(raw_messages).__name__}")
@@ -147,6 +174,20 @@ def parse_task(entry: Any) -> Task:
         max_steps=None if (most := info.get("max_steps")) is None else msgspec.convert(most, _MaxSteps),
         info=info,
     )
+
+
+def _read_list(path: Path) -> list[bytes] | None:
+    """The entries of a file that is one JSON list, each on one line; None for any other file."""
+    with path.open("rb") as file:
+        begin = file.read(64).removeprefix(codecs.BOM_UTF8).lstrip()
+        if not begin.startswith(b"["):
+            return None
+        file.seek(0)
+        content = file.read().removeprefix(codecs.BOM_UTF8)
+    try:
+        return [msgspec.json.format(entry, indent=-1) for entry in _decode_list(content)]
+    except (msgspec.MsgspecError, RecursionError):
+        return None  # Lines, whatever the first of them is.
 
 
 def _actions(entries: Any) -> tuple[Action, ...]:

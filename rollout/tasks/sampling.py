@@ -20,9 +20,10 @@ from rollout.core import seeds
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
 from rollout.core.shares import share_out
+from rollout.tasks.benchmarks import ordinary_entry
 from rollout.tasks.blocklist import domain_of
 from rollout.tasks.jsonl import TaskFile, parse_task
-from rollout.tasks.web import WebLine, full_url, task_id_of, web_entry
+from rollout.tasks.web import WebLine, full_url, task_id_of
 
 
 class Range(msgspec.Struct, frozen=True):
@@ -61,7 +62,8 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 class WebTaskFile(TaskFile):
-    """A file of web tasks: the seed's lines, or ordinary ones with `task_info.website`."""
+    """A file of web tasks: lines of a benchmark (`rollout.tasks.benchmarks`), or ordinary ones with
+    `task_info.website`."""
 
     def __init__(self, *paths: Path) -> None:
         self.difficulties = array("L")
@@ -72,18 +74,17 @@ class WebTaskFile(TaskFile):
         self._domains_of: dict[tuple[str | None, ...], tuple[str, ...]] = {}
         super().__init__(*paths)
 
-    def entry(self, place: int) -> JSON:
+    def entry(self, index: int) -> JSON:
         """The task at this place, as an ordinary task line."""
-        entry: JSON = _decode_any(self.line(place))
-        return entry if "messages" in entry else web_entry(entry)
+        return ordinary_entry(super().entry(index))
 
-    def _look(self, line: bytes) -> _Seen:
+    def _look(self, number: int, line: bytes) -> _Seen:
         try:
             found = _decode_line(line)
         except msgspec.ValidationError:
-            entry = _decode_any(line)
-            if isinstance(entry, dict) and "messages" in entry:
-                return self._look_at_ordinary(entry)
+            entry = self._decode(number, line)
+            if isinstance(entry, dict) and "task_name" not in entry and "messages" in (made := ordinary_entry(entry)):
+                return self._look_at_ordinary(made)
             raise
         task_id = found.task_id
         name = str(task_id) if task_id not in (None, "") else task_id_of(None, _decode_any(line))

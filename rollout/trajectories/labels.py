@@ -9,6 +9,7 @@ An `Example` is a labelled trajectory as exporters see it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -73,13 +74,28 @@ class Example(Head, frozen=True, kw_only=True):
     """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
     masked: frozenset[int] = frozenset()
     """The places of answers that are context only: see `rollout.trajectories.filters`."""
+    has_images: bool = False
+    """Whether images were sent to the model of the trajectory that it is of."""
+    image_path: Callable[[str], str] | None = None
+    """The path of an image's file, by the image's name; None where the files are not known. Raises BadLine."""
 
     @property
     def has_reasoning(self) -> bool:
         return any(message.reasoning is not None for message in self.messages)
 
+    def image_paths(self) -> list[str]:
+        """The files of its images, in the order of the messages. Raises BadLine."""
+        if self.image_path is None:
+            raise BadLine("the files of its images are not known")
+        return [self.image_path(name) for message in self.messages for name in message.images]
 
-def make_example(line: SavedLine, prompt: Prompt | None, offers: dict[int, list[JSON]] | None = None) -> Example:
+
+def make_example(
+    line: SavedLine,
+    prompt: Prompt | None,
+    offers: dict[int, list[JSON]] | None = None,
+    image_path: Callable[[str], str] | None = None,
+) -> Example:
     """A trajectory with its prompt; None for a line that is labelled. Raises BadLine."""
     messages = tuple(line.messages)
     if prompt is None:
@@ -88,23 +104,45 @@ def make_example(line: SavedLine, prompt: Prompt | None, offers: dict[int, list[
         tools = prompt.tools
         if prompt.system is not None:
             messages = (Message(role="system", content=prompt.system), *messages)
+    messages, has_images = _as_seen(line, messages)
     return Example(
-        line.id, line.task_id, line.success, line.metadata, messages=messages, tools=tools, offers=offers or {}
+        line.id,
+        line.task_id,
+        line.success,
+        line.metadata,
+        messages=messages,
+        tools=tools,
+        offers=offers or {},
+        has_images=has_images,
+        image_path=image_path,
     )
 
 
 def example_of(trajectory: Trajectory) -> Example:
     """A trajectory that knows its prompt, as exporters see it."""
     system = () if trajectory.system is None else (Message(role="system", content=trajectory.system),)
+    messages, has_images = _as_seen(trajectory, (*system, *trajectory.messages))
     return Example(
         trajectory.id,
         trajectory.task_id,
         trajectory.success,
         trajectory.metadata,
-        messages=(*system, *trajectory.messages),
+        messages=messages,
         tools=trajectory.tools,
         offers=trajectory.tools_by_turn,
+        has_images=has_images,
+        image_path=trajectory.image_path,
     )
+
+
+def _as_seen(head: Head, messages: tuple[Message, ...]) -> tuple[tuple[Message, ...], bool]:
+    """Messages without images where the model was sent none, and whether it was sent some. Where that is not on
+    record, the images stay, and formats refuse them."""
+    if head.view is None or not any(message.images for message in messages):
+        return messages, False
+    if head.view.get("images"):
+        return messages, True
+    return tuple(msgspec.structs.replace(message, images=()) for message in messages), False
 
 
 def _read_tools(raw: msgspec.Raw) -> list[JSON]:

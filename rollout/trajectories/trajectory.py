@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import Head
 from rollout.trajectories.token_view import TokenView, view_tokens
 from rollout.trajectories.tree import NodeBody
+
+T = TypeVar("T")
 
 
 class _Path(msgspec.Struct, frozen=True):
@@ -43,6 +46,8 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     them out."""
     image_url: Callable[[str], str] | None = None
     """An image of a message, by its name, as a `data:` URL; None where images are not kept."""
+    image_path: Callable[[str], str] | None = None
+    """The path of an image's file, by the image's name; None where images are not kept."""
     prompt: Callable[[], tuple[str | None, list[JSON]]] | None = None
     """Reads the system prompt and the tools as they were sent; None where they are not known."""
     offers: Callable[[], dict[int, list[JSON]]] | None = None
@@ -50,6 +55,25 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
 
     def __repr__(self) -> str:
         return f"Trajectory({self.id!r}: {self.status} ({self.stop_reason}), reward {self.reward})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are the same attempt: the same record and the same messages."""
+        if not isinstance(other, Trajectory):
+            return NotImplemented
+        return _record(self) == _record(other) and list(self.messages) == list(other.messages)
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.task_id))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle everything that would be read later, except for images: they stay in the run directory."""
+        fields = {name: getattr(self, name) for name in self.__struct_fields__}
+        fields["nodes"] = None if self.nodes is None else tuple(self.nodes)
+        fields["given"] = tuple(self.messages) if self.nodes is None else ()
+        for name in ("prompt", "offers"):
+            if fields[name] is not None:
+                fields[name] = functools.partial(_given_back, fields[name]())
+        return functools.partial(type(self), **fields), ()
 
     @functools.cached_property
     def messages(self) -> Sequence[Message]:
@@ -163,6 +187,14 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
                 following.remove(answer)
                 found.append((call, messages[answer], self.error_kinds.get(answer)))
         return found
+
+
+def _record(head: Head) -> tuple[str, str, bool, JSON]:
+    return head.id, head.task_id, head.success, head.metadata
+
+
+def _given_back(value: T) -> T:
+    return value
 
 
 def _read_path(nodes: Iterable[NodeBody]) -> _Path:

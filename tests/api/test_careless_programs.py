@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import pickle
+import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +14,16 @@ import pytest
 from pydantic import BaseModel
 
 import rollout
-from tests.api.shop import Cart, filled, order, seller, shop
+from rollout.trajectories.exports.exporter import JsonLinesExporter
+from rollout.trajectories.labels import Example
+from tests.api.shop import Cart, busy_shop, filled, order, seller, shop
+
+
+class Ids(JsonLinesExporter):
+    """An exporter of one's own."""
+
+    def convert(self, example: Example) -> dict[str, Any]:
+        return {"id": example.id}
 
 
 def run(*args: Any, **more: Any) -> rollout.Run:
@@ -283,3 +296,163 @@ def test_a_stream_is_used_once() -> None:
 def test_a_whole_run_may_be_exported() -> None:
     assert rollout.export(run(shop, model=seller, samples=2), path="all.jsonl") == 2
     assert Path("all.jsonl").exists()
+
+
+def test_an_agent_that_cancels_its_own_task_fails_and_is_accounted_for() -> None:
+    async def quitter(task: rollout.Task, session: rollout.Session) -> None:
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await session.generate()
+
+    result = rollout.run(busy_shop, model=seller, agent=quitter, progress=False)
+    assert (result.finished, result.failed) == (0, 6)
+    error = result.trajectories[0].error
+    assert error is not None
+    assert "CancelledError" in error.text
+
+
+def test_leaving_a_stream_early_does_not_wait_for_a_model_that_swallows_its_cancellation() -> None:
+    is_over = threading.Event()
+    asked = 0
+
+    async def deaf(request: rollout.Request) -> str:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            while not is_over.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.sleep(0.05)
+        return "Done."
+
+    try:
+        with rollout.stream(busy_shop, model=deaf, config={"timeouts": {"grace": 0}}) as groups:
+            for group in groups:
+                assert group.trajectories[0].messages[-1].content == "Done."
+                break
+    finally:
+        is_over.set()
+
+
+def test_trajectories_are_equal_by_value_and_can_be_pickled() -> None:
+    result = rollout.run(busy_shop, model=seller, samples=2, progress=False)
+    first, second = result.trajectories[0], result.trajectories[1]
+    again = rollout.load_run(result.path).trajectories[0]
+    assert first == again
+    assert len({first, again, second}) == 2
+    copied = pickle.loads(pickle.dumps(first))
+    shutil.rmtree(result.path)
+    assert copied == first
+    assert (copied.system, copied.tools, copied.scores) == (first.system, first.tools, first.scores)
+    assert copied.messages[-1].content == "Done."
+
+
+def test_a_score_under_another_name_is_still_that_of_its_scorer() -> None:
+    @rollout.scorer
+    def half(world: Cart) -> rollout.Score:
+        return rollout.Score("something else", 0.5)
+
+    carts = rollout.Environment(tasks=[order("t1")], world=Cart, scorers=[half])
+    (trajectory,) = run(carts, model=seller).trajectories
+    assert ([score.name for score in trajectory.scores], trajectory.reward) == (["half"], 0.5)
+
+
+def test_a_stream_that_was_read_to_its_end_has_nothing_more() -> None:
+    with rollout.stream(shop, model=seller) as groups:
+        assert len(list(groups)) == 1
+        assert list(groups) == []
+    with pytest.raises(RuntimeError, match="inside of its block"):
+        list(groups)
+
+
+@pytest.mark.parametrize("is_object", [False, True])
+def test_a_model_that_speaks_as_somebody_else_is_asked_once(is_object: bool) -> None:
+    asked = 0
+
+    async def impostor(request: rollout.Request) -> rollout.Generation:
+        nonlocal asked
+        asked += 1
+        return rollout.Generation(rollout.Message(role="user", content="Hello."))
+
+    class Impostor:
+        name = "impostor"
+        capabilities: frozenset[rollout.Capability] = frozenset()
+
+        async def generate(self, request: rollout.Request) -> rollout.Generation:
+            return await impostor(request)
+
+        async def close(self) -> None:
+            pass
+
+    result = run(shop, model=Impostor() if is_object else impostor)
+    assert (asked, result.failed) == (1, 1)
+
+
+def test_an_environment_takes_a_reward_and_a_user_as_objects() -> None:
+    async def content(request: rollout.Request) -> str:
+        return "###STOP###"
+
+    carts = rollout.Environment(
+        tasks=[order("t1")], world=Cart, scorers=[filled], reward=lambda trajectory: trajectory.turns / 8, user=content
+    )
+    (trajectory,) = run(carts, model=seller).trajectories
+    assert (trajectory.reward, trajectory.stop_reason) == (trajectory.turns / 8, "user_stop")
+
+
+def test_a_strategy_takes_its_value_as_an_object() -> None:
+    valued = 0
+
+    def value(trajectory: rollout.Trajectory) -> float:
+        nonlocal valued
+        valued += 1
+        return 0.5
+
+    run(shop, model=seller, strategy={"name": "mcts", "params": {"simulations": 4, "value": value}})
+    assert valued > 0
+
+
+def test_arguments_of_a_call_are_given_by_name() -> None:
+    async def hasty(task: rollout.Task, session: rollout.Session) -> None:
+        await session.call("add", "lamp")
+
+    (trajectory,) = run(shop, model=seller, agent=hasty).trajectories
+    assert trajectory.error is not None
+    assert "give its arguments by name" in trajectory.error.text
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"mcp_domain": "HotelReservations", "environment_params": {"a": 1}}, "environment_params: there is no envir"),
+        ({"mcp_domain": "HotelReservations", "suite_params": {"a": 1}}, "suite_params: there is no suite"),
+    ],
+)
+def test_parameters_that_nothing_takes_are_refused(keys: dict[str, Any], said: str) -> None:
+    with pytest.raises(rollout.ConfigError, match=said):
+        run(None, model=seller, **keys)
+
+
+def test_tools_that_could_not_be_called_are_refused_when_they_are_defined() -> None:
+    with pytest.raises(TypeError, match="is no name of a tool"):
+        rollout.tool(name="a b/c")
+    with pytest.raises(TypeError, match="directly above the def"):
+        rollout.tool(5)  # type: ignore[call-overload]
+
+    class Positional(rollout.World):
+        @rollout.tool
+        def add(self, item: str, /) -> str:
+            """Add."""
+            return item
+
+    with pytest.raises((TypeError, rollout.ConfigError), match="leave out the /"):
+        run(rollout.Environment(tasks=["go"], world=Positional), model=seller)
+
+
+def test_an_export_takes_an_exporter_and_any_fields() -> None:
+    result = run(shop, model=seller)
+    assert rollout.export(result, format=Ids, path="ids.jsonl") == 1
+    assert Path("ids.jsonl").read_text() == '{"id":"t1"}\n'
+    assert rollout.export(result, format="parquet", path="rows.parquet", fields={"round": 3, "tags": ["a"]}) == 1
+    datasets = pytest.importorskip("datasets")
+    (row,) = datasets.load_dataset("parquet", data_files="rows.parquet", cache_dir="cache")["train"]
+    assert (row["round"], row["tags"]) == (3, ["a"])

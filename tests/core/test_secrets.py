@@ -45,6 +45,9 @@ FORMS: dict[str, Callable[[str], str]] = {
     "in base64 for URLs": lambda key: base64.urlsafe_b64encode(key.encode()).decode().rstrip("="),
     "as basic login": lambda key: "Basic " + base64.b64encode(f"user:{key}".encode()).decode(),
     "as basic login of a longer name": lambda key: base64.b64encode(f"users:{key}".encode()).decode(),
+    "in base32": lambda key: base64.b32encode(key.encode()).decode(),
+    "in base32 in lower case": lambda key: base64.b32encode(key.encode()).decode().lower(),
+    "in base32 behind a name": lambda key: base64.b32encode(f"user:{key}".encode()).decode(),
     "as the name of a login": lambda key: base64.b64encode(f"{key}:".encode()).decode(),
 }
 
@@ -73,6 +76,21 @@ def test_a_key_within_base64_is_found_wherever_it_stands(size: int) -> None:
     register("sekrit-0123456789")
     encoded = base64.b64encode(b"x" * size + b"sekrit-0123456789" + b"y" * (14 - size)).decode()
     assert mask(f"{{{encoded}}}") == f"{{{MASK}}}"
+
+
+@pytest.mark.parametrize("size", range(15))
+@pytest.mark.parametrize("ending", ["\n", "\r\n", "\\n", "\\r\\n"])
+def test_a_key_within_wrapped_base64_is_found_on_whichever_lines_it_stands(size: int, ending: str) -> None:
+    register("sekrit-0123456789")
+    encoded = base64.b64encode(b"x" * (36 + size) + b"sekrit-0123456789" + b"y" * 40).decode()
+    wrapped = ending.join(encoded[place : place + 64] for place in range(0, len(encoded), 64))
+    assert mask(f"İ first\nline {{{wrapped}}}\nlast") == f"İ first\nline {{{MASK}}}\nlast"
+
+
+def test_lines_that_hold_no_secret_stay_as_they_are() -> None:
+    register("sekrit-0123456789")
+    text = "\n".join(["a" * 64, "b" * 64, "and so on"])
+    assert mask(text) is text
 
 
 def test_a_secret_beside_megabytes_of_base64_is_masked_at_once() -> None:

@@ -49,7 +49,7 @@ TABLES = {
 """Each with a number by which some of its rows are chosen."""
 SAID = re.compile(
     r"damaged|is gone|cannot be read|cannot be used|is no |not a run|nothing in it can be read|not valid"
-    r"|nothing was written|was begun with other settings|is not there"
+    r"|nothing was written|was begun with other settings|is not there|is missing"
 )
 """How an error of exit code 2 names the damage."""
 NAMED = "problem "

@@ -30,7 +30,7 @@ from rollout.trajectories.score import Score
 from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import read_lines, roll_out, write_tasks
 
-pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
 
 NOW = datetime.now(UTC)
 

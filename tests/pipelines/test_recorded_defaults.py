@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from rollout.cli.terminal import show_summary
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import JournalError
+from rollout.terminal.summary import show_summary
 from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 

@@ -134,7 +134,7 @@ async def test_without_pyarrow_the_other_files_are_saved_and_it_is_said(
     monkeypatch.setattr(web_saving, "_has_pyarrow", lambda: False)
     saved = save_iteration(Path("run"), OUT, "train", 0, {})
     assert saved.files == (PT,)
-    assert "rollout[export]" in saved.notes[0]
+    assert "rollout-engine[train]" in saved.notes[0]
 
 
 async def test_a_run_without_nodes_is_saved_from_its_lines(pages: StubServer) -> None:

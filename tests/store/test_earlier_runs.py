@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import rollout
 from rollout.cli import main
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines
@@ -50,6 +51,17 @@ def alike(line: dict[str, Any]) -> dict[str, Any]:
 
 def lines_of(name: str) -> list[dict[str, Any]]:
     return sorted(read_lines(Path(f"out/{name}.jsonl")), key=lambda line: str(line["id"]))
+
+
+@pytest.mark.parametrize("is_migrated", [False, True])
+def test_the_mean_reward_of_a_run_without_rewards_is_its_rate_of_success(is_migrated: bool) -> None:
+    lay_out("finished")
+    if is_migrated:
+        command("run", "config.yml", "--resume")
+    run = rollout.load_run("run")
+    rewards = [trajectory.reward for trajectory in run.trajectories]
+    known = [reward for reward in rewards if reward is not None]
+    assert run.mean_reward == pytest.approx(sum(known) / len(known))
 
 
 def test_a_finished_run_resumes_without_doing_anything() -> None:
@@ -105,6 +117,8 @@ def test_an_earlier_run_is_exported_and_becomes_training_rows(name: str) -> None
 
 def test_steps_and_rates_of_an_earlier_web_run_are_read() -> None:
     lay_out("web")
-    before = json.loads(Path("run/metrics.json").read_text())["web"]
-    command("run", "config.yml", "--resume")
-    assert json.loads(Path("run/metrics.json").read_text())["web"] == before
+    before = json.loads(Path("run/metrics.json").read_text())["web"]["web"]
+    for _ in range(2):
+        command("run", "config.yml", "--resume")
+        after = json.loads(Path("run/metrics.json").read_text())["web"]["web"]
+        assert {key: after[key] for key in before} == before

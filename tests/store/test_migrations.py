@@ -125,7 +125,7 @@ async def test_opening_an_older_journal_for_writing_migrates_it(lay: Any) -> Non
     assert version() == 1
     await open_and_close()
     assert version() == SCHEMA_VERSION
-    assert execute("SELECT count(*) FROM trajectories WHERE reward IS NOT NULL") == [(0,)]
+    assert execute("SELECT count(*) FROM trajectories WHERE scored AND reward IS NOT success + 0.0") == [(0,)]
 
 
 @pytest.mark.parametrize("lay", [lay_out, lay_out_oldest])
@@ -149,7 +149,7 @@ def test_queries_of_the_newest_version_work_on_an_older_journal_on_a_read_only_d
     lay_out_oldest("finished")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with open_reader(Path("run")) as reader:
-        assert reader._db.execute("SELECT DISTINCT reward FROM trajectories").fetchall() == [(None,)]
+        assert set(reader._db.execute("SELECT DISTINCT reward FROM trajectories")) == {(1.0,), (0.0,)}
         plan = reader._db.execute("EXPLAIN QUERY PLAN SELECT head FROM trajectories WHERE dataset = '' AND id = ''")
         assert "SEARCH" in str(plan.fetchall()), "the key is still used"
 
@@ -238,6 +238,6 @@ def test_rows_from_before_and_after_a_migration_are_recovered(lay: Any) -> None:
     assert not found.lost
     with open_reader(Path("new")) as reader:
         assert {dataset: list(reader.heads(dataset)) for dataset in reader.datasets()} == heads
-        rewards = reader._db.execute("SELECT id, reward FROM trajectories WHERE reward IS NOT NULL").fetchall()
+        rewards = reader._db.execute("SELECT id, reward FROM trajectories WHERE reward = 0.5").fetchall()
     assert rewards == [(first, 0.5)]
     assert json.loads(Path("new/run.json").read_text())["config"]["run_dir"] == "new"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,14 @@ def test_further_attempts_may_not_take_another_tasks_id() -> None:
 def test_missing_file_is_named() -> None:
     with pytest.raises(ConfigError, match=r"no/such\.jsonl"):
         TaskFile(Path("no/such.jsonl"))
+
+
+@pytest.mark.parametrize("path", ["/dev/zero", "pipe", "folder"])
+def test_what_is_no_file_is_refused_before_it_is_read(path: str) -> None:
+    os.mkfifo("pipe")
+    Path("folder").mkdir()
+    with pytest.raises(ConfigError, match=f"{path}: cannot read the tasks: expected a file"):
+        TaskFile(Path(path))
 
 
 def test_seed_record_is_read_with_all_its_fields() -> None:

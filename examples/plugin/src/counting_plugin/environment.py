@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import rollout
 
 
@@ -30,8 +27,8 @@ def right_count(task: rollout.Task, world: Display) -> bool:
     return bool(world.shown == task.info["target"])
 
 
-def counting(params: Mapping[str, Any]) -> rollout.Environment:
-    """Tasks up to `environment_params.highest`, by default 3."""
-    targets = range(1, params.get("highest", 3) + 1)
+def counting(highest: int = 3) -> rollout.Environment:
+    """Tasks up to `highest`, which is a key of `environment_params`."""
+    targets = range(1, highest + 1)
     tasks = [rollout.Task(f"to-{target}", f"Count to {target}", info={"target": target}) for target in targets]
     return rollout.Environment(name="counting", tasks=tasks, world=Display, scorers=[right_count])
