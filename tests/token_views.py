@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from rollout.agents.dialects import make_dialect
+from rollout.agents.formats import make_dialect
 from rollout.core.messages import Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
 from rollout.store.reader import JournalReader, open_reader

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.agents.turns import split_turns, whole
+from rollout.agents.turns import split_steps, split_turns, was_sent_whole, whole
 from rollout.core.errors import ConfigError
 from rollout.pipelines.filter import Records
 from rollout.pipelines.inputs import Prompts, Source
@@ -123,10 +123,13 @@ def write_examples(examples: Iterable[Example], wish: Wish, out: Path, tally: Ex
         for example in examples:
             split = "" if wish.splits is None else wish.splits.of(example.task_id)
             try:
-                records = [{**wish.exporter.convert(part), **wish.fields} for part in _parts(example, wish)]
-            except Unfit as error:
+                parts = _parts(example, wish)
+                records = [{**wish.exporter.convert(part), **wish.fields} for part in parts]
+            except (Unfit, BadLine) as error:
                 tally.drop(str(error))
                 continue
+            if not wish.per_turn and parts[0].context is not None:
+                tally.notes["written step by step: no request had the whole conversation"] += 1
             tally.kept += 1
             counts[split] += len(records)
             if example.has_reasoning and not wish.exporter.holds_reasoning and not wish.drop_reasoning:
@@ -148,9 +151,10 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
                     tally.drop(f"filtered: {', '.join(record.why)}")
                     continue
                 if line.is_labelled:
-                    example = make_example(line, None)
+                    example = make_example(line, None, image_path=prompts.image_paths(source))
                 else:
-                    example = make_example(line, prompts.of(line, source), prompts.offers(line, source))
+                    offers = prompts.offers(line, source)
+                    example = make_example(line, prompts.of(line, source), offers, prompts.image_paths(source))
             except (NoPrompt, BadLine) as error:
                 tally.blame(source, where, error)
                 continue
@@ -180,9 +184,12 @@ def _chosen(source: Source, selection: Selection, tally: ExportTally) -> Iterato
 
 
 def _parts(example: Example, wish: Wish) -> list[Example]:
-    if example.masked and not can_mask(wish.exporter, per_turn=wish.per_turn):
+    # Only prompts have images, so a turn with images has to be divided, too.
+    by_step = not was_sent_whole(example) or (wish.per_turn and example.has_images)
+    if example.masked and not can_mask(wish.exporter, per_turn=wish.per_turn or by_step):
         raise Unfit(MASKED)
-    parts = list(split_turns(example)) if wish.per_turn else [whole(example)]
+    split = split_steps if by_step else split_turns
+    parts = list(split(example)) if wish.per_turn or by_step else [whole(example)]
     if not parts:
         raise Unfit(NO_ANSWER)
     if not wish.drop_reasoning:

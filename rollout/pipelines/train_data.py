@@ -1,8 +1,9 @@
 """From finished runs to training data: groups, advantages, and the rows of each.
 
-A file of trajectories is read twice. The first pass only finds out which attempts belong together and where each line
-begins. The second reads the attempts of some tasks at a time, whole, with the token ids that the journal has, works out
-their advantages and writes their rows. So memory holds a batch of tasks, and the rows of a task stand together.
+A file of trajectories is read twice. The first pass (`rollout.pipelines.train_survey`) only finds out which attempts
+belong together and where each line begins. The second reads the attempts of some tasks at a time, whole, with the token
+ids that the journal has, works out their advantages and writes their rows. So memory holds a batch of tasks, and the
+rows of a task stand together.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from rollout.pipelines.export import ExportTally, refuse_nothing
 from rollout.pipelines.filter import Records
 from rollout.pipelines.filter_marks import Marks, marks_of
 from rollout.pipelines.inputs import Prompts, Source
+from rollout.pipelines.train_survey import AttemptGroup, LinePlace, OnRecord, Survey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.trajectories.advantages import (
     Attempt,
@@ -37,13 +39,12 @@ from rollout.trajectories.exports.parquet import Columns, ParquetFile
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.labels import NoPrompt, make_example
-from rollout.trajectories.line import UNREWARDED
-from rollout.trajectories.merging import Splits, UniqueNames
+from rollout.trajectories.merging import Splits
 from rollout.trajectories.rewards import RECORDED, reward_rule
 from rollout.trajectories.rows.exchange import Attempted, StepKey, ids_of_path
 from rollout.trajectories.rows.form import RecordMaker
 from rollout.trajectories.rows.pt import RowsPt
-from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at, read_saved_places
+from rollout.trajectories.saved import BadLine, SavedLine, read_saved_at
 from rollout.trajectories.selection import Selection
 from rollout.trajectories.tree import NodeBody
 
@@ -58,8 +59,8 @@ class DataWish(msgspec.Struct, frozen=True):
 
     name: str
     """How files are called."""
-    make: Callable[[bool], RecordMaker]
-    """Makes the form, told whether any of the trajectories has token ids on record."""
+    make: Callable[[OnRecord], RecordMaker]
+    """Makes the form, told what the trajectories have on record."""
     selection: Selection = Selection()
     splits: Splits | None = None
     formats: tuple[str, ...] = ("parquet",)
@@ -81,28 +82,10 @@ class DataWish(msgspec.Struct, frozen=True):
         }
 
 
-class _LinePlace(msgspec.Struct, frozen=True, gc=False):
-    """Where a trajectory lies in its file."""
-
-    begin: int
-    where: str
-    """`file:line`, for messages."""
-    id: str
-    """Its name in the training data."""
-
-
-class _Group(msgspec.Struct, frozen=True):
-    """The attempts at one task in one file. Attempts of different runs are not compared with each other."""
-
-    source: Source
-    name: str
-    places: list[_LinePlace]
-
-
 class _ReadAttempt(msgspec.Struct):
     """An attempt of a group that was read."""
 
-    place: _LinePlace
+    place: LinePlace
     line: SavedLine
     attempt: Attempt
     generations: list[Generation]
@@ -117,10 +100,10 @@ def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataW
     """Write the files of `wish` into the folder `out`, and beside them what they are, as JSON."""
     tally = ExportTally()
     records = Records() if wish.filters else None
-    survey = _Survey(wish, tally, records)
+    survey = Survey(wish.selection, tally, records)
     for source in sources:
         survey.add(source)
-    maker = wish.make(survey.has_ids)
+    maker = wish.make(survey.found)
     files = wish.files(out)
     written, about = list(files), out / f"{wish.name}.{ABOUT}"
     with replaced_together([*files.values(), about]) as temporary, contextlib.ExitStack() as stack:
@@ -139,7 +122,7 @@ def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataW
 
 
 def _write(
-    groups: Iterable[_Group],
+    groups: Iterable[AttemptGroup],
     maker: RecordMaker,
     prompts: Prompts,
     reading: _Reading,
@@ -173,45 +156,6 @@ def _write(
     return counts
 
 
-class _Survey:
-    """The first pass: which attempts belong together, and where each of them lies."""
-
-    def __init__(self, wish: DataWish, tally: ExportTally, records: Records | None) -> None:
-        self._wish = wish
-        self._tally = tally
-        self._records = records
-        self._ids = UniqueNames()
-        self._names = UniqueNames()
-        self.groups: list[_Group] = []
-        """In the order in which their first attempts came."""
-        self.has_ids = False
-        """Whether any attempt that is learnt from has token ids on record."""
-
-    def add(self, source: Source) -> None:
-        """Go through a file."""
-        groups: dict[str, list[_LinePlace]] = {}
-        for where, begin, line in read_saved_places(source.path):
-            self._tally.read += 1
-            if isinstance(line, BadLine):
-                self._tally.blame(source, where, line)
-            elif line.status in UNREWARDED:
-                self._tally.drop(f"status {line.status}")
-            else:
-                places = groups.setdefault(line.group, [])
-                places.append(_LinePlace(begin, where, self._ids.take(line.id, source.run)))
-                self.has_ids = self.has_ids or self._is_learnt_with_ids(line, source)
-        self.groups += [_Group(source, self._names.take(name, source.run), places) for name, places in groups.items()]
-
-    def _is_learnt_with_ids(self, line: SavedLine, source: Source) -> bool:
-        if not line.is_exact:
-            return False
-        try:
-            marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
-        except BadLine:
-            return False
-        return self._wish.selection.reason_against(line) is None and marks.refusal is None
-
-
 class _Reading:
     """The second pass: reads groups whole, some at a time, and says what each of their steps was worth.
 
@@ -228,14 +172,14 @@ class _Reading:
         self._rule = reward_rule(wish.reward)
         self._journals: dict[Path, JournalReader] = {}
 
-    def read(self, groups: Iterable[_Group]) -> Iterator[tuple[_Group, list[_ReadAttempt]]]:
+    def read(self, groups: Iterable[AttemptGroup]) -> Iterator[tuple[AttemptGroup, list[_ReadAttempt]]]:
         """The groups with their members, in order."""
         for source, its_groups in itertools.groupby(groups, key=lambda group: group.source):
             try:
                 file = self._stack.enter_context(source.path.open("rb"))
             except OSError as error:
                 raise ConfigError(f"{source.path}: cannot read the trajectories: {error.strerror or error}") from error
-            batch: list[_Group] = []
+            batch: list[AttemptGroup] = []
             size = 0
             for group in its_groups:
                 batch.append(group)
@@ -246,8 +190,8 @@ class _Reading:
             yield from self._read_batch(source, file, batch)
 
     def _read_batch(
-        self, source: Source, file: BinaryIO, groups: Sequence[_Group]
-    ) -> Iterator[tuple[_Group, list[_ReadAttempt]]]:
+        self, source: Source, file: BinaryIO, groups: Sequence[AttemptGroup]
+    ) -> Iterator[tuple[AttemptGroup, list[_ReadAttempt]]]:
         lines = LineReader(self._rule)
         read = [
             (
@@ -263,7 +207,7 @@ class _Reading:
         self._estimate([member for _, members in read for member in members])
         yield from read
 
-    def _read_member(self, source: Source, file: BinaryIO, place: _LinePlace, lines: LineReader) -> _ReadAttempt | None:
+    def _read_member(self, source: Source, file: BinaryIO, place: LinePlace, lines: LineReader) -> _ReadAttempt | None:
         try:
             line = read_saved_at(file, place.begin)
             nodes = self._nodes(line, source)
@@ -332,13 +276,14 @@ def _unsampled(generations: Sequence[Generation], place: int) -> str | None:
     return "answers with a masked secret" if generations[place].is_masked else None
 
 
-def _attempted(group: _Group, member: _ReadAttempt, prompts: Prompts) -> Attempted:
+def _attempted(group: AttemptGroup, member: _ReadAttempt, prompts: Prompts) -> Attempted:
     """A trajectory as rows are made of it. Raises BadLine and NoPrompt."""
     line, source, steps, generations = member.line, group.source, member.attempt.steps, member.generations
     if line.is_labelled:
-        example = make_example(line, None)
+        example = make_example(line, None, image_path=prompts.image_paths(source))
     else:
-        example = make_example(line, prompts.of(line, source), prompts.offers(line, source))
+        offers = prompts.offers(line, source)
+        example = make_example(line, prompts.of(line, source), offers, prompts.image_paths(source))
     exchanges = list(exchanges_of(example))
     if len(exchanges) != len(steps):
         raise BadLine(f"it has {len(exchanges)} answers, but its metadata tells of {len(steps)}")

@@ -16,7 +16,7 @@ from rollout.trajectories.merging import parse_splits
 from tests.conftest import read_lines
 from tests.trajectories.lines import CONVERSATION, SYSTEM, TOOLS, labelled, line, write
 
-pytest.importorskip("datasets", reason="needs the extra rollout[export]")
+pytest.importorskip("datasets", reason="needs the extra rollout-engine[train]")
 pytestmark = pytest.mark.export
 
 TALK = CONVERSATION[:1] + CONVERSATION[6:]

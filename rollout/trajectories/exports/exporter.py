@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -72,14 +72,14 @@ class JsonLinesExporter:
         return JsonLines(path)
 
 
-def find_exporter(name: str) -> Exporter:
-    """The exporter of a name: built in, an entry point, or `module:Name`."""
-    found = find_plugin("rollout.exporters", BUILT_IN.get(name, name))
+def find_exporter(name: str | Exporter | type[Exporter]) -> Exporter:
+    """The exporter of a name: built in, an entry point, or `module:Name`. It may also be given as class or object."""
+    found: Any = find_plugin("rollout.exporters", BUILT_IN.get(name, name)) if isinstance(name, str) else name
     if found is None:
         known = [*BUILT_IN, *(point.name for point in entry_points(group="rollout.exporters"))]
         raise ConfigError(f"format: there is no {name!r}; there are {', '.join(known)}, or your own as module:Name")
     try:
-        made = found()
+        made: Any = found() if isinstance(found, type) or not hasattr(found, "convert") else found
     except TypeError as error:
         raise ConfigError(f"format: {name}: expected a class that is made without arguments: {error}") from error
     missing = [part for part in ("convert", "open", "suffix", "holds_reasoning") if not hasattr(made, part)]
@@ -97,7 +97,7 @@ def can_mask(exporter: Exporter, *, per_turn: bool) -> bool:
 
 
 def refuse_images(example: Example) -> None:
-    """No format below says where images go, and a record without them would teach something else."""
+    """For formats that have no place for images: a record without them would teach something else."""
     if any(message.images for message in example.messages):
         raise Unfit("has images")
 

@@ -16,5 +16,6 @@ BUILT_IN = {
     "preferences": "rollout.trajectories.rows.preferences:Preferences",
     "process": "rollout.trajectories.rows.process:ProcessRewards",
     "verl": "rollout.trajectories.rows.verl_prompts:VerlPrompts",
+    "verl_steps": "rollout.trajectories.rows.verl_steps:VerlSteps",
 }
 """The forms of `rollout train-data --form`, each loaded when it is asked for."""

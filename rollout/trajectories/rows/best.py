@@ -24,7 +24,7 @@ class BestAttempts(RowForm):
 
     def maker(self, tokens: TokenChoice) -> RecordMaker:
         # The best attempts are mostly taught to another model, so ids are written only where they are asked for.
-        return BestMaker(RowMaker(tokens.has_ids(False), tokens.tokenizer), self.best)
+        return BestMaker(RowMaker(tokens.has_ids(False), tokens.tokenizer, tokens.image_column), self.best)
 
 
 class BestMaker(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ was given. A row ends there, and the next one says why:
 | `template` | it does so although the user has not |
 | `no_ids` | one of the two has no token ids |
 | `masked` | an answer in between is not to be learnt |
+| `new_image` | rows of text only: what came in between shows an image, and only prompts have images |
 | `step`, `start` | no break: a form with a row for each step; the first row |
 """
 
@@ -28,8 +29,8 @@ from typing import Any
 from rollout.core.messages import JSON
 from rollout.trajectories.rows.exchange import Exchange, Ids
 
-START, STEP, NO_IDS, MASKED = "start", "step", "no_ids", "masked"
-CAUSES = ("reasoning", "window", "images", "tools", "calls", "text", "user_turn", "template", NO_IDS, MASKED)
+START, STEP, NO_IDS, MASKED, NEW_IMAGE = "start", "step", "no_ids", "masked", "new_image"
+CAUSES = ("reasoning", "window", "images", "tools", "calls", "text", "user_turn", "template", NO_IDS, MASKED, NEW_IMAGE)
 _THOUGHT = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 
@@ -65,6 +66,14 @@ def break_in_messages(before: Exchange, after: Exchange) -> str | None:
         return "window"
     causes = {_cause(old, new) for old, new in zip(known, again, strict=True) if old != new}
     return next(cause for cause in ("window", "images", "reasoning", "calls") if cause in causes)
+
+
+def break_in_text(before: Exchange, after: Exchange) -> str | None:
+    """Why two exchanges are not one row of text; None where they are."""
+    cause = break_in_messages(before, after)
+    if cause is None and any(map(_images, _added(before, after))):
+        return NEW_IMAGE
+    return cause
 
 
 def _cause(old: JSON, new: JSON) -> str:

@@ -29,7 +29,7 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
 from rollout.core.plugins import find_plugin
 from rollout.core.section import Section
-from rollout.trajectories.exports.parquet import Columns
+from rollout.trajectories.exports.parquet import IMAGE, IMAGE_PATH, Column, Columns
 from rollout.trajectories.rows import BUILT_IN
 from rollout.trajectories.rows.exchange import Attempted
 from rollout.trajectories.rows.tokenising import ChatTokenizer
@@ -66,7 +66,7 @@ class RecordMaker(Protocol):
 
 
 class TokenChoice(msgspec.Struct, frozen=True):
-    """Whether records hold token ids or messages, as far as it was asked for."""
+    """What the values of records are: token ids or messages, and images."""
 
     text: bool | None = None
     """True: messages. False: token ids. None: nothing was asked for."""
@@ -74,6 +74,17 @@ class TokenChoice(msgspec.Struct, frozen=True):
     """Makes token ids of text."""
     any_ids: bool = False
     """Whether any of the trajectories has token ids on record."""
+    any_images: bool = False
+    """Whether the model of any of the trajectories was sent images."""
+    embeds_images: bool = True
+    """Whether a table holds the bytes of images, not only the paths of their files."""
+
+    @property
+    def image_column(self) -> Column | None:
+        """The type of an image in a table; None where there are no images."""
+        if not self.any_images:
+            return None
+        return IMAGE if self.embeds_images else IMAGE_PATH
 
     def has_ids(self, by_default: bool) -> bool:
         """Whether records hold token ids; `by_default`, where nothing was asked for."""

@@ -69,10 +69,11 @@ class MemoryRows(RowForm):
 
     def maker(self, tokens: TokenChoice) -> RecordMaker:
         # What a memory builder writes was never sent, so ids are written only where they are asked for.
-        return MemoryMaker(tokens.has_ids(False), tokens.tokenizer, find_builder(self.memory), self.last)
+        builder = find_builder(self.memory)
+        return MemoryMaker(tokens.has_ids(False), tokens.tokenizer, builder=builder, last_steps=self.last)
 
 
-class MemoryMaker(RowMaker, frozen=True):
+class MemoryMaker(RowMaker, frozen=True, kw_only=True):
     """Rows of one answer each, behind prompts that were never sent."""
 
     builder: MemoryBuilder

@@ -18,7 +18,7 @@ class PerStep(RowForm):
     has_advantages: ClassVar[bool] = True
 
     def maker(self, tokens: TokenChoice) -> RecordMaker:
-        return StepMaker(tokens.has_ids(tokens.any_ids), tokens.tokenizer)
+        return StepMaker(tokens.has_ids(tokens.any_ids), tokens.tokenizer, tokens.image_column)
 
 
 class StepMaker(RowMaker, frozen=True):

@@ -22,7 +22,7 @@ from rollout.trajectories.exports.parquet import Columns
 from rollout.trajectories.rows.exchange import Attempted, Exchange
 from rollout.trajectories.rows.form import Account, RowForm
 from rollout.trajectories.rows.row_maker import OWNER_COLUMNS
-from rollout.trajectories.rows.text_rows import read_request
+from rollout.trajectories.rows.text_rows import read_text_request
 
 Pairs = Literal["extremes", "all"]
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -90,7 +90,7 @@ class Preference(msgspec.Struct, frozen=True):
 
     def to_json(self) -> JSON:
         """The record: `prompt`, `chosen` and `rejected` in the conversational form, and where they come from."""
-        asked = read_request(self.chosen.exchange.request)
+        asked = read_text_request(self.chosen.exchange.request)
         written = [entries([*asked, candidate.exchange.answer]) for candidate in (self.chosen, self.rejected)]
         return {
             "prompt": written[0][:-1],

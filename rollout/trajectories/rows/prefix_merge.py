@@ -18,4 +18,4 @@ class PrefixMerge(RowForm):
     has_advantages: ClassVar[bool] = True
 
     def maker(self, tokens: TokenChoice) -> RecordMaker:
-        return RowMaker(tokens.has_ids(tokens.any_ids), tokens.tokenizer)
+        return RowMaker(tokens.has_ids(tokens.any_ids), tokens.tokenizer, tokens.image_column)

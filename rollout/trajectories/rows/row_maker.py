@@ -12,13 +12,14 @@ from typing import Any, ClassVar
 import msgspec
 
 from rollout.core.messages import JSON
+from rollout.trajectories.exports.conversational import in_parts
 from rollout.trajectories.exports.exporter import Unfit
-from rollout.trajectories.exports.parquet import Columns
-from rollout.trajectories.rows.breaks import START, STEP, break_in_ids, break_in_messages
+from rollout.trajectories.exports.parquet import Column, Columns
+from rollout.trajectories.rows.breaks import START, STEP, break_in_ids, break_in_text
 from rollout.trajectories.rows.exchange import Attempted, Exchange
 from rollout.trajectories.rows.form import Account
 from rollout.trajectories.rows.stretches import Stretch, prefix_merge
-from rollout.trajectories.rows.text_rows import TextRow, refuse_images, text_row
+from rollout.trajectories.rows.text_rows import TextRow, images_of, text_row
 from rollout.trajectories.rows.token_rows import token_row
 from rollout.trajectories.rows.tokenising import ChatTokenizer
 
@@ -68,19 +69,18 @@ class RowMaker(msgspec.Struct, frozen=True):
     """Whether rows hold token ids; else they hold messages."""
     tokenizer: ChatTokenizer | None
     """Makes token ids where there are none."""
+    image_column: Column | None = None
+    """The type of an image in `images`; None: rows have no such column."""
 
     @property
     def columns(self) -> Columns:
-        return TOKEN_COLUMNS if self.has_ids else TEXT_COLUMNS
+        columns = TOKEN_COLUMNS if self.has_ids else TEXT_COLUMNS
+        return columns if self.image_column is None else {**columns, "images": [self.image_column]}
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         for attempted in group:
             try:
                 stretches = self.stretches(attempted, account)
-                if not self.has_ids:
-                    # Before the first is written: an attempt is left out as a whole.
-                    for stretch in stretches:
-                        refuse_images(stretch)
             except Unfit as error:
                 account.drop(str(error))
                 continue
@@ -106,6 +106,7 @@ class RowMaker(msgspec.Struct, frozen=True):
             "finish_reasons": [exchange.finish_reason for exchange in stretch.exchanges],
             "weight_versions": [exchange.weight_version for exchange in stretch.exchanges],
             **(self._tokens(attempted, stretch) if self.has_ids else self._text(attempted, stretch)),
+            **({} if self.image_column is None else {"images": images_of(stretch.exchanges[-1].request)}),
         }
 
     def stretches(self, attempted: Attempted, account: Account) -> list[Stretch]:
@@ -122,7 +123,7 @@ class RowMaker(msgspec.Struct, frozen=True):
 
     def divide(self, exchanges: Iterable[Exchange]) -> Iterator[Stretch]:
         """The exchanges of each row: by default as many as go on behind one another."""
-        find = break_in_ids if self.has_ids else break_in_messages
+        find = break_in_ids if self.has_ids else break_in_text
         return prefix_merge(exchanges, find, can_mask=self.has_ids)
 
     def text(self, attempted: Attempted, stretch: Stretch) -> TextRow:
@@ -163,9 +164,10 @@ class RowMaker(msgspec.Struct, frozen=True):
 
     def _text(self, attempted: Attempted, stretch: Stretch) -> JSON:
         row = self.text(attempted, stretch)
+        has_parts = self.image_column is not None
         return {
-            "prompt": row.prompt,
-            "completion": row.completion,
+            "prompt": in_parts(row.prompt) if has_parts else row.prompt,
+            "completion": in_parts(row.completion) if has_parts else row.completion,
             "tools": row.tools,
             "advantages": row.advantages,
         }

@@ -2,6 +2,8 @@
 
 The completion holds the answers to learn and what came between them; so its assistant messages, and nothing else, are
 to have a loss. In a row of one exchange it is that one answer.
+
+Images are listed beside the messages. Only prompts have images, because trainers take them from nowhere else.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ class TextRow(msgspec.Struct, frozen=True):
 
 
 def text_row(trajectory: str, stretch: Stretch, advantages: Sequence[float] | None = None) -> TextRow:
-    """The row of a stretch whose answers are all learnt. Raises Unfit where there are images."""
+    """The row of a stretch whose answers are all learnt."""
     first, *others = stretch.exchanges
     asked = read_request(first.request)
     learnt: list[Message] = [first.answer]
@@ -63,22 +65,33 @@ def row_as_sent(trajectory: str, exchange: Exchange, advantage: float | None = N
     )
 
 
-def refuse_images(stretch: Stretch) -> None:
-    """Raise Unfit where a row of this stretch would have images: no text says where they go."""
-    for entry in stretch.exchanges[-1].request:
-        _refuse_images(entry)
-
-
 def read_request(request: Iterable[JSON]) -> list[Message]:
-    """The messages of a request. Raises Unfit where there are images."""
-    messages = []
-    for entry in request:
-        _refuse_images(entry)
-        messages.append(message_from_json(entry))
+    """The messages of a request, each with the URLs of its images."""
+    return [message_from_json(_with_image_names(entry)) for entry in request]
+
+
+def read_text_request(request: Iterable[JSON]) -> list[Message]:
+    """The messages of a request that is all text. Raises Unfit where there are images."""
+    messages = read_request(request)
+    if any(message.images for message in messages):
+        raise Unfit("has images")
     return messages
 
 
-def _refuse_images(entry: JSON) -> None:
+def images_of(request: Iterable[JSON]) -> list[str]:
+    """The URLs of the images of a request, in order."""
+    return [part["image_url"]["url"] for entry in request for part in _parts(entry) if part["type"] == "image_url"]
+
+
+def _parts(entry: JSON) -> list[JSON]:
     content = entry.get("content")
-    if entry.get("images") or (isinstance(content, list) and any(part.get("type") != "text" for part in content)):
-        raise Unfit("has images")
+    return content if isinstance(content, list) else []
+
+
+def _with_image_names(entry: JSON) -> JSON:
+    """A message of a request in the form of the record: its text, and its images named by their URLs."""
+    urls = images_of([entry])
+    if not urls:
+        return entry
+    texts = [part for part in _parts(entry) if part["type"] != "image_url"]
+    return {**entry, "content": texts or None, "images": urls}

@@ -18,7 +18,7 @@ from rollout.core.tokenizers import load_tokenizer
 from rollout.trajectories.exports.conversational import entries
 from rollout.trajectories.exports.exporter import Unfit
 from rollout.trajectories.rows.exchange import Exchange, Ids, pack
-from rollout.trajectories.rows.text_rows import read_request
+from rollout.trajectories.rows.text_rows import read_text_request
 
 REWRITTEN = "the chat template writes a request otherwise once it is answered"
 
@@ -42,7 +42,7 @@ class ChatTokenizer:
 
     def encode(self, exchange: Exchange) -> Exchange:
         """An exchange with the ids of its text, which the template ends as if the model had ended it. Raises Unfit."""
-        asked = read_request(exchange.request)
+        asked = read_text_request(exchange.request)
         written = entries([*asked, exchange.answer])
         prompt = self.render(written[:-1], exchange.tools, opens=True)
         whole = self.render(written, exchange.tools)

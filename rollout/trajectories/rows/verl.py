@@ -28,6 +28,8 @@ def verl_batch(
     The lengths are those of the longest row where they are not given. `uid` and `trajectory_id` are arrays of texts,
     for `non_tensors`. The reward stands on the last sampled id of each row, as verl's rule-based rewards do; each row
     of a trajectory has the trajectory's own, so take `advantages` as they are here and compute none again by row.
+    Where rows have `images`, `multi_modal_data` holds them, also for `non_tensors`; the ids of their places are those
+    that the model was given.
     """
     prompts = [row["input_ids"][: row["prompt_length"]] for row in rows]
     responses = [row["input_ids"][row["prompt_length"] :] for row in rows]
@@ -48,7 +50,7 @@ def verl_batch(
         sampled = np.flatnonzero(mask[place])
         if sampled.size and row.get("reward") is not None:
             scores[place, sampled[-1]] = row["reward"]
-    return {
+    batch = {
         "prompts": ids[:, :left],
         "responses": ids[:, left:],
         "input_ids": ids,
@@ -61,6 +63,9 @@ def verl_batch(
         "uid": np.array([row["group_id"] for row in rows], dtype=object),
         "trajectory_id": np.array([row["trajectory_id"] for row in rows], dtype=object),
     }
+    if any("images" in row for row in rows):
+        batch["multi_modal_data"] = np.array([{"images": list(row.get("images") or ())} for row in rows], dtype=object)
+    return batch
 
 
 def _fitting(rows: Sequence[Mapping[str, Any]], parts: Sequence[Sequence[int]], given: int | None, name: str) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rollout.agents.dialects import NATIVE, make_dialect
+from rollout.agents.dialects import NATIVE
 from rollout.agents.exchanges import exchanges_of
+from rollout.agents.formats import make_dialect
 from rollout.agents.view import ReasoningRule
 from rollout.agents.viewing import Viewing
 from rollout.core.messages import Message

@@ -12,7 +12,7 @@ import pytest
 from rollout.cli import main
 from tests.conftest import read_lines, roll_out
 
-pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra rollout[export]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra rollout-engine[train]")
 OUT = Path("out.jsonl")
 PORTAL = {
     "mcp_domain": "StudentAcademicPortal",

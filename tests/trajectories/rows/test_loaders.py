@@ -13,7 +13,7 @@ from rollout.core.messages import Message
 from tests.trajectories.lines import labelled, line, write
 from tests.trajectories.rows.made import asked, said, save_tokenizer, told
 
-datasets = pytest.importorskip("datasets", reason="needs the extra rollout[export]")
+datasets = pytest.importorskip("datasets", reason="needs the extra rollout-engine[train]")
 pytestmark = pytest.mark.export
 
 SIMPLE = (asked("Count."), said("I count.", call="x", thought="Hm."), told("x", "observed: 3"))

@@ -90,7 +90,7 @@ def test_form_of_an_installed_package_is_named_as_its_entry_point() -> None:
     done = train_data("in.jsonl", "-o", "data", "--form", "opened")
     assert done.returncode == 2
     assert "--form: there is no 'opened'; there are prefix_merge, per_step" in done.stderr
-    assert "verl, open, or your own as module:Name" in done.stderr
+    assert "verl_steps, open, or your own as module:Name" in done.stderr
 
 
 @pytest.mark.parametrize(

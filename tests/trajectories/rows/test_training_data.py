@@ -22,7 +22,7 @@ from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.engine.test_trees import tree_config
 from tests.trajectories.rows.made import save_tokenizer
 
-pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra rollout[export]")
+pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra rollout-engine[train]")
 DATA = Path("data")
 RULES = [
     {"when": {"model": "agent", "step": 0}, "reply": {"reasoning": "turn {turn}: a tool", "call": "any"}},
