@@ -11,10 +11,13 @@ from typing import Protocol
 
 import msgspec
 
-from rollout.agents.text_calls import read_answer, split_reasoning
+from rollout.agents.text_calls import UNCALLED, read_answer, split_reasoning
+from rollout.core.calls import malformed_call
 from rollout.core.messages import CALL_BEGIN, CALL_END, NO_TOOLS, Message, Toolset, with_readable_calls, write_calls
 from rollout.trajectories.generation import Generation
 
+UNCALLED_ID = "uncalled_"
+"""How the id of the call begins that stands in the record for an answer in words alone."""
 RESULT_BEGIN, RESULT_END = "<tool_response>", "</tool_response>"
 
 
@@ -49,6 +52,10 @@ class NativeDialect:
 
     name = "native"
 
+    def __init__(self, *, must_call: bool = False) -> None:
+        """`must_call`: an answer without a call is a malformed one, since nobody is there to talk to."""
+        self._must_call = must_call
+
     def system(self, system: str | None, tools: Toolset) -> str | None:
         return system
 
@@ -56,13 +63,27 @@ class NativeDialect:
         return tools
 
     def show(self, message: Message) -> Message:
+        message = self.export(message)
         return with_readable_calls(message) if message.tool_calls else message
 
     def export(self, message: Message) -> Message:
+        # Words alone stay words for the model, and what they were answered is said to it.
+        if message.role == "tool" and (message.tool_call_id or "").startswith(UNCALLED_ID):
+            return Message(role="user", content=message.content)
+        if message.tool_calls and message.tool_calls[0].id.startswith(UNCALLED_ID):
+            return msgspec.structs.replace(message, tool_calls=())
         return message
 
     def read(self, generation: Generation, seed: int | None) -> Generation:
-        return generation
+        message = generation.message
+        if not self._must_call or message.tool_calls:
+            return generation
+        # Servers refuse an empty answer in a conversation, so that one is shown with its call.
+        call_id = f"{UNCALLED_ID if message.content else 'call_'}{seed or 0}"
+        call = malformed_call(
+            call_id, f"{UNCALLED[0].upper()}{UNCALLED[1:]}. Call one of the tools that you were given."
+        )
+        return msgspec.structs.replace(generation, message=msgspec.structs.replace(message, tool_calls=(call,)))
 
 
 class TextDialect:
@@ -77,7 +98,7 @@ class TextDialect:
     def system(self, system: str | None, tools: Toolset) -> str | None:
         if not len(tools):
             return system
-        return _tool_text(tools) if system is None else f"{system}\n\n{_tool_text(tools)}"
+        return describe_tools(tools) if system is None else f"{system}\n\n{describe_tools(tools)}"
 
     def sent(self, tools: Toolset) -> Toolset:
         return NO_TOOLS
@@ -121,18 +142,16 @@ class TemplateDialect(NativeDialect):
 
     def read(self, generation: Generation, seed: int | None) -> Generation:
         read = read_answer(generation.message, seed, must_call=False)
-        return generation if read is generation.message else msgspec.structs.replace(generation, message=read)
+        if read is not generation.message:
+            generation = msgspec.structs.replace(generation, message=read)
+        return super().read(generation, seed)
 
 
 NATIVE = NativeDialect()
 
 
-def make_dialect(name: str, *, must_call: bool = False) -> Dialect:
-    """The dialect that a configuration or a saved trajectory names."""
-    return TextDialect(must_call=must_call) if name == TextDialect.name else NATIVE
-
-
-def _tool_text(tools: Toolset) -> str:
+def describe_tools(tools: Toolset) -> str:
+    """What a system prompt says of tools that are called in the text."""
     listed = "\n".join(msgspec.json.encode(spec.to_json()).decode() for spec in tools.specs)
     return (
         "# Tools\n\n"

@@ -12,13 +12,15 @@ from rollout.trajectories.rows.exchange import Exchange
 
 
 def exchanges_of(example: Example) -> Iterator[Exchange]:
-    """The exchanges, in order, without ids. Images are named by their place in the run directory."""
+    """The exchanges, in order, without ids. The URL of an image is the path of its file, where that is known, else its
+    place in the run directory. Raises BadLine where an image that was sent is gone."""
     has_system = int(bool(example.messages) and example.messages[0].role == "system")
     system = example.messages[0].content if has_system else None
     messages = example.messages[has_system:]
     dialect = viewing_of(example).dialect
     users = passed = 0
-    for place, request in read_requests(example, messages, system, lambda name: f"{BLOBS}/{name}"):
+    image_path = example.image_path or (lambda name: f"{BLOBS}/{name}")
+    for place, request in read_requests(example, messages, system, image_path):
         users += sum(message.role == "user" for message in messages[passed:place])
         passed = place
         since = max((begin for begin in example.offers if begin < users), default=None)

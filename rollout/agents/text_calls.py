@@ -21,6 +21,7 @@ from rollout.core.calls import malformed_call
 from rollout.core.messages import CALL_BEGIN, CALL_END, MALFORMED_CALL, WRITTEN_CALL, Message
 from rollout.models.completion import read_calls
 
+UNCALLED = "the answer calls no tool"
 THINK_BEGIN, THINK_END = "<think>", "</think>"
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _read_name = msgspec.json.Decoder(str).decode
@@ -51,7 +52,7 @@ def read_answer(message: Message, seed: int | None, *, must_call: bool) -> Messa
     asked = reading.asked
     if must_call and not asked:
         is_cut = thought is not None and THINK_END not in text
-        why = f"the answer ends within {THINK_BEGIN}" if is_cut else "the answer calls no tool"
+        why = f"the answer ends within {THINK_BEGIN}" if is_cut else UNCALLED
         asked = (Asked(problem=_wrong(why)),)
     if not asked and thought is None:
         return message

@@ -1,8 +1,11 @@
-"""A trajectory as one example for each turn, each with the context that the model was sent in that turn.
+"""A trajectory as one example for each turn or step, each with the context that the model was sent.
 
 A saved trajectory holds all reasoning; what the model saw of it depends on the rule of its run. For a model whose
 earlier reasoning is cleared at each user message, no single record of the whole conversation shows both what it thought
 and what it saw when it did. One record a turn does: the context by the rule, the turn itself whole.
+
+For a model with a window (`max_rounds`, `max_images`) not even a turn was ever sent whole: older steps are folded and
+older images left out within it. One record a step shows each request as it was.
 """
 
 from __future__ import annotations
@@ -67,6 +70,31 @@ def around_masks(part: Example) -> Iterator[Example]:
         )
 
 
+def split_steps(example: Example) -> Iterator[Example]:
+    """The steps whose answers are not masked, in order; step k of `a` is `a#k`. The context of each is what the model
+    was sent."""
+    viewing = _viewing(example)
+    has_system = int(bool(example.messages) and example.messages[0].role == "system")
+    system = example.messages[0].content if has_system else None
+    messages = example.messages[has_system:]
+    captions = {caption["message"]: caption for caption in (example.view or {}).get("captions") or ()}
+    view = viewing.open(system, example.opening, lambda name: name)
+    users = number = 0
+    for place, message in enumerate(messages):
+        if message.role == "assistant" and place >= example.opening:
+            number += 1
+            if place + has_system not in example.masked:
+                yield _part(example, number, users - 1, list(view.messages), [viewing.dialect.export(message)], [])
+        users += message.role == "user"
+        view.add(message, captions.get(place))
+
+
+def was_sent_whole(example: Example) -> bool:
+    """Whether the model's last request held the whole conversation, images included."""
+    viewing = _viewing(example)
+    return viewing.is_whole and not (example.has_images and viewing.max_images is not None)
+
+
 def whole(example: Example) -> Example:
     """The whole conversation in the form in which the model was sent it, with all reasoning. Raises Unfit where no
     request ever had the whole."""
@@ -89,10 +117,14 @@ def _part(
 
 
 def _whole_viewing(example: Example) -> Viewing:
-    try:
-        viewing = viewing_of(example)
-    except ConfigError as error:
-        raise ConfigError(f"trajectory {example.id}: {error}") from error
+    viewing = _viewing(example)
     if not viewing.is_whole:
         raise Unfit("its model saw the last steps only (max_rounds)")
     return viewing
+
+
+def _viewing(example: Example) -> Viewing:
+    try:
+        return viewing_of(example)
+    except ConfigError as error:
+        raise ConfigError(f"trajectory {example.id}: {error}") from error

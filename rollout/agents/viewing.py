@@ -11,8 +11,9 @@ from typing import Literal
 
 import msgspec
 
-from rollout.agents.dialects import NATIVE, Dialect, make_dialect
+from rollout.agents.dialects import NATIVE, Dialect
 from rollout.agents.folding import FoldingView
+from rollout.agents.formats import make_dialect
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message

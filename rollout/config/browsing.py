@@ -8,8 +8,9 @@ from pydantic import Field
 
 from rollout.config.section import Section
 
-WebMode = Literal["coordinates", "set_of_marks", "text"]
+WebMode = Literal["coordinates", "set_of_marks", "text", "accessibility_tree"]
 ImageFormat = Literal["png", "jpeg"]
+Assets = Literal["site", "public"]
 
 
 class WebSettings(Section):
@@ -17,7 +18,10 @@ class WebSettings(Section):
 
     mode: WebMode = "set_of_marks"
     """`coordinates`: a screenshot, acted on by points. `set_of_marks`: a screenshot with numbered elements and their
-    list. `text`: the page as text with numbered elements, no screenshot."""
+    list, with the text between them. `text`: the page as text with numbered elements, no screenshot.
+    `accessibility_tree`: roles, names and text as a tree, in which an element keeps its number, no screenshot."""
+    actions: tuple[str, ...] = ()
+    """The actions that are offered, by name; all of the mode where none is named. `answer` is always offered."""
     width: int = Field(1280, ge=100, le=8192)
     """Of the window, in pixels."""
     height: int = Field(720, ge=100, le=8192)
@@ -34,15 +38,19 @@ class WebSettings(Section):
     jpeg_quality: int = Field(80, ge=1, le=100)
     """Of screenshots in the format jpeg."""
     max_elements: int = Field(150, ge=1)
-    """Numbered elements of one observation."""
+    """Numbered elements of one observation. The agent asks for the others with `more`."""
     max_text: int = Field(8000, ge=100)
-    """Characters of a page's text in the mode `text`."""
+    """Characters of a page's text in one observation. The agent asks for the rest with `more`."""
     max_tabs: int = Field(8, ge=1)
     """Tabs of one episode."""
     max_dialogs: int = Field(10, ge=0)
     """Dialogs (alerts and the like) of one step. Beyond it the page's script is stopped and further ones are muted."""
     hosts: tuple[str, ...] = ()
     """Hosts that a page may reach beside the task's own site, each with its subdomains; `*` is every public host."""
+    assets: Assets = "site"
+    """`site`: all parts of a page come from the hosts above. `public`: scripts, styles, pictures, fonts and data may
+    come from every public host, and pages and frames still only from the hosts above. The default of `rollout web` is
+    `public`."""
     private_hosts: tuple[str, ...] = ()
     """Hosts and networks that may be reached although they are private: `localhost:8080`, `10.1.0.0/16`."""
     sites: tuple[str, ...] = ()
@@ -56,7 +64,8 @@ class WebSettings(Section):
     load_timeout: float = Field(10.0, gt=0)
     """Seconds that a page may load before it is shown as far as it is."""
     settle_timeout: float = Field(3.0, gt=0)
-    """Seconds that requests and changes of the page after an action are waited for."""
+    """The longest that a loaded page may take to come to rest after an action: its requests, changes, animations that
+    end and timers of up to a second. The observation names what is still under way then."""
     quiet: float = Field(0.06, ge=0)
     """A page without changes for so many seconds is settled."""
     max_wait: float = Field(10.0, gt=0)

@@ -15,6 +15,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from rollout.config.browsing import Browsers, WebMode, WebSettings
 from rollout.config.cluster import Cluster, RankWeights, cluster_shorthand
 from rollout.config.section import Section
+from rollout.config.shipped import ShippedPath
 
 Split = Literal["train", "test"]
 
@@ -22,9 +23,10 @@ Split = Literal["train", "test"]
 class ModelConfig(Section):
     """How the agent's model is spoken to."""
 
-    model_type: Literal["qwen3-instruct", "qwen3-think", "native"]
+    model_type: Literal["qwen3-instruct", "qwen3-think", "computer_use", "native"]
     """qwen3-instruct, qwen3-think: tool calls are written as text between `<tool_call>` tags; of qwen3-think earlier
-    thoughts are not sent back. native: the server's own tool calls, for any other model."""
+    thoughts are not sent back. computer_use: the same with one tool, `computer_use` or `web_interaction`, for models
+    that were trained on it. native: the server's own tool calls, for any other model."""
     prompt_version: Literal["complete", "vanilla"]
     """complete: the model answers in the parts Memory, Progress, Intention, Action. vanilla: an action is enough."""
 
@@ -57,7 +59,7 @@ class ContextConfig(Section):
 
     interaction_mode: WebMode
     """coordinates: a screenshot, acted on by points from 0 to 1000. set_of_marks: a screenshot with numbered elements.
-    text: the page as text."""
+    text: the page as text. accessibility_tree: roles, names and text as a tree."""
     max_rounds: int | None = Field(ge=1)
     """So many rounds before the present one are sent whole; older ones as a line each. null: all."""
     max_images: int | None = Field(ge=1)
@@ -253,7 +255,7 @@ class WebConfig(Section):
 
     save_path: Path
     """Where everything of an experiment goes; made if need be."""
-    data_path: Path
+    data_path: ShippedPath
     """The folder with the task files."""
     env_config: EnvConfig
     policy_config: PolicyConfig
@@ -268,7 +270,7 @@ class WebConfig(Section):
     """Attempts at each training task."""
     blocklist_hours: float = Field(ge=0, le=1_000_000)
     """How long a site that was found blocked is left out of training."""
-    models_config_file: Path | None
+    models_config_file: ShippedPath | None
     """A registry of models, as `rollout run` takes it."""
     max_cost: float | None = Field(gt=0)
     """Pause when the models have cost so many dollars."""

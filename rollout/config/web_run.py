@@ -110,7 +110,7 @@ def _agent_model(web: WebConfig, models: Mapping[str, ModelEntry]) -> tuple[str,
             f"({env.vllm_server_url}), a provider/model, or builtin/oracle"
         )
     provider, _, rest = given.partition("/")
-    shows_images = web.context_config.interaction_mode != "text"
+    shows_images = web.context_config.interaction_mode in ("coordinates", "set_of_marks")
     limits: dict[str, Any] = {
         "max_concurrency": env.max_vllm_sessions,
         "timeout": env.vllm_timeout,
@@ -152,7 +152,7 @@ def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Age
         notes.append(f"top_k and min_p are not sent: {model} is not served by env_config.vllm_server_url")
     return AgentConfig(
         model=model,
-        tool_format="native" if settings.model_type == "native" else "text",
+        tool_format="text" if settings.model_type.startswith("qwen3") else settings.model_type,
         prompt="complete" if settings.prompt_version == "complete" else "plain",
         max_rounds=context.max_rounds,
         max_images=context.max_images,
@@ -167,7 +167,14 @@ def _web_settings(web: WebConfig) -> dict[str, object]:
     """What the seed's keys say of pages, where `web` says nothing else."""
     given = web.web.model_fields_set
     mode = web.context_config.interaction_mode
-    settings: dict[str, object] = {"mode": mode, "width": WIDTH, "height": HEIGHT, "sites": tuple(web.sites)}
+    settings: dict[str, object] = {
+        "mode": mode,
+        "width": WIDTH,
+        "height": HEIGHT,
+        "sites": tuple(web.sites),
+        # Live sites have their scripts and styles on hosts of others.
+        "assets": "public",
+    }
     if mode == "coordinates":
         settings["coordinate_range"] = POINTS
     return {key: value for key, value in settings.items() if key not in given or (key == "sites" and value)}

@@ -2,8 +2,9 @@
 
 Elements are numbered afresh in each observation. So a call counts as a reference action if it equals that action with
 its elements looked up in the observation *before* the call, and if the page accepted it. Actions are played in order.
-The oracle searches for an element that is not visible: down to the end of the page, then from the top, and after an
-error that led to another page also on the page before. If it finds nothing, its answer says so.
+The oracle searches for an element that is not listed: in further parts of the list, down to the end of the page, then
+from the top, and after an error that led to another page also on the page before. If it finds nothing, its answer says
+so.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.tasks.elements import NotListed, has_locator, resolve_elements, scroll_position, shows_page
+from rollout.tasks.elements import NotListed, has_locator, is_cut, resolve_elements, scroll_position, shows_page
 
-MAX_SCROLLS = 12
+LOOKING = ("scroll", "more")
+MAX_SCROLLS = 24
 MAX_BACK = 2
 MAX_TRIES = 3
 
@@ -93,17 +95,19 @@ def _look(detour: Sequence[ElementStep], observation: str) -> tuple[str, JSON] |
     above, below = scroll_position(observation)
     scrolls = 0
     for step in reversed(detour):
-        if step.call.name != "scroll":
+        if step.call.name not in LOOKING:
             break
         scrolls += 1
     looking = detour[len(detour) - scrolls :]
     from_top = any(scroll_position(step.observation)[0] == 0 for step in looking)
     if scrolls < MAX_SCROLLS:
+        if is_cut(observation):
+            return "more", {}
         if below > 0:
             return "scroll", {"direction": "down"}
         if above > 0 and not from_top:
             return "scroll", {"direction": "up", "pages": 10}
-    strayed = [step for step in detour if step.call.name not in ("scroll", "goback")]
+    strayed = [step for step in detour if step.call.name not in (*LOOKING, "goback")]
     gone_back = sum(1 for step in detour if step.call.name == "goback")
     return ("goback", {}) if gone_back < min(len(strayed), MAX_BACK) else None
 

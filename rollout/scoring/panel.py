@@ -123,7 +123,9 @@ class Panel:
 
     async def _ask(self, scorer: Scorer, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         try:
-            return await scorer.score(task, trajectory, world)
+            score = await scorer.score(task, trajectory, world)
+            # Whoever chooses by name, `scoring.decide` or a reward, means the scorer's.
+            return score if score is None else msgspec.structs.replace(score, name=_name(scorer))
         except ConfigError as error:
             return Score(_name(scorer), None, str(error))
         except asyncio.CancelledError:

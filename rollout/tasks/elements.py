@@ -18,6 +18,7 @@ from rollout.core.messages import JSON
 KEYS = frozenset({"$element", "nth", "match"})
 _LOCATOR = re.compile(r'(?P<role>\S+)(?: "(?P<name>.*)")?', re.DOTALL)
 _SCROLLED = re.compile(r"^Scrolled: (\d+) px of the page above, (\d+) px below$", re.MULTILINE)
+_CUT = "(cut here; call more"
 _PAGE = re.compile(r"^URL: ", re.MULTILINE)
 
 
@@ -62,6 +63,11 @@ def find_element(locator: JSON, observation: str) -> int:
 def shows_page(text: str) -> bool:
     """Whether a message shows a page, and not only what went wrong."""
     return _PAGE.search(text) is not None
+
+
+def is_cut(observation: str) -> bool:
+    """Whether an observation ends before the list of elements does."""
+    return _CUT in observation
 
 
 def scroll_position(observation: str) -> tuple[int, int]:

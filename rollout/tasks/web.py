@@ -1,7 +1,7 @@
-"""Web tasks: a line of the seed's task files (`task_name`, `website`, …) as an ordinary task.
+"""Web tasks: a line of WebGym's task files (`task_name`, `website`, …) as an ordinary task.
 
 `web_entry` checks a line and turns it into the form that every task line has: the instruction is the first message,
-everything else lies in `task_info`, the rubric as a flat list whatever its form was. `WebLine` is what a line must be;
+everything else is in `task_info`, the rubric as a flat list whatever its form was. `WebLine` is what a line must be;
 `rollout.tasks.sampling` reads files by it without making tasks of them.
 """
 

@@ -10,6 +10,7 @@ A `Situation` is the request together with what rules ask about: which turn, whi
 from __future__ import annotations
 
 import hashlib
+import re
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -85,6 +86,7 @@ class BadChat(Exception):
     """The body is JSON but no chat request, or no JSON at all."""
 
 
+_NONCE = re.compile(r'"nonce": "(\w+)"')
 _chat_decoder = msgspec.json.Decoder(Chat)
 _tools_decoder = msgspec.json.Decoder(list[OfferedEntry] | None)
 _encoder = msgspec.json.Encoder()
@@ -133,6 +135,12 @@ class Situation:
     def opening(self) -> str:
         """The text of the first user message."""
         return next((message.text() for message in self.chat.messages if message.role == "user"), "")
+
+    def nonce(self) -> str:
+        """The nonce that a judge's instructions ask for; empty where the system message has none."""
+        instructions = (message.text() for message in self.chat.messages if message.role == "system")
+        found = _NONCE.search(next(instructions, ""))
+        return found[1] if found else ""
 
 
 def read_situation(body: bytes) -> Situation:

@@ -176,6 +176,7 @@ def _fill(text: str | None, situation: Situation, *, in_json: bool = False) -> s
 _COPIED: Final[dict[str, Callable[[Situation], str]]] = {
     "{opening}": Situation.opening,
     "{key}": lambda situation: situation.key,
+    "{nonce}": Situation.nonce,
 }
 """Places in texts that are filled with what the client sent."""
 

@@ -131,7 +131,8 @@ class UsageOverride(ScriptSection):
 
 
 class Reply(ScriptSection):
-    """What is answered. Texts may contain `{turn}`, `{step}`, `{opening}` (the first user message) and `{key}`."""
+    """The answer. Texts may contain `{turn}`, `{step}`, `{opening}` (the first user message), `{nonce}` (the one that
+    a judge's instructions ask for) and `{key}`."""
 
     content: str | None = None
     reasoning: str | None = None

@@ -14,7 +14,7 @@ from rollout.config.web import NO_EFFECT, WebConfig
 from rollout.core.errors import ConfigError
 from tests.conftest import write_yaml
 
-pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
 
 GIVEN = ["save_path=exp", "data_path=data"]
 
@@ -105,7 +105,10 @@ def test_parts_of_a_ratio_can_be_given_one_by_one() -> None:
         ("+nothing_like_it=3", "nothing_like_it: there is no such key; known keys: .*env_config"),
         ("env_config.server_size=0", "env_config.server_size: .* greater than or equal to 1"),
         ("env_config.server_size=many", "env_config.server_size: .* integer"),
-        ("model_config.model_type=gpt", "model_config.model_type: .*'qwen3-instruct', 'qwen3-think' or 'native'"),
+        (
+            "model_config.model_type=gpt",
+            "model_config.model_type: .*'qwen3-instruct', 'qwen3-think', 'computer_use' or 'native'",
+        ),
         ("env_config.train_tasks_sampler=clever", "env_config.train_tasks_sampler: .*'uniform' or 'ratio'"),
         ("+env_config.multinode_total_workers=3", "one by one"),
         ("+env_config.multinode_rank_suffix=_rank_1", "one by one"),

@@ -13,7 +13,7 @@ from rollout.config.web_run import Paths, Translated, translate
 from rollout.core.errors import ConfigError
 from tests.conftest import write_yaml
 
-pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
 
 PATHS = Paths(Path("exp/run"), Path("exp/run/tasks.jsonl"), Path("exp/out.jsonl"))
 
@@ -49,6 +49,13 @@ def test_policy_is_a_model_of_the_server_with_all_its_sampling_keys() -> None:
     assert (entry.max_concurrency, entry.timeout, entry.images) == (9, 240, True)
     assert (agent.temperature, agent.top_p, agent.top_k, agent.min_p, agent.max_tokens) == (1, 0.99, 2, 0, 3072)
     assert agent.min_p is not None, "it is sent, also where it is 0"
+
+
+def test_assets_may_come_from_any_public_host_unless_said_otherwise() -> None:
+    for given, assets in (([], "public"), (["+web.assets=site"], "site")):
+        web = run_of(*given).datasets["train"].web
+        assert web is not None
+        assert web.assets == assets
 
 
 def test_checkpoint_that_is_there_is_asked_for_instead_of_the_base_model() -> None:
@@ -123,7 +130,12 @@ def test_pages_look_as_the_seed_has_them(mode: str, points: int | None) -> None:
 
 @pytest.mark.parametrize(
     ("model_type", "tool_format", "reasoning"),
-    [("qwen3-instruct", "text", None), ("qwen3-think", "text", "drop"), ("native", "native", None)],
+    [
+        ("qwen3-instruct", "text", None),
+        ("qwen3-think", "text", "drop"),
+        ("computer_use", "computer_use", None),
+        ("native", "native", None),
+    ],
 )
 def test_model_type_says_how_tools_are_called(model_type: str, tool_format: str, reasoning: str | None) -> None:
     agent = run_of(f"model_config.model_type={model_type}").datasets["train"].agent

@@ -15,7 +15,7 @@ from rollout.environments.web.shown import read_page
 from rollout.trajectories.tree import NodeBody
 from tests.trajectories.web_lines import refusal
 
-MODES: list[WebMode] = ["coordinates", "set_of_marks", "text"]
+MODES: list[WebMode] = ["coordinates", "set_of_marks", "text", "accessibility_tree"]
 one_line = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\n"), max_size=320)
 anything = st.text(st.characters(exclude_categories=("Cs",)), max_size=60)
 observations = st.builds(

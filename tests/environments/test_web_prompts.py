@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from rollout.agents.dialects import make_dialect
+from rollout.agents.computer_use import to_tool
+from rollout.agents.formats import make_dialect
 from rollout.agents.text_calls import read_answer
 from rollout.config.browsing import WebSettings
 from rollout.core.calls import CallReader
@@ -23,23 +24,26 @@ MODES = [
     {"mode": "coordinates", "width": 160, "height": 210},
     {"mode": "set_of_marks"},
     {"mode": "text"},
+    {"mode": "accessibility_tree"},
 ]
 
 
 @pytest.mark.parametrize("web", MODES, ids=str)
-@pytest.mark.parametrize("tool_format", ["native", "text"])
+@pytest.mark.parametrize("tool_format", ["native", "text", "computer_use"])
 def test_example_is_a_call_that_the_mode_takes(web: dict[str, Any], tool_format: Any) -> None:
     settings = WebSettings(**web)
     prompt = web_prompt("complete", settings, tool_format)
     example = prompt.partition("For example:")[2]
-    if tool_format == "text":
+    if tool_format != "native":
         (call,) = read_answer(Message(role="assistant", content=example), 1, must_call=True).tool_calls
+        assert (to_tool(call) != call) == (tool_format == "computer_use")
+        call = to_tool(call)
     else:
         found = re.search(r"call of `(\w+)` with (\{.*\})", example)
         assert found is not None
         call = ToolCall("c", found[1], found[2])
     assert isinstance(CallReader(toolset_of(settings)).read(call), Invocation)
-    assert ("<tool_call>" in prompt) == (tool_format == "text")
+    assert ("<tool_call>" in prompt) == (tool_format != "native")
     for part, is_json in (("Memory", True), ("Progress", True), ("Intention", False), ("Action", False)):
         line = re.search(rf"^{part}: (.*)$", example, re.MULTILINE)
         assert line is not None
@@ -51,7 +55,7 @@ def test_example_is_a_call_that_the_mode_takes(web: dict[str, Any], tool_format:
 def test_it_is_told_how_it_sees_and_how_it_ends(web: dict[str, Any], kind: Any) -> None:
     settings = WebSettings(**web)
     prompt = web_prompt(kind, settings, "native")
-    assert ("screenshot" in prompt) == (settings.mode != "text")
+    assert ("screenshot" in prompt) == (settings.mode in ("coordinates", "set_of_marks"))
     assert ("number" in prompt) == (settings.mode != "coordinates")
     assert ("1000" in prompt) == (settings.coordinate_range == 1000)
     assert "`answer`" in prompt

@@ -221,6 +221,12 @@ def test_statuses_say_what_lengths_only_guess() -> None:
     assert status["answered_rate"] == 0.5
     assert found["seed"]["crashed_rate"] == 0.4  # the short one and the one that was cut
     assert found["seed"]["total_trajectories"] == 5
+    assert found["seed_differences"] == {
+        "crashed_without_failure": 2,
+        "failed_without_crash": 1,
+        "unscored_as_unsolved": 0,
+        "blocked_left_out": 1,
+    }
 
 
 def test_nothing_is_behind_a_rate_of_nothing() -> None:

@@ -26,6 +26,7 @@ from rollout.trajectories.generation import FinishReason, Generation
 from rollout.trajectories.score import Score
 from rollout.trajectories.stop import StopReason
 from rollout.trajectories.trajectory import Trajectory
+from tests.scoring.nonces import read_nonce, with_nonce
 from tests.trajectories.lines import trajectory
 
 FACTS = ["The price of the blue mug is found.", "The mug is put into the cart."]
@@ -63,6 +64,10 @@ def fact(number: int, holds: bool = True, step: Any = 1, source: str = "text", e
     return {"fact": number, "holds": holds, "step": step, "source": source, "evidence": evidence}
 
 
+def seen(number: int, step: Any, picture: Any, evidence: str = "a mug in the cart, top right") -> Any:
+    return {**fact(number, True, step, "screenshot", evidence), "picture": picture}
+
+
 def verdict(*facts: Any, supported: bool = True, **more: Any) -> str:
     found = list(facts) or [fact(1, evidence="Blue mug, 12 EUR"), fact(2, step=2, evidence="Blue mug  added")]
     return json.dumps({"facts": found, "claims": {"supported": supported, "evidence": "step 1"}, **more})
@@ -73,7 +78,7 @@ ABSENT = fact(2, False, None, "none", "no cart is shown")
 
 
 class Saying:
-    """A judge that says what it is told to, answer after answer, or is down."""
+    """A judge that says what it is told to with its nonce, answer after answer, or is down."""
 
     name = "judge"
     capabilities: frozenset[Any] = frozenset()
@@ -88,6 +93,7 @@ class Saying:
             raise ModelError("no such server")
         answer = self._answers.pop(0)
         text, finish = answer if isinstance(answer, tuple) else (answer, "stop")
+        text = with_nonce(text, read_nonce(request))
         return Generation(Message(role="assistant", content=text), finish, cost=0.5, model="judge-1")  # type: ignore[arg-type]
 
     async def close(self) -> None:
@@ -123,7 +129,8 @@ async def test_facts_with_evidence_are_the_score() -> None:
     assert (score.value, score.partial) == (1.0, 1.0)
     assert score.evidence["judge"] == "judge-1"
     assert score.evidence["facts"][1] == {
-        "fact": FACTS[1], "holds": True, "step": 2, "message": 5, "source": "text", "evidence": "Blue mug  added",
+        "fact": FACTS[1], "holds": True, "step": 2, "message": 5, "source": "text", "image": None,
+        "evidence": "Blue mug  added",
     }  # fmt: skip
     assert (blocked.value, blocked.asked) == (0.0, ())
     assert len(judge.asked) == 1
@@ -194,6 +201,7 @@ NO_VERDICTS = [
     verdict(fact(1), fact(2, source="none")),
     verdict(fact(1), fact(2, source="memory")),
     verdict(fact(1), fact(2, source="screenshot")),
+    verdict(fact(1), seen(2, 2, 1)),
     verdict(fact(1), fact(2, evidence="Red mug added")),
     verdict(fact(1), fact(2, evidence="")),
     verdict(fact(1), fact(2, evidence="I see 99 EUR")),
@@ -235,18 +243,38 @@ async def test_no_answer_is_a_0_that_nobody_has_to_judge() -> None:
 
 
 async def test_a_judge_that_sees_is_shown_the_last_screenshots() -> None:
-    seen = verdict(fact(1), fact(2, step=2, source="screenshot", evidence="a mug in the cart, top right"))
-    score, _, judge = await judged(seen, images=True)
+    score, _, judge = await judged(verdict(fact(1), seen(2, 2, 3)), images=True)
     assert score.value == 1.0
+    assert score.evidence["facts"][1]["image"] == "p2.png"
+    assert score.evidence["images"] == ["p0.png", "p1.png", "p2.png"]
     parts = judge.asked[0][-1]["content"]
     assert [part["image_url"]["url"] for part in parts[1:]] == ["url:p0.png", "url:p1.png", "url:p2.png"]
-    assert "attached, in this order: 0, 1, 2." in judge.question
-    score, _, judge = await judged(seen, images=True, max_images=1)
+    assert "picture 1 is of step 0, picture 2 is of step 1, picture 3 is of step 2." in judge.question
+    score, _, judge = await judged(verdict(fact(1), seen(2, 2, 1)), images=True, max_images=1)
     assert score.value == 1.0
     assert [part["image_url"]["url"] for part in judge.asked[0][-1]["content"][1:]] == ["url:p2.png"]
-    unseen = verdict(fact(1, source="screenshot", evidence="the price tag"), fact(2))
-    score, _, _ = await judged(unseen, images=True, max_images=1)
-    assert score.value is None, "that step's screenshot was not among them"
+
+
+@pytest.mark.parametrize(
+    ("step", "picture", "max_images", "problem"),
+    [
+        (2, None, 8, "so it names the picture"),
+        (2, 0, 8, "no picture 0"),
+        (2, 4, 8, "no picture 4"),
+        (2, -1, 8, "no picture -1"),
+        (2, 1, 8, "picture 1 is of step 0, not of step 2"),
+        (1, 1, 1, "picture 1 is of step 2, not of step 1"),
+        (9, 3, 8, "no step 9"),
+        (2, 3, 0, "no picture 3"),
+    ],
+)
+async def test_a_fact_seen_on_a_picture_that_was_not_shown_judges_nothing(
+    step: int, picture: int | None, max_images: int, problem: str
+) -> None:
+    answer = verdict(fact(1), seen(2, step, picture))
+    score, _, _ = await judged(answer, images=max_images > 0, max_images=max_images or 8)
+    assert score.value is None
+    assert problem in score.reason
 
 
 async def test_a_screenshot_that_is_gone_leaves_it_unjudged() -> None:

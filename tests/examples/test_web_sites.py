@@ -29,6 +29,7 @@ from rollout.tasks.elements import has_locator
 from rollout.tasks.jsonl import TaskFile
 
 SITES = ("shop", "wiki", "booking", "tracker")
+WITH_TASKS = (*SITES, "patterns")
 FOLDER = Path(shipped.__file__).parent / "tasks"
 SIGN_IN = {"email": "maya@lumen.test", "password": "harbor-42"}
 
@@ -271,8 +272,8 @@ def tasks_of(name: str) -> list[Task]:
 
 
 def test_every_site_has_tasks_and_every_file_a_site() -> None:
-    assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(SITES)
-    tasks = [task for name in SITES for task in tasks_of(name)]
+    assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(WITH_TASKS)
+    tasks = [task for name in WITH_TASKS for task in tasks_of(name)]
     assert len(tasks) >= 60
     assert len({task.id for task in tasks}) == len(tasks)
     assert {task.info["difficulty"] for task in tasks} == set(range(1, 9))
@@ -280,7 +281,7 @@ def test_every_site_has_tasks_and_every_file_a_site() -> None:
 
 def test_the_documentation_counts_the_tasks() -> None:
     page = (Path(__file__).parents[2] / "docs" / "web-sites.md").read_text()
-    counts = {name: len(tasks_of(name)) for name in SITES}
+    counts = {name: len(tasks_of(name)) for name in WITH_TASKS}
     rows = {row.split("`")[1]: int(row.split("|")[-2]) for row in page.splitlines() if row.startswith("| `")}
     assert rows == counts
     assert f"with {sum(counts.values())} tasks" in page

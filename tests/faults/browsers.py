@@ -1,9 +1,8 @@
 """Browsers, and processes of browsers, that are killed and stopped under episodes on a shipped site.
 
-Every episode searches the shop for its own marker, which the page repeats, and answers with it. The tasks keep no state
-on the site: a step that is repeated in a new context, without the cookies of the old one, shows the same page. (What a
-lost browser does to a cart is another question, which this part does not ask.) A step that is lost is visible to the
-model as an error observation; every line without one must be that of the calm run.
+Every episode searches the shop for its own marker, which the page repeats, and answers with it. A lost context is
+brought back by replaying its calls, so every line must be that of the calm run. An episode whose browser is lost too
+often fails, and the resume that ends each run makes it again.
 """
 
 from __future__ import annotations

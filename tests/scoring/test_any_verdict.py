@@ -13,6 +13,7 @@ from rollout.models.model import Request
 from rollout.scoring.judge import Judge, read_object
 from rollout.trajectories.generation import Generation
 from tests.models.hostile import BYTES, DEEP, damaged
+from tests.scoring.nonces import read_nonce, with_nonce
 
 
 class Form(msgspec.Struct):
@@ -32,7 +33,8 @@ class Saying:
 
     async def generate(self, request: Request) -> Generation:
         b",".join(request.wire).decode()
-        return Generation(Message(role="assistant", content=self._text))
+        text = self._text and with_nonce(self._text, read_nonce(request))
+        return Generation(Message(role="assistant", content=text))
 
     async def close(self) -> None:
         """Nothing is held."""

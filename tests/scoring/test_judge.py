@@ -14,12 +14,13 @@ from rollout.core.messages import NO_TOOLS, Message
 from rollout.environments.empty import EmptyWorld
 from rollout.models.model import Request
 from rollout.scoring.assertions import AssertionScorer
-from rollout.scoring.judge import Judge
+from rollout.scoring.judge import Judge, make_nonce
 from rollout.tasks.jsonl import parse_task
 from rollout.testing import StubServer
 from rollout.trajectories.generation import FinishReason, Generation
 from rollout.trajectories.score import Score
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
+from tests.scoring.nonces import read_nonce, with_nonce
 from tests.trajectories.lines import trajectory
 
 ASSERTIONS = ["The agent greets the user.", "The agent gives the due date."]
@@ -37,27 +38,31 @@ HALF = verdicts((1, True, "Hello!"), (2, False, "due on Monday"))
 
 
 class Saying:
-    """A judge that says what it is told to, answer after answer."""
+    """A judge that says what it is told to, answer after answer; it adds the nonce where it signs."""
 
     name = "judge"
     capabilities: frozenset[Any] = frozenset()
 
-    def __init__(self, *answers: str | tuple[str, FinishReason]) -> None:
+    def __init__(self, *answers: str | tuple[str, FinishReason], signs: bool = True) -> None:
         self._answers = list(answers)
+        self._signs = signs
         self.requests: list[Request] = []
 
     async def generate(self, request: Request) -> Generation:
         self.requests.append(msgspec.structs.replace(request, messages=tuple(request.messages)))
         answer = self._answers.pop(0)
         text, finish = answer if isinstance(answer, tuple) else (answer, "stop")
+        text = with_nonce(text, read_nonce(request)) if self._signs else text
         return Generation(Message(role="assistant", content=text), finish, cost=0.5, model="judge")  # type: ignore[arg-type]
 
     async def close(self) -> None:
         pass
 
 
-async def judged(*answers: str | tuple[str, FinishReason], attempts: int = 1) -> tuple[Score, Saying]:
-    judge = Saying(*answers)
+async def judged(
+    *answers: str | tuple[str, FinishReason], attempts: int = 1, signs: bool = True
+) -> tuple[Score, Saying]:
+    judge = Saying(*answers, signs=signs)
     task = parse_task({"id": "t", "messages": [], "task_info": {"nl_assertions": ASSERTIONS}})
     score = await AssertionScorer(Judge(judge, attempts)).score(task, TRAJECTORY, EmptyWorld(NO_TOOLS))
     assert score is not None
@@ -114,6 +119,25 @@ async def test_judge_is_told_what_was_wrong_and_asked_again() -> None:
     assert len({request.seed for request in judge.requests}) == 3
 
 
+@pytest.mark.parametrize("nonce", [None, "", "0" * 24, "nonce", 7])
+async def test_a_verdict_without_the_nonce_judges_nothing(nonce: Any) -> None:
+    answer = GOOD if nonce is None else json.dumps({"nonce": nonce, **json.loads(GOOD)})
+    score, judge = await judged(answer, answer, attempts=2, signs=False)
+    assert score.value is None
+    assert score.reason.startswith("unjudged after 2 tries")
+    assert "nonce" in score.reason
+    assert "nonce" in (judge.requests[1].messages[-1].content or ""), "the judge is told"
+    assert read_nonce(judge.requests[0]) not in (judge.requests[1].messages[-1].content or "")
+
+
+async def test_nonce_is_the_same_for_the_same_question_and_follows_from_every_text_in_it() -> None:
+    assert read_nonce((await judged(GOOD))[1].requests[0]) == read_nonce((await judged(HALF))[1].requests[0])
+    shown = ["Hello!", "You may pass.", ""]
+    nonces = {make_nonce(7, "nl_assertions", "prompt", each) for each in shown}
+    nonces |= {make_nonce(8, "nl_assertions", "prompt", shown[0]), make_nonce(7, "nl_assertions", "promp", "tHello!")}
+    assert len(nonces) == 5
+
+
 async def test_assertions_without_a_judge_are_unjudged() -> None:
     task = parse_task({"id": "t", "messages": [], "task_info": {"nl_assertions": ASSERTIONS}})
     score = await AssertionScorer(None).score(task, TRAJECTORY, EmptyWorld(NO_TOOLS))
@@ -152,7 +176,7 @@ async def test_judge_of_a_run_is_charged_recorded_and_fails_closed(
     tmp_path: Path, answer: str, success: bool, scored: bool, asked: int
 ) -> None:
     rules = [
-        {"when": {"model": "judge"}, "reply": {"content": answer}},
+        {"when": {"model": "judge"}, "reply": {"content": with_nonce(answer, "{nonce}")}},
         {"when": {"model": "agent"}, "reply": {"content": "Hello there"}},
     ]
     async with StubServer({"rules": rules}) as stub:

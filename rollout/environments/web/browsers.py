@@ -28,10 +28,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rollout.config.browsing import WebSettings
-from rollout.core.errors import ConfigError, WorldError
-from rollout.environments.web.chromium import CLOSE_TIMEOUT, Launcher, find_chromium, memory_of, within
+from rollout.core.errors import WorldError
+from rollout.core.extras import missing_extra
+from rollout.environments.web.chromium import CLOSE_TIMEOUT, Launcher, ProcessWatch, find_chromium, memory_of, within
 from rollout.environments.web.limits import MemoryGate, Turns, default_max_active, raise_file_limit
 from rollout.environments.web.proxy import EgressProxy
+from rollout.environments.web.settling import TimerWatch
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Page
@@ -50,16 +52,34 @@ class Lease:
     """A context that belongs to one episode until it is released."""
 
     def __init__(
-        self, browser: _Browser, context: BrowserContext, page: Page, proxy: EgressProxy, settings: WebSettings
+        self,
+        browser: _Browser,
+        context: BrowserContext,
+        page: Page,
+        proxy: EgressProxy,
+        timers: TimerWatch,
+        settings: WebSettings,
     ) -> None:
         self.context = context
         self.page = page
         self.proxy = proxy
         self.settings = settings
+        self.timers = timers
+        """Asks pages about their timers."""
         self.lost = asyncio.Event()
         """Set when the browser is gone."""
         self._browser = browser
         self._is_spare = False
+        self._has_crashed = False
+        page.on("crash", self._on_crash)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the browser is gone, or the first page's renderer."""
+        return self.lost.is_set() or self._has_crashed
+
+    def _on_crash(self, page: Page) -> None:
+        self._has_crashed = True
 
     @property
     def pid(self) -> int:
@@ -93,6 +113,7 @@ class _Browser:
         self.is_open = True
         """Whether it takes new contexts."""
         self.is_ending = False
+        self.watch = ProcessWatch(lambda: pool._lost_service(self))
 
 
 class BrowserPool:
@@ -138,7 +159,7 @@ class BrowserPool:
     def check(self) -> None:
         """Raise ConfigError where a browser, or what drives it, is not installed."""
         if importlib.util.find_spec("playwright") is None or importlib.util.find_spec("publicsuffixlist") is None:
-            raise ConfigError("browsers need the extra: pip install 'rollout[web]'")
+            raise missing_extra("a browser", "web")
         find_chromium(self._executable)
 
     async def __aenter__(self) -> BrowserPool:
@@ -284,7 +305,10 @@ class BrowserPool:
                 accept_downloads=False,
                 proxy={"server": proxy.address},
             )
-            lease = Lease(browser, context, await context.new_page(), proxy, settings)
+            timers = TimerWatch()
+            await context.add_init_script(timers.script)
+            lease = Lease(browser, context, await context.new_page(), proxy, timers, settings)
+            await browser.watch.start(browser.root)
         except BaseException:
             await proxy.close()
             raise
@@ -326,7 +350,7 @@ class BrowserPool:
         for spare in self._spares:
             browser = spare._browser
             if (
-                not spare.lost.is_set()
+                not spare.is_gone
                 and not browser.is_ending
                 and _shape(spare.settings) == _shape(settings)
                 and browser.places < self._contexts_per_browser
@@ -429,9 +453,15 @@ class BrowserPool:
                 os.kill(browser.pid, signal.SIGKILL)
             self._forget(browser)
 
+    def _lost_service(self, browser: _Browser) -> None:
+        if not browser.is_ending:
+            log.warning("browser %d: its network process ended, and cookies with it; it is replaced", browser.pid)
+            self._condemn(browser)
+
     def _forget(self, browser: _Browser) -> None:
         """The browser is gone."""
         browser.is_open = False
+        browser.watch.close()
         if browser in self._browsers:
             self._browsers.remove(browser)
         for lease in browser.leases:

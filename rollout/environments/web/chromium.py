@@ -6,12 +6,13 @@ All browsers hang on Playwright's driver process by a pipe, and the driver on us
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import shutil
 import tempfile
 import traceback
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from rollout.core.errors import ConfigError, WorldError
@@ -27,6 +28,8 @@ SWITCHES = (
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",  # no way around the proxy
     "--disable-quic",
 )
+STATEFUL = ("network.mojom", "storage.mojom")
+"""Types of the service processes that hold what pages store. Others come and go."""
 LAUNCH_TIMEOUT = 120.0
 CLOSE_TIMEOUT = 5.0
 
@@ -160,6 +163,40 @@ async def within(seconds: float, work: Awaitable[object]) -> bool:
     except Error:
         return True
     return True
+
+
+class ProcessWatch:
+    """Calls back when a service process of a browser ends that held what pages store.
+
+    Chromium starts a new one and goes on, but the cookies of every context were in the old one. The kernel tells
+    (a pidfd), so it costs a step nothing; on systems without pidfds such a loss goes unnoticed.
+    """
+
+    def __init__(self, call_back: Callable[[], None]) -> None:
+        self._call_back = call_back
+        self._files: list[int] = []
+
+    async def start(self, root: CDPSession) -> None:
+        """Watch the processes that run now, where none is watched yet: a browser starts them when they are needed."""
+        if self._files or not hasattr(os, "pidfd_open"):
+            return
+        processes = (await root.send("SystemInfo.getProcessInfo"))["processInfo"]
+        for process in processes:
+            if process["type"].startswith(STATEFUL):
+                with contextlib.suppress(OSError):
+                    file = os.pidfd_open(process["id"])
+                    self._files.append(file)
+                    asyncio.get_running_loop().add_reader(file, self._ended)
+
+    def close(self) -> None:
+        files, self._files = self._files, []
+        for file in files:
+            asyncio.get_running_loop().remove_reader(file)
+            os.close(file)
+
+    def _ended(self) -> None:
+        self.close()
+        self._call_back()
 
 
 async def memory_of(root: CDPSession) -> int:

@@ -1,9 +1,11 @@
 """Which hosts a page may reach.
 
-By default the site of the task's start page and nothing else: its registrable domain with all subdomains. Whatever
-the name, an address that is not public (loopback, private networks, link-local with its metadata services) is refused
-unless it was declared: a name on the internet may resolve to such an address. `rollout.environments.web.proxy` asks
-here for each connection and connects to the very address that was checked.
+By default the site of the task's start page and nothing else: its registrable domain with all subdomains. With
+`any_assets` that is the rule for documents only (`rollout.environments.web.documents`), and the other parts of a page
+may come from every public host. Whatever the name, an address that is not public (loopback, private networks,
+link-local with its metadata services) is refused unless it was declared: a name on the internet may resolve to such an
+address. `rollout.environments.web.proxy` asks here for each connection and connects to the very address that was
+checked.
 """
 
 from __future__ import annotations
@@ -31,9 +33,15 @@ class Egress(msgspec.Struct, frozen=True):
     """`host`, `host:port`, an address or a network."""
     routes: Mapping[str, Route] = {}
     """Hosts that are served by us, and where. They must be allowed like any other."""
+    any_assets: bool = False
+    """Whether everything but documents may come from every public host."""
 
     def refusal_of_host(self, host: str, port: int) -> str | None:
         """Why a host may not be asked for at all; None where it may."""
+        return None if self.any_assets else self.refusal_of_document(host, port)
+
+    def refusal_of_document(self, host: str, port: int) -> str | None:
+        """Why no page or frame of a host may be shown; None where one may."""
         name = _plain(host)
         if any(_is_within(name, allowed) for allowed in self.hosts) or self._is_declared(name, port, None):
             return None
@@ -65,6 +73,8 @@ def egress_of(
     hosts: Sequence[str] = (),
     private_hosts: Sequence[str] = (),
     routes: Mapping[str, Route] | None = None,
+    *,
+    any_assets: bool = False,
 ) -> Egress:
     """The rule for a task: its own site, and what was declared.
 
@@ -73,7 +83,7 @@ def egress_of(
     parts = urlsplit(start_url)
     host, port = _plain(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)
     declared = tuple(entry.lower() for entry in private_hosts)
-    rule = Egress((registrable(host), *map(_plain, hosts)), declared, routes or {})
+    rule = Egress((registrable(host), *map(_plain, hosts)), declared, routes or {}, any_assets)
     address = _as_address(host)
     is_local = address is not None and not is_public(address)
     if (is_local or host == "localhost" or host.endswith(".localhost")) and not rule._is_declared(host, port, address):

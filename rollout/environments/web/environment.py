@@ -15,10 +15,12 @@ from rollout.core.task import Task
 from rollout.core.world import SeedOf, World
 from rollout.environments.environment import FileEnvironment, OpenEnvironment, Traits
 from rollout.environments.resources import Resources
-from rollout.environments.web.actions import GOBACK, NOTHING_BEFORE, toolset_of
+from rollout.environments.web.actions import GOBACK, toolset_of
 from rollout.environments.web.browsers import BrowserPool
+from rollout.environments.web.interaction import NOTHING_BEFORE
 from rollout.environments.web.prompts import web_prompt
 from rollout.environments.web.rates import WebRates
+from rollout.environments.web.refusals import RefusedHosts
 from rollout.environments.web.scoring.answer import AnswerScorer
 from rollout.environments.web.scoring.pages import CheckScorer
 from rollout.environments.web.scoring.rubric import BlockedScorer, RubricScorer, WebJudge
@@ -37,11 +39,16 @@ class WebEnvironment(FileEnvironment):
 
     rescoring = "recorded"
 
-    def __init__(self, name: str, settings: WebSettings, path: Sequence[Path]) -> None:
+    def __init__(
+        self, name: str, settings: WebSettings, path: Sequence[Path], irreversible: Sequence[str] = ()
+    ) -> None:
         super().__init__(name, path)
         self.settings = settings
-        # Not what only says how long something may take.
-        shaping = settings.model_dump(mode="json", exclude_defaults=True)
+        self._irreversible = irreversible
+        # Not what only says how long something may take, nor `assets`, which runs of earlier versions had not.
+        shaping = settings.model_dump(mode="json", exclude_defaults=True, exclude={"assets"})
+        # Which actions are offered is part of the tools, which every dataset records.
+        shaping.pop("actions", None)
         self.identity = {"web": {key: value for key, value in shaping.items() if not key.endswith("_timeout")}}
         self.traits = Traits(
             must_call=True,
@@ -56,7 +63,7 @@ class WebEnvironment(FileEnvironment):
         assert dataset.web is not None
         if dataset.mcp_domain is not None or dataset.tools or dataset.mcpServers:
             raise ConfigError(f"datasets.{name}.web: replaces mcp_domain, tools and mcpServers; leave these out")
-        return cls(name, dataset.web, dataset.path)
+        return cls(name, dataset.web, dataset.path, dataset.irreversible)
 
     def system_for(self, agent: AgentConfig) -> str | None:
         return web_prompt(agent.prompt or "plain", self.settings, agent.tool_format)
@@ -66,7 +73,7 @@ class WebEnvironment(FileEnvironment):
         return goback_rule(config)
 
     def measures(self) -> Sequence[MakeMeasure]:
-        return (WebRates,)
+        return (WebRates, RefusedHosts)
 
     @contextlib.asynccontextmanager
     async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:
@@ -77,7 +84,11 @@ class WebEnvironment(FileEnvironment):
         except ConfigError as error:
             raise ConfigError(f"datasets.{self.name}.web: {error}") from error
         try:
-            yield OpenWeb(self.settings, sites, resources)
+            opened = OpenWeb(self.settings, sites, resources, self._irreversible)
+        except ConfigError as error:
+            raise ConfigError(f"datasets.{self.name}.web.{error}") from error
+        try:
+            yield opened
         finally:
             await sites.close()
 
@@ -85,14 +96,17 @@ class WebEnvironment(FileEnvironment):
 class OpenWeb(OpenEnvironment):
     """Pages in use: the sites that are served for them, in the run's browsers."""
 
-    def __init__(self, settings: WebSettings, sites: Sites, resources: Resources) -> None:
+    def __init__(
+        self, settings: WebSettings, sites: Sites, resources: Resources, irreversible: Sequence[str] = ()
+    ) -> None:
         super().__init__(toolset_of(settings))
+        self._irreversible = irreversible
         self.settings = settings
         self._sites = sites
         self._resources = resources
 
     def make_world(self, task: Task) -> World:
-        return BrowserWorld(run_browsers(self._resources), self.settings, self._sites)
+        return BrowserWorld(run_browsers(self._resources), self.settings, self._sites, irreversible=self._irreversible)
 
     def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
         web_judge = None if judge is None else WebJudge(judge)

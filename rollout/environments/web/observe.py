@@ -19,9 +19,11 @@ from rollout.core.secrets import mask
 MAX_URL = 2_000
 MAX_TITLE = 500
 """Characters of an address and of a title in the data. The text has fewer."""
+MAX_HOSTS = 5
+"""Refused hosts in the text. The data has them all."""
 
 
-class Element(msgspec.Struct, frozen=True):
+class Element(msgspec.Struct, frozen=True, omit_defaults=True):
     """Something on the page that can be acted on."""
 
     role: str
@@ -29,6 +31,10 @@ class Element(msgspec.Struct, frozen=True):
     state: str
     box: tuple[int, int, int, int]
     """Left, top, width and height in the window, in pixels."""
+    number: int | None = None
+    """None: its place in the list, from 1 on, as in observations of earlier versions."""
+    before: str = ""
+    """The text between the element before it and this one. Only in the mode `set_of_marks`."""
 
     def describe(self) -> str:
         """Role, accessible name and state on one line."""
@@ -46,11 +52,16 @@ class Seen(msgspec.Struct, frozen=True, rename="camel"):
     below: int
     """Pixels of the page above and below what is in the window."""
     elements: tuple[Element, ...] = ()
-    """In the order of their numbers, which begin at 1."""
     text: str = ""
+    """The page in the modes `text` and `accessibility_tree`; in `set_of_marks` the text behind the last element."""
     is_cut: bool = False
+    """Whether more can be listed than this part."""
     is_closing: bool = False
     """Whether the page has asked for its own tab to be closed."""
+    waited: float = 0.0
+    """Milliseconds that it took to settle, once it was loaded."""
+    busy: tuple[str, ...] = ()
+    """What was still under way when the time to settle was over: changes, animations, timers, content."""
 
 
 class Observation(msgspec.Struct, frozen=True):
@@ -67,6 +78,8 @@ class Observation(msgspec.Struct, frozen=True):
     """The HTTP status of the document that came since the last observation; None where none came."""
     refused_hosts: tuple[str, ...] = ()
     """Hosts that the egress rule kept this step from reaching."""
+    busy: tuple[str, ...] = ()
+    """What was still under way when the time to settle was over, requests included."""
 
     @property
     def images(self) -> tuple[Image, ...]:
@@ -86,14 +99,16 @@ class ShownPage(msgspec.Struct, frozen=True, omit_defaults=True):
     tabs: tuple[str, ...] = ()
     active_tab: int = 0
     is_loading: bool = False
+    busy: tuple[str, ...] = ()
+    """See `Observation`."""
     notes: tuple[str, ...] = ()
     refused_hosts: tuple[str, ...] = ()
     above: int = 0
     below: int = 0
     elements: tuple[Element, ...] = ()
-    """In the order of their numbers, which begin at 1. Empty in the mode `coordinates`."""
+    """Those of this part of the list. Empty in the mode `coordinates`."""
     text: str = ""
-    """Only in the mode `text`."""
+    """See `Seen`."""
     is_cut: bool = False
 
     def to_data(self) -> JSON:
@@ -125,7 +140,13 @@ class ShownPage(msgspec.Struct, frozen=True, omit_defaults=True):
             lines.append(f"Tabs: {'; '.join(tabs)}")
         if self.is_loading:
             lines.append("The page is still loading.")
+        if self.busy:
+            lines.append(f"The page had not settled when it was observed ({', '.join(self.busy)}). Wait to see more.")
         lines.extend(f"Note: {note}" for note in self.notes)
+        if self.refused_hosts:
+            shown = ", ".join(self.refused_hosts[:MAX_HOSTS])
+            more = f" and {len(self.refused_hosts) - MAX_HOSTS} more" if len(self.refused_hosts) > MAX_HOSTS else ""
+            lines.append(f"Hosts that this task may not reach were asked for parts of the page: {shown}{more}")
         if self.above or self.below:
             lines.append(f"Scrolled: {self.above} px of the page above, {self.below} px below")
         return lines
@@ -133,21 +154,22 @@ class ShownPage(msgspec.Struct, frozen=True, omit_defaults=True):
     def _body(self) -> list[str]:
         if self.mode == "set_of_marks":
             lines = ["Elements:" if self.elements else "Elements: none"]
-            lines.extend(f"[{number}] {element.describe()}" for number, element in enumerate(self.elements, 1))
-            return [*lines, "(there are more elements; scroll to see them)"] if self.is_cut else lines
-        if self.mode == "text":
+            for place, element in enumerate(self.elements, 1):
+                lines.extend(filter(None, (element.before, f"[{element.number or place}] {element.describe()}")))
+            lines.extend(filter(None, (self.text,)))
+            return [*lines, "(cut here; call more for the next part)"] if self.is_cut else lines
+        if self.mode in ("text", "accessibility_tree"):
             lines = ["", self.text or "(the page shows no text)"]
-            return [*lines, "(cut here; scroll down to read on)"] if self.is_cut else lines
+            return [*lines, "(cut here; call more to read on)"] if self.is_cut else lines
         return []
 
 
-def script_options(settings: WebSettings, mode: str) -> dict[str, Any]:
-    """Settings for the script in the page."""
+def script_options(settings: WebSettings, mode: str, *, is_next: bool = False) -> dict[str, Any]:
+    """Settings for the script in the page, but for those of settling. `is_next`: show the next part of what the last
+    observation listed."""
     return {
         "mode": mode,
-        "quiet": settings.quiet * 1e3,
-        "settle": settings.settle_timeout * 1e3,
-        "load": settings.load_timeout * 1e3,
+        "isNext": is_next,
         "maxElements": settings.max_elements,
         "maxText": settings.max_text,
     }
@@ -167,12 +189,13 @@ def shown_page(observation: Observation, settings: WebSettings, error: str | Non
         tabs=tuple(_short(mask(title), MAX_TITLE) for title in observation.tabs),
         active_tab=observation.active_tab,
         is_loading=not seen.is_loaded,
+        busy=observation.busy,
         notes=observation.notes,
         refused_hosts=observation.refused_hosts,
         above=seen.above,
         below=seen.below,
         elements=seen.elements if has_elements else (),
-        text=seen.text if settings.mode == "text" else "",
+        text=seen.text if has_elements else "",
         is_cut=seen.is_cut and has_elements,
     )
 

@@ -1,9 +1,9 @@
 """One tab: our script in its document, its screenshot, its history.
 
-The script runs in an isolated world of the document (see script.js). A new document has none yet, and a call that a
-navigation overtakes fails; both are met by making the world anew and asking again, for as long as the caller waits.
-Frames of the page's own origin are seen from the page. A frame of another origin is asked by itself, and its elements
-are numbered behind the others.
+The script (script.js and the files of `in_page`) runs in an isolated world of the document. A new document has none
+yet, and a call that a navigation overtakes fails; in both cases the world is made again and the call repeated, for as
+long as the caller waits. Frames of the page's own origin are seen from the page. A frame of another origin is asked by
+itself, and its elements are numbered behind the others.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rollout.config.browsing import WebSettings
 from rollout.core.errors import WorldError
 from rollout.core.messages import JSON, Image
 from rollout.core.secrets import excerpt
+from rollout.environments.web.settling import settle_script
 
 if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame, Page
@@ -31,6 +32,15 @@ _encode = msgspec.json.encode
 
 
 MAX_FOREIGN = 6
+KEY_EVENTS = frozenset({"keydown", "keypress", "keyup", "input", "beforeinput", "textInput"})
+_FOCUS_PATH = """(() => {
+  let at = document.activeElement;
+  while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+  if (!at || /^I?FRAME$/.test(at.tagName)) throw new Error('in a frame');
+  const path = [];
+  for (; at; at = at.parentNode || at.host) path.push(at);
+  return [...path, window];
+})()"""
 
 
 class ForeignFrame(msgspec.Struct, frozen=True):
@@ -40,16 +50,23 @@ class ForeignFrame(msgspec.Struct, frozen=True):
     world: int
     first: int
     count: int
-    """Its elements have the numbers from first + 1 to first + count."""
+    """Its elements have the numbers from first + 1 to first + count. A further part of them is a further entry."""
 
 
 class PageLost(Exception):
     """The tab, its renderer or its browser is gone. Nothing more can be asked of it."""
 
 
+PARTS = ("names", "geometry", "listing", "tree", "marks", "acting", "state")
+
+
 @functools.cache
 def _script() -> str:
-    return resources.files("rollout.environments.web").joinpath("script.js").read_text()
+    """The files as the body of one function, which does nothing where it has run before."""
+    package = resources.files("rollout.environments.web")
+    files = ["script.js", *(f"in_page/{part}.js" for part in PARTS)]
+    body = "\n".join(package.joinpath(name).read_text() for name in files)
+    return settle_script() + f"(() => {{\n  if (globalThis.rollout) return;\n{body}\n}})();\n"
 
 
 class Tab:
@@ -63,6 +80,10 @@ class Tab:
         self._world: int | None = None
         self._frame: str | None = None
         self._foreign: list[ForeignFrame] = []
+        self._document = 0
+        """How many documents there were before this one."""
+        self.numbered = 0
+        """The highest number of an element in the last observation."""
         page.on("framenavigated", self._on_navigated)
         page.on("crash", self._on_crash)
 
@@ -94,7 +115,6 @@ class Tab:
             return await self.call(function, place, *arguments)
         from playwright.async_api import Error
 
-        place = {"element": place["element"] - frame.first}
         try:
             found = await self._evaluate(frame.world, _call(function, place, *arguments))
             if "x" in found:
@@ -107,18 +127,42 @@ class Tab:
         return found
 
     async def observe(self, options: JSON) -> JSON:
-        """What the document says of itself, foreign frames included."""
-        seen: JSON = await self.call("observe", options)
-        if options["mode"] != "none":
+        """What the document says of itself, foreign frames included. With `isNext` the next part of what was listed,
+        whose numbers follow those before."""
+        # In the tree an element keeps its number for as long as its document is there: the script itself remembers
+        # how far it came, and is told which numbers its frames have.
+        is_tree = options["mode"] == "accessibility_tree"
+        is_next = options.get("isNext", False)
+        while True:
+            document = self._document
+            first = self._numbered_in_frames() if is_tree else self.numbered if is_next else 0
+            seen: JSON = await self.call("observe", options | {"first": first})
+            if not is_tree or document == self._document:
+                break
+        if options["mode"] == "none":
+            return seen
+        if not is_tree and not is_next:
             self._foreign = []
-        if seen["foreign"]:
+        self.numbered = max(seen["numbered"], self._numbered_in_frames())
+        if seen["foreign"] or self._foreign:
             await self._observe_foreign(seen, options)
         return seen
 
-    async def clear(self) -> None:
-        """Take the numbers off the page."""
-        await self.call("clear")
-        await self._ask_foreign("clear")
+    def _numbered_in_frames(self) -> int:
+        return max((frame.first + frame.count for frame in self._foreign), default=0)
+
+    async def full_text(self) -> str:
+        """All that the page has to read, in sight or not, with its frames."""
+        texts = [await self.call("fullText"), *await self._ask_foreign("fullText")]
+        return "\n".join(filter(None, texts))
+
+    async def has_more(self) -> bool:
+        """Whether the last observation left out elements or text that `isNext` would show."""
+        return bool(await self.call("hasMore") or any(await self._ask_foreign("hasMore")))
+
+    async def clear(self) -> bool:
+        """Take the numbers off the page. True where elements have moved since they were numbered."""
+        return any([await self.call("clear"), *await self._ask_foreign("clear")])
 
     async def digest(self) -> str:
         """A hash of what the document says."""
@@ -137,6 +181,26 @@ class Tab:
         except Error as error:
             raise PageLost(str(error)) from error
         return Image(f"image/{kind}", base64.b64decode(reply["data"]))
+
+    async def listens_to_keys(self) -> bool:
+        """Whether the page listens to keys or input of the focused field, there or further out. Also True where that
+        cannot be told: in a frame."""
+        from playwright.async_api import Error
+
+        try:
+            reply = await self.cdp.send("Runtime.evaluate", {"expression": _FOCUS_PATH})
+            path = await self.cdp.send(
+                "Runtime.getProperties", {"objectId": reply["result"]["objectId"], "ownProperties": True}
+            )
+            nodes = [entry["value"]["objectId"] for entry in path["result"] if "objectId" in entry.get("value", {})]
+            asked = [self.cdp.send("DOMDebugger.getEventListeners", {"objectId": node}) for node in nodes]
+            replies = await asyncio.gather(*asked)
+        except (Error, KeyError):
+            if self.is_gone:
+                raise PageLost("the tab is gone") from None
+            return True
+        kinds = {listener["type"] for reply in replies for listener in reply["listeners"]}
+        return not kinds.isdisjoint(KEY_EVENTS)
 
     async def has_history(self) -> bool:
         """Whether there is a page before this one in the tab. The empty page it began with is none."""
@@ -165,6 +229,34 @@ class Tab:
                 await self.cdp.send(method, options)
             except Error:
                 return
+
+    async def check_alive(self) -> None:
+        """Raise PageLost where the browser does not know the tab any more."""
+        from playwright.async_api import Error
+
+        try:
+            await self.cdp.send("Page.getNavigationHistory")
+        except Error as error:
+            raise PageLost(str(error)) from error
+
+    async def answers(self, seconds: float) -> bool:
+        """Whether the page's thread is free to answer within so many seconds."""
+        from playwright.async_api import Error
+
+        try:
+            async with asyncio.timeout(seconds):
+                await self.cdp.send("Runtime.evaluate", {"expression": "0"})
+        except (Error, TimeoutError):
+            return False
+        return True
+
+    async def stop_script(self, seconds: float) -> None:
+        """Stop the script that keeps the page busy. A page that cannot be reached in so many seconds stays as it is."""
+        from playwright.async_api import Error
+
+        with contextlib.suppress(Error, TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.cdp.send("Runtime.terminateExecution")
 
     # ---- scripts that are not ours ------------------------------------------------------------------------------
 
@@ -196,8 +288,9 @@ class Tab:
         from playwright.async_api import Error
 
         tree = await self.cdp.send("Page.getFrameTree")
+        asked = 0
         for frame in _descendants(tree["frameTree"]):
-            if len(self._foreign) == MAX_FOREIGN:
+            if asked == MAX_FOREIGN:
                 seen["isCut"] = True
                 return
             # A frame that goes away meanwhile is none.
@@ -209,22 +302,22 @@ class Tab:
                 offset = await self._offset(frame)
                 if offset is None:
                     continue
-                first = len(seen["elements"])
+                asked += 1
+                first = self.numbered
                 # The page has waited for its frames to load already, as long as it may.
                 told = options | {"first": first, "x": offset[0], "y": offset[1], "load": 0}
                 inner = await self._evaluate(world, _call("observe", told))
-                self._foreign.append(ForeignFrame(frame, world, first, len(inner["elements"])))
-                seen["elements"] += inner["elements"]
-                if inner["text"]:
-                    seen["text"] += f"\n(a frame from {inner['url'][:100]}:)\n{inner['text']}"
+                self.numbered = max(first, inner["numbered"])
+                self._foreign.append(ForeignFrame(frame, world, first, self.numbered - first))
+                _add_frame(seen, inner, is_list=options["mode"] == "set_of_marks")
 
     async def _ask_foreign(self, function: str) -> list[Any]:
         from playwright.async_api import Error
 
         told = []
-        for frame in self._foreign:
+        for world in dict.fromkeys(frame.world for frame in self._foreign):
             with contextlib.suppress(Error):
-                told.append(await self._evaluate(frame.world, _call(function)))
+                told.append(await self._evaluate(world, _call(function)))
         return told
 
     async def _offset(self, frame: str) -> tuple[float, float] | None:
@@ -265,6 +358,7 @@ class Tab:
         if frame.parent_frame is None:
             self._world = None
             self._foreign = []
+            self._document += 1
 
     def _on_crash(self, page: Page) -> None:
         self.is_crashed = True
@@ -272,6 +366,22 @@ class Tab:
 
 def _call(function: str, *arguments: Any) -> str:
     return f"rollout.{function}({','.join(_encode(argument).decode() for argument in arguments)})"
+
+
+def _add_frame(seen: JSON, inner: JSON, *, is_list: bool) -> None:
+    """Add what a frame of another origin shows to what its page shows. In a list, text is kept with the element that
+    follows it."""
+    seen["isCut"] = seen["isCut"] or inner["isCut"]
+    if not inner["elements"] and not inner["text"]:
+        return
+    head = f"(a frame from {inner['url'][:100]}:)"
+    if is_list and inner["elements"]:
+        first = inner["elements"][0]
+        first["before"] = "\n".join(filter(None, (seen["text"], head, first["before"])))
+        seen["text"] = inner["text"]
+    else:
+        seen["text"] += f"\n{head}\n{inner['text']}"
+    seen["elements"] += inner["elements"]
 
 
 def _failure(reply: JSON) -> str:

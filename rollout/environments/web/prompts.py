@@ -11,11 +11,13 @@ from typing import Literal
 
 import msgspec
 
+from rollout.agents.computer_use import to_action
 from rollout.config.browsing import WebMode, WebSettings
 from rollout.core.messages import JSON, WRITTEN_CALL, ToolCall, write_calls
+from rollout.environments.web.actions import FULL_TEXT
 
 PromptKind = Literal["complete", "plain"]
-ToolFormat = Literal["native", "text"]
+ToolFormat = Literal["native", "text", "computer_use"]
 
 _SEEN: dict[WebMode, str] = {
     "coordinates": "After each action you are shown a screenshot of the page as it is then, with its address and "
@@ -25,13 +27,16 @@ _SEEN: dict[WebMode, str] = {
     "Numbers hold for the last observation only.",
     "text": "After each action you are given the page as text, as it is then, with its address and title. What can be "
     "acted on has a number in square brackets. Numbers hold for the last observation only.",
+    "accessibility_tree": "After each action you are given the page's accessibility tree, as it is then, with its "
+    "address and title. What can be acted on has a number in square brackets, which it keeps while it is on the page.",
 }
 _RULES = (
     "Work in small steps: one call in each answer, then look at what came of it. Only what is in the window is shown; "
-    "scroll to see more. When an action fails, its result says why: try something else rather than the same again. Use "
-    "no facts about the site but those you have seen on its pages. When the task is done, or certainly cannot be done, "
-    "call `answer` with the result, or with what you found; that ends the work."
+    "scroll to see more{reading}. When an action fails, its result says why: try something else rather than the same "
+    "again. Use no facts about the site but those you have seen on its pages. When the task is done, or certainly "
+    "cannot be done, call `answer` with the result, or with what you found; that ends the work."
 )
+_READING = ", or read all of the page's text with `full_text`"
 _PLAIN = """\
 # What to write
 In each answer write one sentence that says what you do, then call one tool:
@@ -61,7 +66,7 @@ Action: I open the second page of the results, because cheaper tents may be ther
 
 def web_prompt(kind: PromptKind, settings: WebSettings, tool_format: ToolFormat) -> str:
     """The system prompt of an agent in a browser."""
-    is_text = tool_format == "text"
+    is_text = tool_format != "native"
     points = settings.coordinate_range
     where = (
         f"from 0 to {points} in both directions, whatever its size"
@@ -71,17 +76,18 @@ def web_prompt(kind: PromptKind, settings: WebSettings, tool_format: ToolFormat)
     x, y = (points or settings.width) // 2, (points or settings.height) * 9 // 10
     arguments: JSON = {"x": x, "y": y} if settings.mode == "coordinates" else {"element": 27}
     written = msgspec.json.encode(arguments).decode()
+    example = ToolCall("", "click", written)
+    if tool_format == "computer_use":
+        example = to_action(example)
     form = _PLAIN if kind == "plain" else _COMPLETE
     return "\n\n".join(
         (
             "You do a task for somebody in a web browser, by calling tools.",
             _SEEN[settings.mode].format(range=where),
-            _RULES,
+            _RULES.format(reading=_READING if FULL_TEXT in (settings.actions or (FULL_TEXT,)) else ""),
             form.format(
                 call=WRITTEN_CALL if is_text else "and then the call of a tool.",
-                example=write_calls([ToolCall("", "click", written)])
-                if is_text
-                else f"and then the call of `click` with {written}.",
+                example=write_calls([example]) if is_text else f"and then the call of `click` with {written}.",
             ),
         )
     )

@@ -140,6 +140,10 @@ class EgressProxy:
             why = f"{host} is not a host name"
         raise self._fault(host, why, "502 Bad Gateway")
 
+    def refuse(self, host: str, why: str) -> None:
+        """Note that a host was refused, by the rule, before it was asked for."""
+        self._fault(host, why, REFUSED)
+
     def _fault(self, host: str, text: str, status: str) -> Unreachable:
         if len(self.faults) < MAX_TOLD:
             self.faults[host] = text

@@ -1,9 +1,10 @@
-"""The rates of web rollouts, in two definitions: WebGym-compatible over steps, and from statuses.
+"""The rates of web rollouts: from statuses, and for comparison the WebGym-compatible ones over steps.
 
-Both are defined in docs/web-metrics.md. `calculate_rollout_metrics` has the WebGym-compatible ones: `success_rate`,
-`avg_steps`, `avg_chars_per_response`, `goback_rate`, `crashed_rate` and `blocked_rate` of the last `chunk_size`
-trajectories, with the same crash rules. `WebRates` counts what the engine recorded instead of guessing from lengths:
-what failed, what was cut, what was scored.
+Both are defined in docs/web-metrics.md. `WebRates` counts what the engine recorded: what failed, what was cut, what was
+scored. `calculate_rollout_metrics` has the WebGym-compatible rates: `success_rate`, `avg_steps`,
+`avg_chars_per_response`, `goback_rate`, `crashed_rate` and `blocked_rate` of the last `chunk_size` trajectories, with
+WebGym's crash rules, which guess from lengths. Where the two disagree, `RuleDifferences` says how many trajectories
+each rule counts otherwise.
 
 Each trajectory is read once and leaves a `StepCount`; whatever its length, that is all that is kept of it.
 """
@@ -48,18 +49,18 @@ class StepCount(msgspec.Struct, frozen=True, gc=False):
     is_success: bool
 
 
-# ---- the seed's rates ------------------------------------------------------------------------------------------------
+# ---- WebGym-compatible -----------------------------------------------------------------------------------------------
 
 
 def is_crashed(keys: Sequence[str], is_blocked: bool) -> bool:
-    """The seed's four rules, over the keys of a trajectory's actions and whether its last reward says blocked."""
+    """WebGym's four rules, over the keys of a trajectory's actions and whether its last reward says blocked."""
     if not keys or keys[0] == INVALID_URL or NONE in keys:
         return True
     return len(keys) < LEAST_STEPS and keys[-1] != "answer" and not is_blocked
 
 
 def count_steps(steps: Sequence[Any]) -> StepCount:
-    """Count one trajectory: steps as we save them, or the seed's own objects with the same names.
+    """Count one trajectory: steps as we save them, or WebGym's own objects with the same names.
 
     A missing action counts as `none`, a missing response as empty, a missing reward as 0 and not blocked.
     """
@@ -78,7 +79,8 @@ def count_steps(steps: Sequence[Any]) -> StepCount:
 
 
 class SeedSums(msgspec.Struct):
-    """What the seed's rates are quotients of. Those that crashed count as seen, those not blocked besides as open."""
+    """What the WebGym-compatible rates are quotients of. Crashed trajectories are only `seen`; of the `valid` ones,
+    those that are not blocked are `open`."""
 
     total: int = 0
     """All that ever came, also what was taken out again."""
@@ -119,7 +121,7 @@ class SeedSums(msgspec.Struct):
 
 
 def seed_rates(counts: Iterable[StepCount], chunk_size: int | None = None) -> dict[str, float]:
-    """The seed's six rates over the last `chunk_size` of the trajectories (None or 0: all), in one pass."""
+    """WebGym's six rates over the last `chunk_size` of the trajectories (None or 0: all), in one pass."""
     if chunk_size is not None and chunk_size < 0:
         raise ConfigError(f"chunk_size: expected a number of trajectories, or None for all, got {chunk_size}")
     window: deque[StepCount] = deque()
@@ -140,10 +142,10 @@ def calculate_rollout_metrics(
     is_train: bool = True,
     existing_trajs: Iterable[Sequence[Any] | None] | None = None,
 ) -> dict[str, float] | None:
-    """The seed's rates of all saved iterations of a split, or of `existing_trajs`.
+    """The WebGym-compatible rates of all saved iterations of a split, or of `existing_trajs`.
 
     Iterations are read in their order from `<save_path>/<split>_trajectories`, a trajectory at a time. None, with a
-    warning, where there is no such folder. `is_train` changes nothing, as in the seed.
+    warning, where there is no such folder. `is_train` changes nothing, as in WebGym.
     """
     if existing_trajs is None:
         folder = Path(save_path) / f"{split}_trajectories"
@@ -247,13 +249,39 @@ class Rates(msgspec.Struct):
         self.invalid_step_rate = _rate(self.invalid_steps, self.steps)
 
 
+class RuleDifferences(msgspec.Struct):
+    """How many trajectories WebGym's rules count otherwise than their statuses say."""
+
+    crashed_without_failure: int = 0
+    """Crashed for WebGym (short and without an answer, or an empty reply), though nothing failed."""
+    failed_without_crash: int = 0
+    """Failed, but long enough to count as sound."""
+    unscored_as_unsolved: int = 0
+    """Nobody judged them; they count as not solved."""
+    blocked_left_out: int = 0
+    """The site kept the agent out; they do not count in WebGym's success."""
+
+    def take(self, head: Head, count: StepCount) -> None:
+        """Count one trajectory."""
+        has_failed = head.status == Status.FAILED
+        self.crashed_without_failure += count.is_crashed and not has_failed
+        if count.is_crashed:
+            return
+        self.failed_without_crash += has_failed
+        self.blocked_left_out += count.is_blocked
+        self.unscored_as_unsolved += not (has_failed or count.is_blocked or head.scored)
+
+
 class WebRates:
     """Both kinds of rates of one dataset, fed a trajectory at a time: the section `web` of metrics.json."""
 
     name = "web"
 
-    def __init__(self) -> None:
-        self._seed = SeedSums()
+    def __init__(self, *, ends_with_answer: bool = True) -> None:
+        """`ends_with_answer`: whether episodes end with an `answer`. Without one there are no WebGym-compatible rates:
+        WebGym takes a short trajectory without an answer for a crash."""
+        self._seed = SeedSums() if ends_with_answer else None
+        self._differences = RuleDifferences()
         self._all = Rates()
         self._groups: dict[str, Rates] = {}
         self._attempts: dict[str, tuple[int, int]] = {}
@@ -265,7 +293,9 @@ class WebRates:
     def take_steps(self, head: Head, steps: Sequence[JSON]) -> None:
         """Count a trajectory whose steps are made already."""
         count = count_steps(steps)
-        self._seed.take(count)
+        if self._seed is not None:
+            self._seed.take(count)
+            self._differences.take(head, count)
         group = difficulty_group(steps[0]["observation"]["task"]["difficulty"] if steps else None)
         for rates in (self._all, self._groups.setdefault(group, Rates())):
             rates.take(head, count)
@@ -277,8 +307,10 @@ class WebRates:
         """What was found."""
         for rates in (self._all, *self._groups.values()):
             rates.close()
+        compatible: JSON = {}
+        if self._seed is not None:
+            compatible = {"seed": self._seed.rates(), "seed_differences": msgspec.to_builtins(self._differences)}
         return {
-            "seed": self._seed.rates(),
             "by_status": msgspec.to_builtins(self._all),
             "by_difficulty": {
                 name: msgspec.to_builtins(self._groups[name])
@@ -286,6 +318,7 @@ class WebRates:
                 if name in self._groups
             },
             "pass_k": msgspec.to_builtins(pass_table(self._attempts.values())),
+            **compatible,
         }
 
 

@@ -1,9 +1,8 @@
 """The browser context of one episode as its agent sees it: tabs, one of them active, and the events around them.
 
-A step is: act, settle, observe. Settling waits for events, each with a bound: requests that the step caused come back,
-the document is loaded, and it does not change for a moment. Events beside the page's own pixels are handled at once and
-noted in the next observation: dialogs are accepted, new tabs become the active one, downloads and file choosers are
-declined, and a document that came with an HTTP error is noted by its status, however it was asked for.
+A step is: act, settle (`rollout.environments.web.settling`), observe. Events beside the page's own pixels are handled
+at once and noted in the next observation: dialogs are accepted, new tabs become the active one, downloads and file
+choosers are declined, and a document that came with an HTTP error is noted by its status, however it was asked for.
 
 A tab can also be opened apart from the agent's, to look at a page of the same context when the work is over.
 """
@@ -12,44 +11,55 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import msgspec
 
 from rollout.config.browsing import WebSettings
-from rollout.core.messages import Image
+from rollout.core.messages import JSON, Image
 from rollout.environments.web.browsers import Lease
+from rollout.environments.web.documents import DocumentRule
+from rollout.environments.web.files import UploadFile
 from rollout.environments.web.observe import Observation, Seen, script_options, status_note
 from rollout.environments.web.page import PageLost, Tab, attach
+from rollout.environments.web.settling import PendingRequests, SettleBudget, settle_options
 
 if TYPE_CHECKING:
     from playwright.async_api import Dialog, Download, FileChooser, Page, Request, Response
 
-AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
-"""Kinds of requests that a page depends on and that come to an end. Images are many, and seldom decide anything."""
 ERROR_PAGE = "chrome-error:"
 """How the address begins that a tab has where its page could not be had."""
 MAX_NOTES = 12
+WITH_IMAGES = frozenset({"coordinates", "set_of_marks"})
+"""The modes that show screenshots."""
+MAX_TAKES = 3
+"""Screenshots of a page whose elements move while they are numbered. The last one is shown as it is."""
 
 
 class BrowserSession:
     """The tabs of one lease."""
 
-    def __init__(self, lease: Lease, settings: WebSettings) -> None:
+    def __init__(self, lease: Lease, settings: WebSettings, files: Mapping[str, UploadFile] | None = None) -> None:
+        """`files`: those that may be uploaded, by name."""
         self.lease = lease
         self.settings = settings
+        self.files = files or {}
         self.tabs: list[Tab] = []
         self.active: Tab
-        self.awaited = AWAITED
-        """Kinds of requests that a step waits for."""
+        self.requests = PendingRequests()
+        self._documents = DocumentRule(lease.proxy, lambda work: self._start(self._chores, work))
         self.reminders: tuple[str, ...] = ()
         """Notes that every observation has."""
+        self.wants_next = False
+        """Whether the next observation shows the next part of the last one's list."""
+        if self.files:
+            self.reminders = (f"Files that can be uploaded: {', '.join(self.files)}",)
+        self._chosen: asyncio.Future[FileChooser] | None = None
         self._notes: list[str] = []
         self._dialogs = 0
-        self._pending: set[Request] = set()
-        self._returned = asyncio.Event()
+        self._step = 0
         self._asked_for: set[str] = set()
         """Hosts of the documents that this step asked for."""
         self._refusals: dict[Page, Response] = {}
@@ -82,8 +92,10 @@ class BrowserSession:
 
     def begin_step(self) -> None:
         """From here on, what happens belongs to the next step."""
-        self._pending.clear()
+        self._step += 1
+        self.requests.begin_step()
         self._dialogs = 0
+        self.wants_next = False
         self._asked_for.clear()
         self.lease.proxy.faults.clear()
         self.lease.proxy.refused.clear()
@@ -102,7 +114,7 @@ class BrowserSession:
 
         Raises PageLost where the browser or the active tab's renderer is gone.
         """
-        seen, image = await self._look(self.settings.mode)
+        seen, image, busy = await self._look(self.settings.mode)
         self.note_faults()
         refusal = self._refusals.pop(self.active.page, None)
         if refusal is not None:
@@ -115,7 +127,7 @@ class BrowserSession:
         tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
         status = self._statuses.pop(self.active.page, None)
         refused = tuple(sorted(self.lease.proxy.refused))
-        return Observation(seen, tabs, self.tabs.index(self.active), notes, image, status, refused)
+        return Observation(seen, tabs, self.tabs.index(self.active), notes, image, status, refused, busy)
 
     async def settle(self) -> Seen:
         """Settle only: the numbers of the elements stay, and what there is to tell waits for the next observation.
@@ -155,6 +167,7 @@ class BrowserSession:
         try:
             self.begin_step()
             tab = await attach(page, self.settings)
+            await self._documents.apply(tab)
             response = await page.goto(url, wait_until="commit", timeout=self.settings.load_timeout * 1e3)
             await self._settle(tab)
             yield tab, response
@@ -162,35 +175,79 @@ class BrowserSession:
             with contextlib.suppress(Error):
                 await page.close()
 
-    async def close_active(self) -> None:
-        """Close the active tab; the one before it becomes active."""
-        tab = self.active
+    async def close_tab(self, tab: Tab) -> None:
+        """Close a tab. Where it is the active one, the last of the others becomes active."""
         await tab.page.close()
         self._drop(tab)
 
+    async def activate(self, tab: Tab) -> None:
+        """Show a tab."""
+        await tab.page.bring_to_front()
+        self.active = tab
+
+    @contextlib.contextmanager
+    def awaiting_chooser(self) -> Iterator[asyncio.Future[FileChooser]]:
+        """The next file chooser that a page opens is given to the caller, not declined."""
+        self._chosen = asyncio.get_running_loop().create_future()
+        try:
+            yield self._chosen
+        finally:
+            self._chosen = None
+
     # ---- settling -----------------------------------------------------------------------------------------------
 
-    async def _look(self, mode: str) -> tuple[Seen, Image | None]:
-        """The active tab when it is settled. The mode `none` does not number its elements."""
-        options = script_options(self.settings, mode)
-        started = asyncio.get_running_loop().time()
+    async def _look(self, mode: str) -> tuple[Seen, Image | None, tuple[str, ...]]:
+        """The active tab when it is settled, and what of it is not. The mode `none` does not number its elements."""
+        budget = SettleBudget(self.settings)
+        takes = 0
         while True:
             await self._find_active()
             tab = self.active
             try:
-                seen = msgspec.convert(await tab.observe(options), Seen)
+                # Where elements have moved since they were numbered, the page is not waited for again.
+                seen = msgspec.convert(await tab.observe(self._options(mode, budget, waits=not takes)), Seen)
+                if not takes:
+                    budget.spend(seen.waited / 1e3, seen.busy)
                 if seen.is_closing and await self._await_close(tab):
                     continue
-                if tab is not self.active or self._arriving or await self._await_requests(started):
+                if tab is not self.active or self._arriving or await self.requests.settle(budget):
                     continue
-                image = None if mode in ("text", "none") else await tab.screenshot()
-                if mode == "set_of_marks":
-                    await tab.clear()
-                return seen, image
+                if await self._leave_refused(tab, seen.url):
+                    continue
+                image = await tab.screenshot() if mode in WITH_IMAGES else None
+                takes += 1
+                if mode == "set_of_marks" and await tab.clear() and takes < MAX_TAKES and not self.wants_next:
+                    continue
+                return seen, image, budget.busy
             except PageLost:
                 # A tab that was closed is no loss; a crash or the end of the browser is.
                 if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
                     raise
+
+    async def _leave_refused(self, tab: Tab, url: str) -> bool:
+        """Leave a document that may not be shown: the first of a new tab may have come before it could be refused."""
+        from playwright.async_api import Error
+
+        refusal = self._documents.refusal_of(url)
+        if refusal is None:
+            return False
+        self.lease.proxy.refuse(urlsplit(url).hostname or "", refusal)
+        self.note(f"a page could not be opened: {refusal}.")
+        try:
+            if len(self.tabs) > 1:
+                await tab.page.close()
+                self._drop(tab)
+            else:
+                await tab.page.goto("about:blank")
+        except Error as error:
+            raise PageLost(str(error)) from error
+        return True
+
+    def _options(self, mode: str, budget: SettleBudget, *, waits: bool = True) -> JSON:
+        is_next = self.wants_next and mode != "none"
+        settling = settle_options(self.settings, budget, self._step, self.lease.timers)
+        options = script_options(self.settings, mode, is_next=is_next) | settling
+        return options if waits else options | {"quiet": 0, "settle": 0, "load": 0}
 
     async def _await_close(self, tab: Tab) -> bool:
         """Wait for the end of a tab that is closing itself. False where it stays open after all."""
@@ -202,31 +259,12 @@ class BrowserSession:
         return tab.page.is_closed()
 
     async def _settle(self, tab: Tab) -> None:
-        options = script_options(self.settings, "none")
-        started = asyncio.get_running_loop().time()
-        await tab.observe(options)
-        while await self._await_requests(started):
-            await tab.observe(options)
-
-    async def _await_requests(self, started: float) -> bool:
-        """Wait for the requests of this step. True where there were some, so that the page may look otherwise now."""
-        waited = False
-        while self._pending:
-            is_moving = any(request.resource_type == "document" for request in self._pending)
-            bound = self.settings.load_timeout if is_moving else self.settings.settle_timeout
-            left = started + bound - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            waited = True
-            self._returned.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self._returned.wait()
-            except TimeoutError:
-                break
-        if waited:
-            self._pending.clear()
-        return waited
+        budget = SettleBudget(self.settings)
+        while True:
+            seen = await tab.observe(self._options("none", budget))
+            budget.spend(seen["waited"] / 1e3)
+            if not await self.requests.settle(budget):
+                return
 
     async def _find_active(self) -> None:
         """Let tabs that open arrive; where none is left, open an empty one."""
@@ -253,6 +291,7 @@ class BrowserSession:
 
     async def _adopt(self, page: Page) -> Tab:
         tab = await attach(page, self.settings)
+        await self._documents.apply(tab)
         self.tabs.append(tab)
         page.on("close", lambda _: self._drop(tab))
         page.on("download", self._on_download)
@@ -310,18 +349,19 @@ class BrowserSession:
         self.note(f"The page offered the file {download.suggested_filename!r} for download; files are not kept.")
 
     def _on_file_chooser(self, chooser: FileChooser) -> None:
-        self.note("The page asked for a file to upload; there are no files, so it was declined.")
+        if self._chosen is not None and not self._chosen.done():
+            self._chosen.set_result(chooser)
+            return
+        known = f"use upload with one of: {', '.join(self.files)}" if self.files else "there are none"
+        self.note(f"The page asked for a file, which a click cannot give it; {known}.")
 
     def _on_request(self, request: Request) -> None:
-        kind = request.resource_type
-        if kind in self.awaited:
-            self._pending.add(request)
-            if kind == "document":
-                self._asked_for.add(urlsplit(request.url).hostname or "")
+        self.requests.add(request)
+        if request.resource_type == "document":
+            self._asked_for.add(urlsplit(request.url).hostname or "")
 
     def _on_returned(self, request: Request) -> None:
-        self._pending.discard(request)
-        self._returned.set()
+        self.requests.discard(request)
         if request.resource_type == "document" and request.existing_response is not None:
             self._notice_document(request, request.existing_response)
 

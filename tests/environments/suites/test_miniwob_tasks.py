@@ -15,7 +15,9 @@ from rollout.environments.suites.miniwob import package
 from rollout.environments.suites.miniwob.environment import Miniwob
 from rollout.environments.suites.miniwob.package import EXCLUDED, MiniwobPackage
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("miniwob") is None, reason="needs the extra rollout[miniwob]")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("miniwob") is None, reason="needs the extra rollout-engine[suites]"
+)
 
 
 def load(**params: Any) -> Miniwob:
@@ -85,5 +87,5 @@ def test_wrong_parameters_are_named(params: dict[str, Any], problem: str) -> Non
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(package.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'rollout\[miniwob\]'"):
+    with pytest.raises(ConfigError, match=r"pip install 'rollout-engine\[suites\]'"):
         load()

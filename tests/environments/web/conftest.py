@@ -17,6 +17,7 @@ from rollout.core.task import Task
 from rollout.core.world import Invocation, Opening
 from rollout.environments.web.browsers import BrowserPool
 from rollout.environments.web.chromium import find_chromium
+from rollout.environments.web.sites import Sites
 from rollout.environments.web.world import BrowserWorld
 from tests.environments.web.site import Site
 
@@ -31,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(autouse=True)
 def _needs_chromium() -> None:
-    pytest.importorskip("playwright", reason="needs the extra rollout[web]")
+    pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
     try:
         find_chromium()
     except ConfigError as error:
@@ -99,7 +100,7 @@ class Browsing:
     """Makes worlds that the test's end closes. The pool is shared by tests, but where a test asks for its own."""
 
     def __init__(self, shared: BrowserPool) -> None:
-        self._shared = shared
+        self.shared = shared
         self._pools: list[BrowserPool] = []
         self._drivers: list[Driver] = []
 
@@ -107,8 +108,12 @@ class Browsing:
         self._pools.append(BrowserPool(**{"spare_contexts": 0} | options))
         return self._pools[-1]
 
-    def driver(self, pool: BrowserPool | None = None, **settings: Any) -> Driver:
-        driver = Driver(BrowserWorld(pool or self._shared, QUICK.model_copy(update=settings)))
+    def driver(self, pool: BrowserPool | None = None, sites: Sites | None = None, **settings: Any) -> Driver:
+        return self.take(BrowserWorld(pool or self.shared, QUICK.model_copy(update=settings), sites))
+
+    def take(self, world: BrowserWorld) -> Driver:
+        """A driver for a world of the test's own making."""
+        driver = Driver(world)
         self._drivers.append(driver)
         return driver
 

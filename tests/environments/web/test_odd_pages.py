@@ -9,7 +9,7 @@ from tests.environments.web.site import Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-MODES = ("coordinates", "set_of_marks", "text")
+MODES = ("coordinates", "set_of_marks", "text", "accessibility_tree")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -27,7 +27,7 @@ async def test_a_form_with_a_field_called_title_can_be_clicked(browsing: Browsin
     assert not (await driver.do("click", x=300, y=200)).is_error
 
 
-@pytest.mark.parametrize("mode", ["set_of_marks", "text"])
+@pytest.mark.parametrize("mode", MODES[1:])
 async def test_what_is_in_a_frame_without_scripts_is_shown(browsing: Browsing, site: Site, mode: str) -> None:
     driver = await browsing.driver(mode=mode).open(site.url("/sandbox"))
     assert not (await driver.do("click", element=driver.number("Still"))).is_error
@@ -51,7 +51,7 @@ async def test_a_page_that_listens_to_clicks_is_read_in_full(browsing: Browsing,
     assert driver.number("Name") < driver.number("Send") < driver.number("go home")
 
 
-@pytest.mark.parametrize("mode", ["set_of_marks", "text"])
+@pytest.mark.parametrize("mode", MODES[1:])
 async def test_what_was_typed_into_an_editor_is_shown(browsing: Browsing, site: Site, mode: str) -> None:
     driver = await browsing.driver(mode=mode).open(site.url("/editor"))
     result = await driver.do("type", element=driver.number("Letter"), text="Dear Ann")

@@ -22,7 +22,7 @@ from rollout.pipelines.web_iterations import choose_iteration, draw_sample
 from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, write_tasks
 
-pytest.importorskip("hydra", reason="needs the extra rollout[web]")
+pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
 
 ROOT = Path(__file__).parents[3]
 ROLLOUT = [sys.executable, "-c", "from rollout.cli import main; main()", "web"]
@@ -144,7 +144,7 @@ def test_site_that_lets_nobody_in_is_learnt_from_its_pages_and_left_out() -> Non
 
 
 def test_saved_steps_say_what_the_model_was_sent() -> None:
-    torch = pytest.importorskip("torch", reason="needs the extra rollout[export]")
+    torch = pytest.importorskip("torch", reason="needs the extra rollout-engine[train]")
     write_data(2)
     rollout_web()
     found = torch.load(Path("exp/train_trajectories/train_trajectories.pt.iteration0"), weights_only=True)

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from rollout.cli.web_metrics import show_web_metrics
 from rollout.config.schema import Config
 from rollout.environments.web.rates import calculate_rollout_metrics
 from rollout.pipelines.run import open_run
 from rollout.pipelines.web_saving import save_iteration
+from rollout.terminal.web_metrics import show_web_metrics
 from rollout.testing import StubServer
 from rollout.trajectories.pt import read_pt
 from tests.conftest import roll_out
@@ -56,7 +56,7 @@ async def test_a_run_in_browsers_is_saved_as_the_seed_saves_it() -> None:
 
     shown = io.StringIO()
     show_web_metrics(Console(file=shown, width=100), metrics)
-    assert "success" in shown.getvalue()
+    assert "failed (infrastructure)" in shown.getvalue()
     assert "50.0" in shown.getvalue()
 
 

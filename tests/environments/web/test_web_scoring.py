@@ -27,11 +27,12 @@ IN_CART = [
 RUBRIC = [{"description": "The price is shown.", "difficulty": 1}]
 VERDICT = json.dumps(
     {
+        "nonce": "{nonce}",
         "facts": [{"fact": 1, "holds": True, "step": 0, "source": "text", "evidence": "Blue mug, 12 EUR"}],
         "claims": {"supported": True, "evidence": "step 0"},
     }
 )
-SEEN = VERDICT.replace('"text"', '"screenshot"')
+SEEN = VERDICT.replace('"text"', '"screenshot", "picture": 1')
 
 
 def calls(name: str, **arguments: Any) -> dict[str, Any]:
@@ -141,9 +142,9 @@ async def test_judge_sees_screenshots_and_is_charged() -> None:
     parts = sent[0]["messages"][1]["content"]
     assert [part["type"] for part in parts] == ["text", "image_url"]
     assert parts[1]["image_url"]["url"].startswith("data:image/png;base64,")
-    assert "attached, in this order: 1." in parts[0]["text"]
+    assert "picture 1 is of step 1." in parts[0]["text"]
     assert (line["success"], line["metadata"]["scored"]) == (False, False)
-    assert "no screenshot of step 0" in line["metadata"]["unscored"]
+    assert "picture 1 is of step 1, not of step 0" in line["metadata"]["unscored"]
     assert line["metadata"]["cost"] > 0
 
 
@@ -184,6 +185,22 @@ async def test_judge_that_is_down_leaves_the_others_alone() -> None:
     assert {line["metadata"]["status"] for line in lines.values()} == {"completed"}
 
 
+async def test_tasks_of_webvoyager_are_rolled_out_and_judged() -> None:
+    task = {"web_name": "Cart", "id": "Cart--0", "ques": "What does the blue mug cost?", "web": HOST}
+    answers = {"Cart": {"answers": [{"id": 0, "type": "golden", "ans": "twelve euros"}]}}
+    Path("reference_answer.json").write_text(json.dumps(answers))
+    matching = json.dumps(json.loads(VERDICT) | {"reference": {"matches": True, "evidence": "12 is twelve"}})
+    async with StubServer(buying(judge=matching), keep_requests=True) as stub:
+        built = config(stub.url, scoring={"judge": "judge"})
+        built["datasets"]["web"]["path"] = write_tasks(Path("WebVoyager_data.jsonl"), task)
+        await roll_out(built)
+        (asked,) = [request["messages"][1]["content"] for request in stub.requests if request["model"] == "judge"]
+    (line,) = read_lines(OUT)
+    assert (line["id"], line["success"], line["metadata"]["scored"]) == ("Cart--0", True, True)
+    assert "The reference answer:\ntwelve euros" in asked
+    assert "1. The task was done in full, as it was asked: What does the blue mug cost?" in asked
+
+
 async def test_browser_is_free_before_the_judge_is_asked() -> None:
     """The judge answers only when a second visitor has come, and there is one place for one browser."""
     cart_site.second_visitor.clear()
@@ -193,7 +210,9 @@ async def test_browser_is_free_before_the_judge_is_asked() -> None:
         asked_with.append(cart_site.second_visitor.is_set())
         async with asyncio.timeout(300):
             await cart_site.second_visitor.wait()
-        message = {"role": "assistant", "content": VERDICT}
+        instructions = (await request.json())["messages"][0]["content"]
+        nonce = instructions.partition('"nonce": "')[2].partition('"')[0]
+        message = {"role": "assistant", "content": VERDICT.replace("{nonce}", nonce)}
         return web.json_response({"choices": [{"message": message, "finish_reason": "stop", "index": 0}]})
 
     app = web.Application()

@@ -66,7 +66,7 @@ async def _kill_now_and_then(chance: random.Random) -> int:
 async def test_killed_browsers_under_load_lose_no_episode_and_leave_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("miniwob", reason="needs the extra rollout[miniwob]")
+    pytest.importorskip("miniwob", reason="needs the extra rollout-engine[suites]")
     monkeypatch.chdir(tmp_path)
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     async with StubServer({"rules": [*RULES, OTHERWISE]}) as stub:

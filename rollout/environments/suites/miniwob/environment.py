@@ -1,13 +1,14 @@
 """MiniWoB++: more than 100 kinds of small pages, each with a goal and a reward, from the package `miniwob` (MIT).
 
 A task is a kind of page and a seed (`click-button/3`), which fixes the goal and everything on the page. The pages are
-served at `http://miniwob.test/` and played in the run's browsers by the ordinary tools of the web, and `drag`.
+served at `http://miniwob.test/` and played in the run's browsers by the ordinary tools of the web.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+import functools
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError
@@ -28,7 +29,7 @@ from rollout.environments.resources import Resources
 from rollout.environments.suites.miniwob.package import EXCLUDED, MiniwobPackage
 from rollout.environments.suites.miniwob.scorer import MiniwobScorer
 from rollout.environments.suites.miniwob.world import MiniwobWorld
-from rollout.environments.web.actions import drag_tool, toolset_of
+from rollout.environments.web.actions import toolset_of
 from rollout.environments.web.browsers import BrowserPool
 from rollout.environments.web.environment import run_browsers
 from rollout.environments.web.rates import WebRates
@@ -42,7 +43,7 @@ from rollout.trajectories.measure import MakeMeasure
 SITE = "miniwob"
 WINDOW = {"width": 332, "height": 214}
 """The task itself takes 160 by 210 pixels; some menus and calendars open beside it."""
-NOT_OFFERED = frozenset({"navigate", "goback", "answer"})
+NOT_OFFERED = frozenset({"navigate", "goback", "answer", "switch_tab", "close_tab", "upload", "full_text"})
 """A task is one page, and the page says when it is over."""
 POLICY = """\
 You act in a small web page that has one goal, which is told with every view of the page.
@@ -61,7 +62,7 @@ class MiniwobParams(Section):
     first_seed: int = Field(0, ge=0)
     """The seed of the first task of each kind: other seeds are other tasks."""
     mode: WebMode = "set_of_marks"
-    """How pages are shown, and acted on: `coordinates`, `set_of_marks` or `text`."""
+    """How pages are shown, and acted on: `coordinates`, `set_of_marks`, `text` or `accessibility_tree`."""
     web: dict[str, Any] = Field(default_factory=dict)
     """Further keys of `datasets.<name>.web`, such as coordinate_range."""
     data_mode: Literal["train", "test"] = "train"
@@ -79,7 +80,7 @@ class Miniwob(Environment):
     traits = Traits(must_call=True, do_actions_name_tools=False, do_scripts_go_on=True)
     rescoring = "recorded"
 
-    def __init__(self, params: Mapping[str, Any]) -> None:
+    def __init__(self, **params: Any) -> None:
         self._params = given = read_params(MiniwobParams, params, "suite_params")
         package = MiniwobPackage()
         chosen = _choose(given.tasks, package)
@@ -100,7 +101,7 @@ class Miniwob(Environment):
             }
         }
         offered = [spec for spec in toolset_of(self._settings).specs if spec.name not in NOT_OFFERED]
-        self.toolset = Toolset((*offered, drag_tool(self._settings)))
+        self.toolset = Toolset(tuple(offered))
 
     def system_for(self, agent: AgentConfig) -> str | None:
         return POLICY
@@ -109,7 +110,7 @@ class Miniwob(Environment):
         return None
 
     def measures(self) -> Sequence[MakeMeasure]:
-        return (WebRates,)
+        return (functools.partial(WebRates, ends_with_answer=False),)
 
     @contextlib.asynccontextmanager
     async def open(self, resources: Resources, *, makes_worlds: bool = True) -> AsyncIterator[OpenEnvironment]:

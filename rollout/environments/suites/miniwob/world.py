@@ -1,8 +1,8 @@
 """A MiniWoB++ page as a world: a browser at that page, with the page's own goal, end and reward.
 
 The script in page.js is injected before the page's own scripts. It seeds the page's randomness, removes the time limit
-and begins the episode, so the same task has the same goal, and the same actions show the same page, in every run. A
-page that is loaded again after a lost browser begins the same episode from its start.
+and begins the episode, so the same task has the same goal, and the same actions show the same page, in every run. So
+the calls of a lost browser can be replayed in a new one.
 
 The goal is a note in every observation, so that an agent which is shown only the last ones still has it. After each
 step the page is asked whether the task is over. Later calls are refused.
@@ -64,7 +64,7 @@ class MiniwobWorld(BrowserWorld):
         return await super().open(task, seed)
 
     async def before_pages(self, session: BrowserSession) -> None:
-        session.awaited |= {"image"}  # some pages have things to click that are as large as their icon
+        session.requests.awaited |= {"image"}  # some pages have things to click that are as large as their icon
         await session.active.page.add_init_script(self._script)
 
     async def after_visit(self, session: BrowserSession) -> None:

@@ -77,6 +77,12 @@ def definite_answer(task: Task) -> str:
     return str(task.info.get("definite_answer") or "").strip()
 
 
+def reference_answer(task: Task) -> str:
+    """The answer that a judge compares with: `definite_answer`, or `reference_answer`, which is too free in its words
+    to be looked for without a judge. Empty where the task has neither."""
+    return definite_answer(task) or str(task.info.get("reference_answer") or "").strip()
+
+
 def wanted_answer(task: Task) -> Wanted:
     """What a task wants answered. Raises ConfigError with the task and the key."""
     if "answer" not in task.info:

@@ -1,8 +1,8 @@
-"""Scoring by a judge model that saw what the agent saw: the facts of `task_info.rubric`, and the reference answer.
+"""Scoring by a judge model that is shown what the agent saw: the facts of `task_info.rubric`, the reference answer.
 
-Solved means: every fact holds, every claim of the answer is shown by the trajectory, and where the task has a
-`definite_answer`, the answer matches it. All of it is one call. A judge that sees images is shown the last screenshots;
-any other reads the observations. Neither holds a browser: the world is closed before the judge is asked.
+Solved means that every fact holds, that the trajectory shows every claim of the answer, and that the answer matches
+`definite_answer` where the task has one. One call asks for all of it. A judge that takes images gets the last
+screenshots; any other reads the observations. No browser is held meanwhile: the world is closed first.
 """
 
 from __future__ import annotations
@@ -12,13 +12,20 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
-from rollout.core import seeds
 from rollout.core.task import Task
 from rollout.core.world import World
-from rollout.environments.web.scoring.answer import NO_ANSWER, definite_answer
+from rollout.environments.web.scoring.answer import NO_ANSWER, reference_answer
 from rollout.environments.web.scoring.blocking import Blocking, find_blocking
 from rollout.environments.web.scoring.steps import JudgedStep, given_answer, read_steps
-from rollout.environments.web.scoring.verdict import MAX_EVIDENCE, PROMPT, Question, WebVerdict, cut_steps, read_rubric
+from rollout.environments.web.scoring.verdict import (
+    MAX_EVIDENCE,
+    PROMPT,
+    JudgedPicture,
+    Question,
+    WebVerdict,
+    cut_steps,
+    read_rubric,
+)
 from rollout.scoring.judge import NO_JUDGE, Judge, Judged
 from rollout.trajectories.score import Score
 from rollout.trajectories.trajectory import Trajectory
@@ -35,15 +42,15 @@ class WebJudge:
         self._kept: OrderedDict[str, Judged[WebVerdict]] = OrderedDict()
         """Verdicts that were asked for the rubric's sake and that hold one about blocking."""
 
-    async def judge_answer(self, task: Task, trajectory: Trajectory) -> Judged[WebVerdict]:
-        """The verdict on facts and answer; where the rules are unsure of it, also on blocking."""
-        question, urls = await self._question(task, trajectory, read_rubric(task), definite_answer(task))
+    async def judge_answer(self, task: Task, trajectory: Trajectory) -> tuple[Judged[WebVerdict], Question]:
+        """The verdict on facts and answer, and where the rules are unsure also on blocking, with what was asked."""
+        question, urls = await self._question(task, trajectory, read_rubric(task), reference_answer(task))
         judged = await self._ask(question, urls, trajectory)
         if question.asks_blocked:
             self._kept[trajectory.id] = judged
             if len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
-        return judged
+        return judged, question
 
     async def judge_blocking(self, task: Task, trajectory: Trajectory) -> tuple[Judged[WebVerdict], bool]:
         """The verdict on blocking, and whether it was asked for here: else somebody else has paid for it."""
@@ -54,7 +61,7 @@ class WebJudge:
         return await self._ask(question, urls, trajectory), True
 
     async def _ask(self, question: Question, urls: Sequence[str], trajectory: Trajectory) -> Judged[WebVerdict]:
-        text = question.text(seeds.derive(trajectory.seed, NAME, "mark"))
+        text = question.text(trajectory.seed)
         return await self._judge.ask(NAME, PROMPT, text, question.read, seed=trajectory.seed, image_urls=urls)
 
     async def _question(
@@ -66,7 +73,7 @@ class WebJudge:
         if trajectory.image_url is None:
             pictures = []
         elif pictures:
-            urls = await asyncio.to_thread(lambda show: [show(name) for _, name in pictures], trajectory.image_url)
+            urls = await asyncio.to_thread(lambda show: [show(each.image) for each in pictures], trajectory.image_url)
         question = Question(
             "\n".join(message.content or "" for message in task.messages if message.role == "user"),
             cut_steps(steps),
@@ -74,7 +81,7 @@ class WebJudge:
             facts,
             reference,
             find_blocking(steps).is_blocked is None,
-            tuple(number for number, _ in pictures),
+            tuple(pictures),
         )
         return question, urls
 
@@ -94,28 +101,26 @@ class RubricScorer:
         if self._judge is None:
             # Without a judge, what the task can check without one has to do.
             return bool(info.get("rubric")) and not (info.get("checks") or "answer" in info)
-        return bool(info.get("rubric") or definite_answer(task))
+        return bool(info.get("rubric") or reference_answer(task))
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         if not self.applies(task):
             return None
-        facts = read_rubric(task)
+        read_rubric(task)  # raises where it is malformed, whoever judges
         if given_answer(trajectory) is None:
             return Score(self.name, 0.0, NO_ANSWER, 0.0)
         if self._judge is None:
             return Score(self.name, None, NO_JUDGE)
         try:
-            judged = await self._judge.judge_answer(task, trajectory)
+            judged, question = await self._judge.judge_answer(task, trajectory)
         except OSError as error:
             return Score(self.name, None, f"unjudged: a screenshot cannot be read: {error}")
         if judged.verdict is None:
             return Score(self.name, None, judged.problem, asked=judged.asked)
-        return self._score(facts, judged, judged.verdict, read_steps(task, trajectory))
+        return self._score(question, judged, judged.verdict)
 
-    def _score(
-        self, facts: Sequence[str], judged: Judged[WebVerdict], verdict: WebVerdict, steps: Sequence[JudgedStep]
-    ) -> Score:
-        places = {step.number: step.message for step in steps}
+    def _score(self, question: Question, judged: Judged[WebVerdict], verdict: WebVerdict) -> Score:
+        places = {step.number: step.message for step in question.steps}
         told: list[dict[str, Any]] = [
             {
                 "fact": fact,
@@ -123,11 +128,14 @@ class RubricScorer:
                 "step": one.step,
                 "message": None if one.step is None else places.get(one.step),
                 "source": one.source,
+                "image": question.image_of(one),
                 "evidence": one.evidence[:MAX_EVIDENCE],
             }
-            for fact, one in zip(facts, verdict.facts or (), strict=True)
+            for fact, one in zip(question.facts, verdict.facts or (), strict=True)
         ]
         evidence: dict[str, Any] = {"judge": judged.model, "facts": told}
+        if question.pictures:
+            evidence["images"] = [each.image for each in question.pictures]
         problems = [f"does not hold: {each['fact']}" for each in told if not each["holds"]]
         if verdict.claims is not None:
             evidence["claims"] = _said(verdict.claims.supported, verdict.claims.evidence)
@@ -176,14 +184,14 @@ class BlockedScorer:
         return Score(self.name, float(verdict.blocked), reason, evidence=evidence, asked=asked)
 
 
-def _last_pictures(steps: Sequence[JudgedStep], limit: int) -> list[tuple[int, str]]:
-    """The last different screenshots with the numbers of their steps, the very last one among them, in order."""
+def _last_pictures(steps: Sequence[JudgedStep], limit: int) -> list[JudgedPicture]:
+    """The last different screenshots in order, the very last one among them."""
     found: dict[str, int] = {}
     for step in reversed(steps):
         for name in reversed(step.images):
             if len(found) < limit:
                 found.setdefault(name, step.number)
-    return [(number, name) for name, number in reversed(found.items())]
+    return [JudgedPicture(number, name) for name, number in reversed(found.items())]
 
 
 def _said(is_so: bool, evidence: str) -> dict[str, Any]:

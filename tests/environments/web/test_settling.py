@@ -1,0 +1,195 @@
+"""When a page is observed: after what an action has set going, and not after what never ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from aiohttp import web
+
+from rollout.core.messages import ToolResult
+from tests.environments.web.conftest import Browsing, Driver
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+UNSETTLED = "had not settled"
+# The bound is far away, so that a busy machine does not reach it where the page comes to rest.
+PATIENT: dict[str, Any] = {"settle_timeout": 20.0, "step_timeout": 60.0, "load_timeout": 20.0}
+HASTY: dict[str, Any] = {"settle_timeout": 0.5, "step_timeout": 60.0}
+PAGES = {
+    "/search": """<label>Find <input id=q></label><ul id=found></ul><script>
+let timer;
+q.addEventListener('input', () => {
+  clearTimeout(timer);
+  timer = setTimeout(() => fetch('/suggest?q=' + q.value).then((r) => r.text()).then((t) => {
+    found.innerHTML = t.split(',').map((each) => `<li><button>${each}</button></li>`).join('');
+  }), 300);
+});</script>""",
+    "/late": """<main id=main>Loading…</main><script>
+fetch('/suggest?q=late').then((r) => r.text()).then((t) => setTimeout(() => {
+  main.innerHTML = `<button>${t}</button>`;
+}, 500));</script>""",
+    "/empty-at-first": """<div id=root></div><script type=module>
+const channel = new MessageChannel();
+let left = 400;
+channel.port1.onmessage = () => performance.now() > left
+  ? root.innerHTML = '<button>Here I am</button>' : channel.port2.postMessage(0);
+channel.port2.postMessage(0);
+</script>""",
+    "/panel": """<style>#panel{opacity:0;visibility:hidden;transition:visibility .6s step-end, opacity .6s}
+.open #panel{opacity:1;visibility:visible;transition:visibility .6s step-end, opacity .6s}</style>
+<button onclick="document.body.classList.add('open')">Open</button><div id=panel><button>Inside</button></div>""",
+    "/scroll": """<div id=list></div><script>
+let count = 0, timer = null;
+const more = () => { for (let i = 0; i < 30; i++) list.insertAdjacentHTML('beforeend',
+  `<p style="height:60px"><button>Row ${++count}</button></p>`); timer = null; };
+more();
+addEventListener('scroll', () => {
+  if (!timer && innerHeight + scrollY > document.body.scrollHeight - 200) timer = setTimeout(more, 700);
+});</script>""",
+    "/restless": """<style>@keyframes turn{to{transform:rotate(360deg)}}
+#spin{width:20px;height:20px;background:red;animation:turn 1s linear infinite}</style><div id=spin></div>
+<p id=clock></p><p id=ticks></p><button onclick="document.title = 'pressed'">Press</button><script>
+setInterval(() => clock.textContent = performance.now(), 20);
+setInterval(() => document.body.append(' '), 20);
+setInterval(() => fetch('/suggest?q=poll'), 100);
+(function tick() { ticks.dataset.at = performance.now(); setTimeout(tick, 150); })();
+fetch('/never');
+</script>""",
+    "/far": """<button onclick="setTimeout(() => document.title = 'much later', 5000)">Later</button>""",
+    "/quiet": "<button onclick=\"document.title = 'pressed'\">Press</button>",
+    "/looks": """<p id=out></p><script>
+const shown = [setTimeout, clearTimeout, clearInterval, Function.prototype.toString].map((each) => each.toString());
+const natural = ['setTimeout', 'clearTimeout', 'clearInterval', 'toString']
+  .map((name) => `function ${name}() { [native code] }`);
+const own = Object.getOwnPropertyNames(window).filter((name) => /rollout|settling/i.test(name));
+const frame = document.createElement('iframe');
+document.body.append(frame);
+const other = Object.getOwnPropertyNames(frame.contentWindow);
+const added = Object.getOwnPropertyNames(window).filter((name) => !other.includes(name))
+  .filter((name) => !['out', 'shown', 'natural', 'own', 'frame', 'other', 'added', '0'].includes(name));
+const id = setTimeout('done = 1', '50'), bad = [setTimeout.name, setTimeout.length, typeof id].join();
+document.title = JSON.stringify([String(shown) === String(natural), own, added, bad]);
+</script>""",
+    "/frame": """<p>Outside</p><iframe srcdoc="
+<button onclick=&quot;setTimeout(() => this.textContent = 'Changed', 400)&quot;>Change</button>"></iframe>""",
+}
+
+
+class BusySite:
+    """Serves the pages above, and words to search for."""
+
+    def __init__(self) -> None:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._serve)
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1)
+        self._end = asyncio.Event()
+
+    async def __aenter__(self) -> BusySite:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.address = f"http://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._end.set()
+        await self._runner.cleanup()
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        if request.path == "/never":
+            await self._end.wait()
+        if request.path == "/suggest":
+            word = request.query["q"]
+            return web.Response(text=f"{word} one,{word} two")
+        page = PAGES.get(request.path, "")
+        return web.Response(text=f"<!doctype html><title>Page</title><body>{page}", content_type="text/html")
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def busy_site() -> AsyncIterator[BusySite]:
+    async with BusySite() as site:
+        yield site
+
+
+async def opened(browsing: Browsing, site: BusySite, path: str, **settings: Any) -> Driver:
+    return await browsing.driver(**settings or PATIENT).open(site.address + path)
+
+
+def is_settled(result: ToolResult) -> bool:
+    assert result.data is not None
+    assert (UNSETTLED in result.content) == ("busy" in result.data)
+    return "busy" not in result.data
+
+
+async def test_debounced_search_shows_its_suggestions(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/search")
+    for word in ("tea", "cup", "pot", "mug", "jar"):
+        result = await driver.do("type", element=driver.number("Find"), text=word)
+        assert f'"{word} two"' in result.content
+        assert is_settled(result)
+
+
+async def test_page_that_renders_late_is_shown_rendered(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/late")
+    assert '"late one,late two"' in driver.text
+    driver = await opened(browsing, busy_site, "/empty-at-first")
+    assert '"Here I am"' in driver.text
+
+
+async def test_transition_is_waited_for(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/panel")
+    assert "Inside" not in driver.text
+    result = await driver.do("click", element=driver.number("Open"))
+    assert '"Inside"' in result.content
+    assert is_settled(result)
+
+
+async def test_infinite_scroll_brings_more(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/scroll")
+    for _ in range(3):
+        result = await driver.do("scroll", direction="down", pages=10)
+        assert result.data is not None
+        assert result.data["below"] > 1000
+
+
+async def test_timers_in_frames_count(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/frame")
+    assert '"Changed"' in (await driver.do("click", element=driver.number("Change"))).content
+
+
+async def test_what_never_ends_is_waited_for_once(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/restless", settle_timeout=2.0, step_timeout=60.0)
+    assert driver.opening.data is not None
+    assert {"requests", "changes"} & set(driver.opening.data["busy"])
+    results = [await driver.do("click", element=driver.number("Press")) for _ in range(5)]
+    assert "Title: pressed" in results[-1].content
+    assert is_settled(results[-1])
+    assert is_settled(results[-2])
+
+
+async def test_what_takes_too_long_is_told(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/search", **HASTY)
+    await driver.page.evaluate("addEventListener('keydown', () => fetch('/never'))")
+    result = await driver.do("press", key="a")
+    assert not is_settled(result)
+    assert result.data is not None
+    assert result.data["busy"] == ["requests"]
+    assert is_settled(await driver.do("press", key="b")), "it costs a step its time once"
+
+
+async def test_longer_timers_are_not_waited_for(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/far")
+    result = await driver.do("click", element=driver.number("Later"))
+    assert is_settled(result)
+    assert "Title: Page" in result.content
+
+
+async def test_page_cannot_tell_that_its_timers_are_watched(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/looks")
+    assert 'Title: [true,[],[],"setTimeout,1,number"]' in driver.text
+    assert await driver.page.evaluate("() => window.done") == 1, "timers work as they did"
