@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web test chromium lint test-web test-faults test-vllm bench bench-growth clean
+.PHONY: run run-web test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -28,6 +28,11 @@ test: $(VENV)/.dev $(VENV)/.torch chromium lint
 # Only what runs in real browsers.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium
 	$(BIN)/python -m pytest tests/environments/web -m "web and not slow" --override-ini addopts=-q
+
+# The pages of `patterns`, 20 times each in every mode, beside two busy loops. Half an hour on 2 cores.
+test-patterns: $(VENV)/.dev chromium
+	@for loop in 1 2; do (while :; do :; done) & busy="$$busy $$!"; done; trap "kill $$busy" EXIT; \
+	ROLLOUT_REPEAT=20 $(BIN)/python -m pytest tests/environments/web/test_patterns.py -n 2 --override-ini addopts=-q
 
 # What the tests of the web run in. Root gets it by apt; anybody else is told how, and those tests are skipped.
 chromium:
@@ -80,7 +85,7 @@ $(VENV)/.web: $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,local,litellm,mcp,web,export,train,bfcl,miniwob,ray]'
+	$(BIN)/pip install --quiet --editable '.[dev,all]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip
