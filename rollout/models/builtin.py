@@ -1,7 +1,8 @@
 """`builtin/oracle`: an agent that plays a task's reference actions. No model, no key, no network.
 
-It finds the first reference action of the current turn that the conversation does not contain yet, and calls it with a
-short sentence. When all actions of the turn are done, it says the task's reply. Every answer follows from the recorded
+It finds the first reference action of the current turn that the conversation does not contain yet, and calls it. When
+all actions of the turn are done, it says the task's reply; where an action was forgotten and a later one refused, it
+says so instead. `rollout.models.wording` has what it says and thinks beside that. Every answer follows from the recorded
 path and the request's seed, so the same seed gives the same run, also after a resume and in a branch. The oracle
 understands nothing. It lets the whole engine run without a model, and it is a source of *known* errors for everything
 that has to detect errors.
@@ -23,23 +24,21 @@ import msgspec
 from rollout.config.models import NO_MODEL
 from rollout.core import seeds
 from rollout.core.errors import ConfigError, ModelError
-from rollout.core.messages import JSON, Message, ToolCall
+from rollout.core.messages import JSON, Message, ToolCall, Toolset
 from rollout.core.spelling import suggest
 from rollout.core.task import Action, Task, resolve_arguments
+from rollout.models import wording
 from rollout.models.browsing import is_browsed, next_call
+from rollout.models.mistakes import misnamed, spoiled_arguments
 from rollout.models.model import Capability, Request
 from rollout.models.reference import Reference, ReferenceModel
+from rollout.models.web_wording import describe_step, reason_for_step
 from rollout.trajectories.generation import Generation
 
 ERRORS = ("wrong_argument", "unknown_tool", "malformed_call", "void_turn", "stop_early", "repeat")
-_LEAD_INS = (
-    "Let me check that.",
-    "One moment, please.",
-    "I'll look into it.",
-    "Just a second.",
-    "I'll take care of it.",
-)
 _CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else can I do for you?")
+_NOTHING_DONE = ("All right. What can I do for you next?", "Understood. Just tell me how you want to go on.")
+_BROWSED = ("Everything that was asked for is done.", "The task is complete.")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -74,34 +73,42 @@ class OracleModel(ReferenceModel):
                 f"{self.name} plays a task's reference actions, but there are no reference actions (task_info.actions)"
             )
         chance = seeds.stream(request.seed or 0, "oracle", len(reference.path))
-        message = self._answer(reference, chance)
-        if request.sampling.extra.get("enable_thinking"):
-            message = msgspec.structs.replace(message, reasoning=_think(message))
+        is_thinking = bool(request.sampling.extra.get("enable_thinking"))
+        message = self._answer(reference, chance, is_thinking)
         finish = "tool_calls" if message.tool_calls else "stop"
         return Generation(message=message, finish_reason=finish, model=self.name, seed=request.seed)  # type: ignore[arg-type]
 
-    def _answer(self, reference: Reference, chance: random.Random) -> Message:
-        task, turn = reference.task, reference.turn
-        progress = _progress(task, turn, reference.path)
+    def _answer(self, reference: Reference, chance: random.Random, is_thinking: bool) -> Message:
+        task, turn, path, tools = reference.task, reference.turn, reference.path, reference.tools
+        progress = _progress(task, turn, path)
         error = self._draw(chance)
-        if progress.next is None or len(reference.tools) == 0:
-            return Message(role="assistant", content=_closing(task, turn, chance))
-        if error == "void_turn":
-            return Message(role="assistant", content="")
-        if error == "stop_early":
-            return Message(role="assistant", content=_closing(task, turn, chance))
+        if progress.next is None or len(tools) == 0 or error == "stop_early":
+            reply = _closing(progress, task, turn, path, chance)
+            return Message(
+                "assistant", reply, reasoning=_think_reply(task, reply, path, chance) if is_thinking else None
+            )
         name, arguments = progress.next
+        if error == "void_turn":
+            thought = _think(task, name, arguments, path, tools, chance) if is_thinking else None
+            return Message("assistant", "", reasoning=thought)
         text = _encode(arguments).decode()
         if error == "repeat" and progress.last_call is not None:
             name, text = progress.last_call.name, progress.last_call.arguments
+            arguments = _decoded(text)
         elif error == "unknown_tool":
-            name = f"{name}_v2"
+            name = misnamed(name, tools.by_name)
         elif error == "malformed_call":
             text = text[: max(1, len(text) * 2 // 3)]
         elif error == "wrong_argument":
-            text = _encode(_spoil(arguments, chance)).decode()
-        call = ToolCall(id=f"call_{len(reference.path)}_{chance.randrange(16**6):06x}", name=name, arguments=text)
-        return Message(role="assistant", content=chance.choice(_LEAD_INS), tool_calls=(call,))
+            arguments = spoiled_arguments(arguments, path, chance)
+            text = _encode(arguments).decode()
+        call = ToolCall(id=f"call_{len(path)}_{chance.randrange(16**6):06x}", name=name, arguments=text)
+        if is_browsed(task):
+            said = describe_step(name, arguments, path)
+        else:
+            said = wording.lead_in(tools.by_name.get(progress.next[0]), name, wording.recent(path), chance)
+        thought = _think(task, name, arguments, path, tools, chance) if is_thinking else None
+        return Message("assistant", said, (call,), reasoning=thought)
 
     def _draw(self, chance: random.Random) -> str | None:
         point = chance.random()
@@ -118,6 +125,8 @@ class _Progress(msgspec.Struct):
     next: tuple[str, JSON] | None
     """Name and arguments of the next call; None where the turn has none left."""
     last_call: ToolCall | None
+    is_behind: bool = False
+    """Whether actions that should have been played by now were not."""
 
 
 def _progress(task: Task, turn: int, path: Sequence[Message]) -> _Progress:
@@ -142,8 +151,9 @@ def _progress(task: Task, turn: int, path: Sequence[Message]) -> _Progress:
         if action.turn == turn and index not in results:
             arguments = _resolved(action, results)
             # Without arguments, an action that this one depends on never succeeded, and nothing sensible is left.
-            return _Progress(None if arguments is None else (action.name, arguments), last)
-    return _Progress(None, last)
+            return _Progress(None if arguments is None else (action.name, arguments), last, is_behind=True)
+    is_behind = any(index not in results for index, action in enumerate(actions) if action.turn <= turn)
+    return _Progress(None, last, is_behind)
 
 
 def _is_same(call: ToolCall, action: Action, results: dict[int, Any]) -> bool:
@@ -162,40 +172,38 @@ def _resolved(action: Action, results: dict[int, Any]) -> JSON | None:
         return None
 
 
-def _spoil(arguments: JSON, chance: random.Random) -> JSON:
-    """The arguments with one value changed to a wrong but plausible one."""
-    if not arguments:
-        return {"unexpected": True}
-    key = chance.choice(sorted(arguments))
-    return {**arguments, key: _spoiled(arguments[key], chance)}
-
-
-def _spoiled(value: Any, chance: random.Random) -> Any:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, (int, float)):
-        return value + chance.choice((-2, -1, 1, 2))
-    if isinstance(value, str) and value:
-        digits = [index for index, char in enumerate(value) if char.isdigit()]
-        if digits:
-            at = chance.choice(digits)
-            return value[:at] + str((int(value[at]) + chance.randint(1, 9)) % 10) + value[at + 1 :]
-        return value[:-1] + ("x" if value[-1] != "x" else "y")
-    if isinstance(value, list):
-        return value[:-1] if value else [None]
-    return None
-
-
-def _closing(task: Task, turn: int, chance: random.Random) -> str:
+def _closing(progress: _Progress, task: Task, turn: int, path: Sequence[Message], chance: random.Random) -> str:
+    last = wording.recent(path)
+    if progress.next is None and progress.is_behind and last.error is not None:
+        # An action was forgotten and what came after it was refused: the task's good reply would be a lie.
+        return wording.failure(last.error)
     if 0 <= turn < len(task.replies):
         return task.replies[turn]
-    return chance.choice(_CLOSINGS)
+    if is_browsed(task):
+        return chance.choice(_BROWSED)
+    return chance.choice(_CLOSINGS if last.has_called else _NOTHING_DONE)
 
 
-def _think(message: Message) -> str:
-    if message.tool_calls:
-        return f"The next thing to do is {message.tool_calls[0].name}."
-    return "Nothing is left to do in this turn; I answer the user."
+def _think(
+    task: Task, name: str, arguments: JSON | None, path: Sequence[Message], tools: Toolset, chance: random.Random
+) -> str:
+    if is_browsed(task):
+        return reason_for_step(name, arguments, path)
+    return wording.reason_for_call(name, arguments, wording.recent(path), path, tools, chance)
+
+
+def _think_reply(task: Task, reply: str, path: Sequence[Message], chance: random.Random) -> str:
+    if is_browsed(task):
+        return "Nothing is left to do on the page."
+    return wording.reason_for_answer(reply, wording.recent(path), chance)
+
+
+def _decoded(text: str) -> JSON | None:
+    try:
+        value = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _value(content: str | None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -13,13 +14,37 @@ from rollout.core.task import Task
 from rollout.core.world import World
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-ASK_AGAIN = "Sorry, I did not get an answer. Could you say that again?"
+ASK_AGAIN = "Are you still there? I did not get an answer."
+_ASKED_BEFORE = frozenset({ASK_AGAIN, "Sorry, I did not get an answer. Could you say that again?"})
+"""What asks again, with the wording of older runs, which may be resumed."""
+_REFUSED = re.compile(
+    r"\b(can't|cannot|can not|couldn't|could not|unable to|not possible|not allowed|may not|must not|won't|refused)\b",
+    re.IGNORECASE,
+)
+_REFERRED = re.compile(r"\b(please (contact|call|turn to|write to|ask|see)|(contact|call|turn to|see) the [A-Z])")
+_OFFERED = re.compile(r"\?\s*$")
 _THANKS = (
     "That's everything, thank you for your help.",
     "Great, that was all I needed. Thanks!",
     "Perfect, thank you. Bye!",
     "Thanks a lot, that settles it.",
 )
+_GOODBYES = (
+    (
+        _OFFERED,
+        ("No, that's all. Thank you, goodbye.", "No, thank you. That was all.", "No, thanks, I'll leave it there."),
+    ),
+    (_REFERRED, ("Alright, I'll ask them then. Thank you.", "I see, then I'll get in touch with them. Thanks.")),
+    (
+        _REFUSED,
+        (
+            "That's a pity, but thank you for telling me.",
+            "I see. Not what I hoped for, but thanks.",
+            "Alright, then I'll leave it. Goodbye.",
+        ),
+    ),
+)
+"""Last words by what the assistant said last: an offer or a question, a referral, a refusal."""
 
 
 class _Place:
@@ -38,7 +63,7 @@ class _Place:
         for index in range(self._read, len(dialogue)):
             message = dialogue[index]
             if message.role == "user":
-                asks_again = self.is_unanswered and message.content == ASK_AGAIN
+                asks_again = self.is_unanswered and message.content in _ASKED_BEFORE
                 self._users += is_spoken(message) and not asks_again
                 self.calls += len(message.tool_calls)
             self.is_unanswered = is_silence(message)
@@ -72,11 +97,11 @@ class ScriptedUser:
 
 
 class BuiltinUser:
-    """`builtin/user`: plays the task's facts without a model. Says the task's later lines, thanks and stops.
+    """`builtin/user`: plays the task's facts without a model. Says the task's later lines, takes leave and stops.
 
     Where it has tools of its own, it first does in each turn what `task.user_actions` say for it. It asks again where
-    the agent has said nothing. It does not understand what the agent answers; it is there so that the whole engine runs
-    with no key and no network.
+    the agent has said nothing. Of the agent's answers it only tells refusals and questions apart, for its last words; it is there
+    so that the whole engine runs with no key and no network.
     """
 
     world: World | None = None
@@ -106,4 +131,6 @@ class BuiltinUser:
             said -= 1
         if said < len(self._lines):
             return UserReply(strip_markers(self._lines[said]))
-        return UserReply(seeds.stream(self._seed, "thanks").choice(_THANKS), end="stop")
+        heard = next((message.content or "" for message in reversed(dialogue) if message.role == "assistant"), "")
+        words = next((words for heard_as, words in _GOODBYES if heard_as.search(heard)), _THANKS)
+        return UserReply(seeds.stream(self._seed, "thanks").choice(words), end="stop")
