@@ -2,10 +2,10 @@
 
 It finds the first reference action of the current turn that the conversation does not contain yet, and calls it. When
 all actions of the turn are done, it says the task's reply; where an action was forgotten and a later one refused, it
-says so instead. `rollout.models.wording` has what it says and thinks beside that. Every answer follows from the recorded
-path and the request's seed, so the same seed gives the same run, also after a resume and in a branch. The oracle
-understands nothing. It lets the whole engine run without a model, and it is a source of *known* errors for everything
-that has to detect errors.
+says so instead. `rollout.models.wording` has what it says and thinks beside that. Every answer follows from the
+recorded path and the request's seed, so the same seed gives the same run, also after a resume and in a branch. The
+oracle understands nothing. It lets the whole engine run without a model, and it is a source of *known* errors for
+everything that has to detect errors.
 
 In a browser it looks elements up in the observation (`rollout.models.browsing`).
 
@@ -87,11 +87,12 @@ class OracleModel(ReferenceModel):
             return Message(
                 "assistant", reply, reasoning=_think_reply(task, reply, path, chance) if is_thinking else None
             )
-        name, arguments = progress.next
+        name, wanted = progress.next
+        arguments: JSON | None = wanted
         if error == "void_turn":
             thought = _think(task, name, arguments, path, tools, chance) if is_thinking else None
             return Message("assistant", "", reasoning=thought)
-        text = _encode(arguments).decode()
+        text = _encode(wanted).decode()
         if error == "repeat" and progress.last_call is not None:
             name, text = progress.last_call.name, progress.last_call.arguments
             arguments = _decoded(text)
@@ -100,7 +101,7 @@ class OracleModel(ReferenceModel):
         elif error == "malformed_call":
             text = text[: max(1, len(text) * 2 // 3)]
         elif error == "wrong_argument":
-            arguments = spoiled_arguments(arguments, path, chance)
+            arguments = spoiled_arguments(wanted, path, chance)
             text = _encode(arguments).decode()
         call = ToolCall(id=f"call_{len(path)}_{chance.randrange(16**6):06x}", name=name, arguments=text)
         if is_browsed(task):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Collection, Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import msgspec
@@ -16,7 +16,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _OTHER_VERBS = {
     "add": "create", "answer": "finish", "authorize": "authenticate", "book": "reserve", "cancel": "delete",
     "change": "modify", "click": "press_element", "drop": "remove", "enroll": "register", "get": "fetch",
-    "goback": "back", "list": "get_all", "make": "submit", "order": "create", "release": "remove", "remove": "delete",
+    "goback": "back", "list": "fetch", "make": "submit", "order": "create", "release": "remove", "remove": "delete",
     "request": "create", "scroll": "scroll_page", "search": "find", "select": "choose_option", "type": "fill",
     "update": "edit",
 }  # fmt: skip
@@ -67,7 +67,7 @@ def _spoiled(value: Any, chance: random.Random) -> Any:
             return _mistyped(value)
         at = chance.choice(digits)
         wrong = value[:at] + str((int(value[at]) + chance.randint(1, 9)) % 10) + value[at + 1 :]
-        return _other_day(value) if _DATE.fullmatch(value) and not _is_day(wrong) else wrong
+        return _reversed(value) if _DATE.fullmatch(value) and not _is_day(wrong) else wrong
     if isinstance(value, list):
         return value[:-1] if value else [None]
     return None
@@ -90,5 +90,6 @@ def _is_day(text: str) -> bool:
     return True
 
 
-def _other_day(text: str) -> str:
-    return (date.fromisoformat(text) + timedelta(days=1)).isoformat() if _is_day(text) else text[:-1]
+def _reversed(text: str) -> str:
+    """A date written the other way round: day, month, year."""
+    return "-".join(reversed(text.split("-")))

@@ -24,7 +24,7 @@ def describe_step(name: str, arguments: JSON | None, path: Sequence[Message]) ->
     target = _label(given.get("element"), page)
     text = str(given.get("text", ""))
     match name:
-        case "click":
+        case "click" | "press_element":
             said = f"I click {target}."
         case "type" | "fill":
             said = f'I enter "{text}" into {target}' + (" and submit it." if given.get("submit") else ".")

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.core.messages import JSON, Message, ToolCall, ToolSpec, Toolset
+from rollout.core.messages import JSON, Message, ToolCall, Toolset, ToolSpec
 
 _SECRET = re.compile(r"pin\b|_pin|password|secret|token", re.IGNORECASE)
 _IDENTIFIES = re.compile(r"authori[sz]|authenticate|verify_|log_?in|sign_?in", re.IGNORECASE)
@@ -25,8 +25,8 @@ _GREETING = re.compile(
 )
 _CREDENTIALS = re.compile(r"\bPIN\b|\S+@\S+|\b[A-Z]{0,2}\d{5,}\b", re.IGNORECASE)
 _AGREES = re.compile(
-    r"^\W*(yes|yep|yeah|sure|ok(ay)?|correct|right|exactly|confirmed|go ahead|please do|do it|do both|fine|perfect|great|"
-    r"sounds (good|great)|that'?s right)\b",
+    r"^\W*(yes|yep|yeah|sure|ok(ay)?|correct|right|exactly|confirmed|go ahead|please do|do it|do both|fine|perfect|"
+    r"great|sounds (good|great)|that'?s right)\b",
     re.IGNORECASE,
 )
 REFUSES = re.compile(
@@ -36,8 +36,23 @@ REFUSES = re.compile(
 _ASKS_WHO = re.compile(r"\b(PIN|student id|traveller id|email on file|who (you|I)\b.*)", re.IGNORECASE)
 _ASKS_CONSENT = re.compile(r"\b(shall i|should i|may i|do you want me|is that right|go ahead|confirm)\b", re.IGNORECASE)
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-")
+_READING = {"get": "look up the", "list": "see the", "search": "search the", "find": "find the", "fetch": "look up the"}
+_DULL = frozenset(
+    {
+        "success",
+        "count",
+        "first_name",
+        "last_name",
+        "born_on",
+        "student_id",
+        "traveller_id",
+        "before",
+        "after",
+        "updated",
+    }
+)
 _MAX_QUOTE = 120
-_MAX_PURPOSE = 80
+_MAX_PURPOSE = 105
 
 
 class Recent(msgspec.Struct):
@@ -89,12 +104,23 @@ def lead_in(spec: ToolSpec | None, name: str, last: Recent, chance: random.Rando
     return chance.choice(("Let me look that up.", "One moment, I'm checking.", "I'll have a look.", ""))
 
 
+_WHO_FIRST = (
+    "Before I look at anything I have to know who is writing, and the details for that are here.",
+    "No record may be opened before they are identified, so I start with {name}.",
+    "They gave what {name} needs, so I identify them first.",
+)
+_ALSO_THERE = (
+    "This system identifies them separately, with the same details.",
+    "{name} comes first here, too, before any record is opened.",
+)
+
+
 def reason_for_call(
     name: str, arguments: JSON | None, last: Recent, path: Sequence[Message], tools: Toolset, chance: random.Random
 ) -> str:
     """Why this call is made now. `arguments` is None where they are not known."""
     spec = _spec(tools, name)
-    parts = [_take_up(name, arguments, last, chance)]
+    parts = [_take_up(name, arguments, last, chance, is_consent=_changes(spec))]
     if last.call is not None and (last.call.name == name or last.error is not None):
         return " ".join(filter(None, parts)) or f"I call {name} again."
     purpose = _purpose(name, spec.description if spec is not None else "")
@@ -105,15 +131,7 @@ def reason_for_call(
         detail = _origins(arguments or {}, path)
         parts[-1] += f": {detail}." if detail else "."
     elif _IDENTIFIES.search(name):
-        parts.append(
-            chance.choice(
-                (
-                    "Before I look at anything I have to know who is writing, and the details for that are here.",
-                    f"No record may be opened before they are identified, so I start with {name}.",
-                    f"They gave what {name} needs, so I identify them first.",
-                )
-            )
-        )
+        parts.append(chance.choice(_ALSO_THERE if _has_identified(path) else _WHO_FIRST).format(name=name))
     else:
         detail = _origins(arguments or {}, path)
         parts.append(
@@ -122,17 +140,17 @@ def reason_for_call(
                     f"I still have to {purpose}",
                     f"To answer I need to {purpose}",
                     f"{name} lets me {purpose}",
-                    f"I do not know enough yet and {purpose}",
+                    f"That is not enough yet, and I have to {purpose}",
                 )
             )
-            + (f", with {detail}." if detail else ".")
+            + (f": {detail}." if detail else ".")
         )
     return " ".join(filter(None, parts))
 
 
 def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
     """Why the turn ends with this reply."""
-    known = _outcome(last)
+    known = _outcome(last) or _take_up("", None, last, chance)
     if last.error is not None:
         return f"{known} I cannot put that right here, so the user gets an honest answer."
     if reply.rstrip().endswith("?") or _ASKS_WHO.search(reply):
@@ -167,6 +185,8 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
                 "I have to decline this, and they should hear why.",
             )
         )
+    elif not last.has_called and _AGREES.match(last.said):
+        why = chance.choice(("I confirm it to them.", "That settles it, and I say so."))
     elif last.has_called:
         why = chance.choice(("I report that to the user.", "That is what they wanted to know.", "I can answer now."))
         if last.call is not None and '"confirm":true' in last.call.arguments:
@@ -183,6 +203,10 @@ def failure(error: str) -> str:
     return f"I'm sorry, I could not do that. The system refused it: {_SENTENCE.split(error.strip())[0].rstrip('.')}."
 
 
+def _has_identified(path: Sequence[Message]) -> bool:
+    return any(_IDENTIFIES.search(call.name) for message in path for call in message.tool_calls)
+
+
 def _spec(tools: Toolset, name: str) -> ToolSpec | None:
     return tools.by_name.get(name)
 
@@ -195,31 +219,46 @@ def _changes(spec: ToolSpec | None) -> bool:
 def _purpose(name: str, description: str) -> str:
     """What a tool is for, as a verb phrase: from the first clause of its description, else from its name."""
     clause = re.split(r"[.;:(\n]", description.strip(), maxsplit=1)[0].strip()
-    if len(clause) > _MAX_PURPOSE:
-        clause = clause.split(", ")[0]
-    first, _, rest = clause.partition(" ")
-    if not rest or len(clause) > _MAX_PURPOSE or not first.isalpha() or first.lower().endswith("s"):
-        return name.replace("_", " ")
+    parts = clause.split(", ")
+    for count in range(min(len(parts), 4), 0, -1):
+        text = ", ".join(parts[:count]) + (" and more" if count < len(parts) else "")
+        if len(text) <= _MAX_PURPOSE:
+            break
+    first, _, rest = text.partition(" ")
+    if not rest or len(text) > _MAX_PURPOSE or not first.isalpha() or first.lower().endswith("s"):
+        return _purpose_by_name(name)
     verb = {"show": "see", "list": "see", "display": "see"}.get(first.lower(), first.lower())
     return f"{verb} {rest}"
 
 
-def _take_up(name: str, arguments: JSON | None, last: Recent, chance: random.Random) -> str:
-    """The sentence about what came just before."""
+def _purpose_by_name(name: str) -> str:
+    words = name.split("_")
+    for place, word in enumerate(words[:-1]):
+        if word in _READING:
+            return f"{_READING[word]} {' '.join(words[place + 1 :])}"
+    return f"use {name}"
+
+
+def _take_up(
+    name: str, arguments: JSON | None, last: Recent, chance: random.Random, *, is_consent: bool = False
+) -> str:
+    """The sentence about what came just before. `is_consent`: a yes of the user is what allows this step."""
     if last.call is None:
         if last.was_silent:
             return "My last message was empty, and the user is still waiting."
         quote = _quote(last.said)
-        if not quote:
+        if not quote or (_IDENTIFIES.search(name) and _AGREES.match(quote)):
             return "They have given me their details." if _CREDENTIALS.search(last.said) else ""
-        if _AGREES.match(quote):
+        if is_consent and _AGREES.match(quote):
             return chance.choice((f'They agreed: "{quote}"', f'That is a clear yes: "{quote}"'))
         return chance.choice((f'The user writes: "{quote}"', f'The request is: "{quote}"', f'They say: "{quote}"'))
     error = last.error
     if error is None:
         if last.call.name == name and _decoded(last.call.arguments) == arguments:
             return f"{_outcome(last)} I want to be sure of it and call {name} once more."
-        return _outcome(last) + ("" if last.call.name != name else f" I call {name} for the next one.")
+        if last.call.name != name:
+            return _outcome(last)
+        return f"{_outcome(last)} {_once_more(name, _decoded(last.call.arguments), arguments)}"
     if last.call.name != name:
         if error.startswith("There is no tool"):
             return f"There is no tool {last.call.name}. The one I want is {name}."
@@ -238,6 +277,18 @@ def _take_up(name: str, arguments: JSON | None, last: Recent, chance: random.Ran
     return f"{_outcome(last)} I gave {key} as {_shown(before[key])}, and it has to be {_shown(arguments[key])}."
 
 
+def _once_more(name: str, before: Any, arguments: JSON | None) -> str:
+    """The sentence about a call of the same tool with other arguments."""
+    given = before if isinstance(before, dict) else {}
+    for key, value in (arguments or {}).items():
+        if given.get(key) == value or _SECRET.search(key):
+            continue
+        if key == "confirm":
+            return "With their consent I now confirm it."
+        return f"I call {name} again, now with {key.replace('_', ' ')} {_shown(value)}."
+    return f"I call {name} again."
+
+
 def _outcome(last: Recent) -> str:
     """What the last call led to, as a sentence; empty where there was none."""
     if last.call is None:
@@ -246,34 +297,55 @@ def _outcome(last: Recent) -> str:
     if error is not None:
         text = _SENTENCE.split(error.strip())[0].rstrip(".")
         return f'{last.call.name} failed: "{_cut(_SECRET_VALUE.sub("…", text))}".'
-    facts = _facts(_decoded(last.result))
-    if not facts:
-        return f"{last.call.name} has answered."
-    return f"{last.call.name} gives {facts}."
+    value, given = _decoded(last.result), _decoded(last.call.arguments)
+    if isinstance(value, dict) and value.get("needs_confirmation"):
+        return f"{last.call.name} has only shown a preview so far."
+    if isinstance(value, dict) and _IDENTIFIES.search(last.call.name) and isinstance(value.get("name"), str):
+        return f"{value['name']} is identified."
+    facts = _facts(value, given if isinstance(given, dict) else {})
+    if isinstance(given, dict) and given.get("confirm") is True:
+        return f"{last.call.name} has gone through" + (f": {facts}." if facts else ".")
+    return f"{last.call.name} shows {facts}." if facts else f"{last.call.name} has answered."
 
 
 _SECRET_VALUE = re.compile(r"(?<=pin\W{3})\d+|(?<=pin\\\W{4})\d+", re.IGNORECASE)
 
 
-def _facts(value: Any) -> str:
-    """The first things that a result says."""
+def _facts(value: Any, given: JSON) -> str:
+    """The first things that a result says and that the call did not."""
     if not isinstance(value, dict):
         return ""
-    found = []
+    found: list[str] = []
     for key, entry in value.items():
-        if key == "success" or _SECRET.search(key):
+        if key in _DULL or key.endswith("_at") or _SECRET.search(key) or (key in given and given[key] == entry):
             continue
         words = key.replace("_", " ")
         if isinstance(entry, list):
-            found.append(f"{len(entry) or 'no'} {words[:-1] if len(entry) == 1 and words.endswith('s') else words}")
+            found.append(f"{len(entry) or 'no'} {_singular(words) if len(entry) == 1 else words}")
         elif isinstance(entry, dict):
-            inner = next((text for text in entry.values() if _is_telling(text)), None)
-            found.append(f"the {words}" + (f" {inner}" if inner is not None else ""))
+            title = _title(entry)
+            found.append(f"the {words}" + (f" ({title})" if title else ""))
         elif _is_telling(entry):
             found.append(f"{words} {_shown(entry)}")
         if len(found) == 3:
             break
-    return found[0] if len(found) == 1 else ", ".join(found[:-1]) + f" and {found[-1]}" if found else ""
+    return ", ".join(found[:-1]) + f" and {found[-1]}" if len(found) > 1 else "".join(found)
+
+
+def _title(value: JSON) -> str:
+    """What a record is best known by."""
+    if isinstance(value.get("first_name"), str) and isinstance(value.get("last_name"), str):
+        return f"{value['first_name']} {value['last_name']}"
+    for key in ("name", "title"):
+        if _is_telling(value.get(key)):
+            return str(value[key])
+    return next((str(entry) for entry in value.values() if isinstance(entry, str) and _is_telling(entry)), "")
+
+
+def _singular(words: str) -> str:
+    if words.endswith("ies"):
+        return words[:-3] + "y"
+    return words[:-1] if words.endswith("s") and not words.endswith("ss") else words
 
 
 def _is_telling(value: Any) -> bool:
@@ -290,23 +362,25 @@ def _origins(arguments: JSON, path: Sequence[Message]) -> str:
     for key, value in arguments.items():
         if key == "confirm" or _SECRET.search(key) or not _is_telling(value):
             continue
-        words, text = key.replace("_", " "), _shown(value)
-        source = _source(str(value), path) if isinstance(value, str) and len(value) > 2 else ""
-        found.append(f"{words} {text}{source}")
+        found.append(f"{key.replace('_', ' ')} {_shown(value)}{_source(value, path)}")
         if len(found) == 2:
             break
     return " and ".join(found)
 
 
-def _source(value: str, path: Sequence[Message]) -> str:
-    calls: dict[str | None, str] = {}
+def _source(value: Any, path: Sequence[Message]) -> str:
+    """Where a value was first seen. Words without a number may stand anywhere by chance, so only the user counts."""
+    if not isinstance(value, str) or len(value) < 4:
+        return ""
+    has_number = any(char.isdigit() for char in value)
+    names: dict[str | None, str] = {}
     for message in path:
         if message.role == "user" and value in (message.content or ""):
-            return ", as they said"
-        if message.role == "tool" and value in (message.content or "") and message.tool_call_id in calls:
-            return f", from {calls[message.tool_call_id]}"
+            return " (as they said)"
+        if has_number and message.role == "tool" and message.tool_call_id in names and value in (message.content or ""):
+            return f" (from {names[message.tool_call_id]})"
         for call in message.tool_calls:
-            calls[call.id] = call.name
+            names[call.id] = call.name
     return ""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -190,3 +192,21 @@ async def test_a_model_user_is_told_that_the_assistant_said_nothing(stub: StubSe
     await ModelUser(model, Sampling(), TASK, 1).reply(said(("user", "My loan is due."), ("assistant", "")))
     await pool.close()
     assert stub.requests[-1]["messages"][-1] == {"role": "user", "content": "(The assistant has said nothing.)"}
+
+
+@pytest.mark.parametrize(
+    ("heard", "expected"),
+    [
+        ("Your stay is canceled.", r"thank|thanks"),
+        ("I'm sorry, I cannot waive the minibar.", r"pity|leave it|Not what I hoped"),
+        ("Only the Bursar's Office can clear it, so please contact them.", r"ask them|in touch"),
+        ("Would you like another course instead?", r"^No\b"),
+    ],
+)
+async def test_last_words_of_the_builtin_user_fit_what_it_was_told(heard: str, expected: str) -> None:
+    task = Task("t", "Hi.")
+    for seed in range(6):
+        reply = await BuiltinUser(task, seed).reply(said(("user", "Hi."), ("assistant", heard)))
+        assert reply.end == "stop"
+        assert re.search(expected, reply.text or "", re.IGNORECASE), reply.text
+        assert check_reply(task, said(("user", "Hi."), ("assistant", heard)), reply.text, reply.end) == ()

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ import pytest
 from rollout.agents.turns import around_masks
 from rollout.cli import main
 from rollout.core.messages import Message
+from rollout.models.mistakes import misnamed
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.labels import Example
 from tests.conftest import read_lines, roll_out, write_yaml
+from tests.examples.shipped import ROOT as BASE
 from tests.trajectories.lines import CONVERSATION, labelled, line, write
 from tests.trajectories.lines import example as make_example
 
@@ -33,6 +36,15 @@ PORTAL = {
     "limit": 12,
     "samples": 2,
 }
+
+TOOL_LIST = (BASE / "tool_lists/StudentAcademicPortal.json").read_text(encoding="utf-8")
+TOOLS = {tool.get("function", tool)["name"] for tool in json.loads(TOOL_LIST)}
+INVENTED = {misnamed(tool, TOOLS) for tool in TOOLS}
+"""The tools that the erring oracle calls and that do not exist."""
+
+
+def names_an_invented_tool(text: str) -> bool:
+    return any(re.search(rf"\b{name}\b", text) for name in INVENTED)
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +104,7 @@ def test_table_says_what_each_filter_took_with_examples_and_what_is_left(run: Pa
     assert "no call and no words" in shown
     assert "there is no tool" in shown
     assert "what is left" in shown
-    assert "_v2(" in shown, "the evidence is quoted"
+    assert names_an_invented_tool(shown), "the evidence is quoted"
     records = read_lines(run / "filters.jsonl")
     assert len(records) == 24
     assert {mark["filter"] for record in records for mark in record["marks"]} >= {"void_turns", "unknown_tools"}
@@ -178,7 +190,7 @@ def test_export_leaves_out_what_is_dropped_and_gives_masked_answers_no_weight(ru
     exported = export(run)
     assert len(exported) == sum(record["verdict"] != "drop" for record in records) < len(records)
     unknown = [
-        (message.get("weight"), call["function"]["name"].endswith("_v2"))
+        (message.get("weight"), call["function"]["name"] in INVENTED)
         for record in exported
         for message in record["messages"]
         for call in message.get("tool_calls", ())
@@ -193,7 +205,8 @@ def test_format_without_weights_leaves_masked_conversations_out_and_says_so(run:
     kept = [record["id"] for record in read_lines(run / "filters.jsonl") if record["verdict"] == "keep"]
     exported = export(run, format=format)
     assert sorted(record["id"] for record in exported) == sorted(kept)
-    assert "_v2" not in json.dumps([record.get("messages", record.get("conversations")) for record in exported])
+    said = [record.get("messages", record.get("conversations")) for record in exported]
+    assert not names_an_invented_tool(json.dumps(said))
     shown = good(rollout("export", str(run), "--format", format, "--filters", "-o", "again.jsonl"))
     assert "has masked turns" in shown
 
@@ -202,8 +215,10 @@ def test_turns_of_their_own_take_what_is_not_masked(run: Path) -> None:
     good(rollout("filter", str(run), "--filter", "unknown_tools"))
     exported = export(run, "--per-turn", format="trl")
     learnt = [message for record in exported for message in record["completion"]]
-    assert "_v2" not in json.dumps([message for message in learnt if message["role"] == "assistant"])
-    assert "_v2" in json.dumps([record["prompt"] for record in exported]), "what came before is context"
+    answered = [message for message in learnt if message["role"] == "assistant"]
+    assert not names_an_invented_tool(json.dumps(answered))
+    before = [record["prompt"] for record in exported]
+    assert names_an_invented_tool(json.dumps(before)), "what came before is context"
     assert all(record["completion"][0]["role"] == "assistant" for record in exported)
     answers = sum(message["role"] == "assistant" for message in learnt)
     records = read_lines(run / "filters.jsonl")
@@ -221,7 +236,7 @@ def test_export_ends_where_a_filter_cut(run: Path) -> None:
         messages = exported[name]["messages"]
         assert messages[-1]["role"] == "assistant"
         assert len(messages) <= records[name]["end"] + 1, "the system prompt stands before them"
-        assert "_v2" not in json.dumps(messages)
+        assert not names_an_invented_tool(json.dumps(messages))
 
 
 def test_export_refuses_marks_that_are_not_there_or_too_old(run: Path) -> None:

@@ -221,7 +221,7 @@ def test_the_combination_is_found_with_its_policy_and_nothing_missing() -> None:
 
 
 def test_the_policy_describes_every_tool_under_its_offered_name() -> None:
-    blocks = dict(re.findall(r"<!-- TOOL: (\w+) -->(.*?)<!-- TOOL_END: \1 -->", POLICY, re.DOTALL))
+    blocks = dict(re.findall(r"^### ([a-z_]+)\n(.*?)(?=^### |\Z)", POLICY, re.DOTALL | re.MULTILINE))
     assert list(blocks) == [spec.name for spec in DOMAIN.toolset.specs]
     headings = ("Purpose", "Preconditions", "Input validation", "Permission outcomes", "Effects")
     assert all(f"**{heading}:**" in block for block in blocks.values() for heading in headings)
@@ -252,7 +252,7 @@ def test_rules_that_the_policy_refers_to_say_what_is_meant() -> None:
         "sfs_request_refund": {"No refund during a dispute.", "Refund or registration.", "Refund or contact change."},
     }
     for tool, titles in meant.items():
-        block = POLICY.partition(f"<!-- TOOL: {tool} -->")[2].partition("<!-- TOOL_END")[0]
+        block = POLICY.partition(f"\n### {tool}\n")[2].partition("\n### ")[0]
         (rules,) = re.findall(r"rules? ([\d, and]+) kept", block)
         assert {text[number] for number in re.findall(r"\d+", rules)} == titles
 

@@ -18,10 +18,9 @@ ASK_AGAIN = "Are you still there? I did not get an answer."
 _ASKED_BEFORE = frozenset({ASK_AGAIN, "Sorry, I did not get an answer. Could you say that again?"})
 """What asks again, with the wording of older runs, which may be resumed."""
 _REFUSED = re.compile(
-    r"\b(can't|cannot|can not|couldn't|could not|unable to|not possible|not allowed|may not|must not|won't|refused)\b",
-    re.IGNORECASE,
+    r"\b(sorry|unfortunately|not possible|I can't|you can(not|'t)|could not|I understand\b.*\bbut)\b", re.IGNORECASE
 )
-_REFERRED = re.compile(r"\b(please (contact|call|turn to|write to|ask|see)|(contact|call|turn to|see) the [A-Z])")
+_REFERRED = re.compile(r"\b(please (contact|call|turn to|ask|see|get in touch)|(contact|call|turn to|see) the [A-Z])")
 _OFFERED = re.compile(r"\?\s*$")
 _THANKS = (
     "That's everything, thank you for your help.",
@@ -32,7 +31,7 @@ _THANKS = (
 _GOODBYES = (
     (
         _OFFERED,
-        ("No, that's all. Thank you, goodbye.", "No, thank you. That was all.", "No, thanks, I'll leave it there."),
+        ("No, that's all. Thank you, goodbye.", "No, thank you. That was all.", "No, thanks."),
     ),
     (_REFERRED, ("Alright, I'll ask them then. Thank you.", "I see, then I'll get in touch with them. Thanks.")),
     (
@@ -100,8 +99,8 @@ class BuiltinUser:
     """`builtin/user`: plays the task's facts without a model. Says the task's later lines, takes leave and stops.
 
     Where it has tools of its own, it first does in each turn what `task.user_actions` say for it. It asks again where
-    the agent has said nothing. Of the agent's answers it only tells refusals and questions apart, for its last words; it is there
-    so that the whole engine runs with no key and no network.
+    the agent has said nothing. Of the agent's answers it only tells refusals and questions apart, for its last words;
+    it is there so that the whole engine runs with no key and no network.
     """
 
     world: World | None = None
