@@ -15,7 +15,7 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.tasks.elements import NotListed, has_locator, is_cut, resolve_elements, scroll_position, shows_page
+from rollout.tasks.elements import NotListed, is_cut, is_locator, resolve_elements, scroll_position, shows_page
 
 LOOKING = ("scroll", "more")
 MAX_SCROLLS = 24
@@ -37,7 +37,11 @@ class ElementStep(msgspec.Struct):
 
 def is_browsed(task: Task) -> bool:
     """Whether a task's reference actions are played in a browser."""
-    return any(has_locator(action.arguments) for action in task.actions or ())
+    for action in task.actions or ():
+        for value in action.arguments.values():
+            if type(value) is dict and is_locator(value):
+                return True
+    return False
 
 
 def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, JSON] | None:

@@ -24,7 +24,7 @@ import msgspec
 from rollout.config.models import NO_MODEL
 from rollout.core import seeds
 from rollout.core.errors import ConfigError, ModelError
-from rollout.core.messages import JSON, Message, ToolCall, Toolset
+from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.spelling import suggest
 from rollout.core.task import Action, Task, resolve_arguments
 from rollout.models import wording
@@ -80,18 +80,25 @@ class OracleModel(ReferenceModel):
 
     def _answer(self, reference: Reference, chance: random.Random, is_thinking: bool) -> Message:
         task, turn, path, tools = reference.task, reference.turn, reference.path, reference.tools
-        progress = _progress(task, turn, path)
+        progress, last = _progress(task, turn, path), wording.recent(path)
         error = self._draw(chance)
         if progress.next is None or len(tools) == 0 or error == "stop_early":
-            reply = _closing(progress, task, turn, path, chance)
-            return Message(
-                "assistant", reply, reasoning=_think_reply(task, reply, path, chance) if is_thinking else None
-            )
+            reply = _closing(progress, task, turn, last, chance)
+            if not is_thinking:
+                return Message("assistant", reply)
+            ready = "Nothing is left to do on the page."
+            thought = ready if progress.is_browsed else wording.reason_for_answer(reply, last, chance)
+            return Message("assistant", reply, reasoning=thought)
         name, wanted = progress.next
         arguments: JSON | None = wanted
+
+        def think(name: str, arguments: JSON | None) -> str:
+            if progress.is_browsed:
+                return reason_for_step(name, arguments, path)
+            return wording.reason_for_call(name, arguments, last, path, tools, chance)
+
         if error == "void_turn":
-            thought = _think(task, name, arguments, path, tools, chance) if is_thinking else None
-            return Message("assistant", "", reasoning=thought)
+            return Message("assistant", "", reasoning=think(name, arguments) if is_thinking else None)
         text = _encode(wanted).decode()
         if error == "repeat" and progress.last_call is not None:
             name, text = progress.last_call.name, progress.last_call.arguments
@@ -104,12 +111,11 @@ class OracleModel(ReferenceModel):
             arguments = spoiled_arguments(wanted, path, chance)
             text = _encode(arguments).decode()
         call = ToolCall(id=f"call_{len(path)}_{chance.randrange(16**6):06x}", name=name, arguments=text)
-        if is_browsed(task):
+        if progress.is_browsed:
             said = describe_step(name, arguments, path)
         else:
-            said = wording.lead_in(tools.by_name.get(progress.next[0]), name, wording.recent(path), chance)
-        thought = _think(task, name, arguments, path, tools, chance) if is_thinking else None
-        return Message("assistant", said, (call,), reasoning=thought)
+            said = wording.lead_in(tools.by_name.get(progress.next[0]), name, last, chance)
+        return Message("assistant", said, (call,), reasoning=think(name, arguments) if is_thinking else None)
 
     def _draw(self, chance: random.Random) -> str | None:
         point = chance.random()
@@ -128,6 +134,7 @@ class _Progress(msgspec.Struct):
     last_call: ToolCall | None
     is_behind: bool = False
     """Whether actions that should have been played by now were not."""
+    is_browsed: bool = False
 
 
 def _progress(task: Task, turn: int, path: Sequence[Message]) -> _Progress:
@@ -137,7 +144,7 @@ def _progress(task: Task, turn: int, path: Sequence[Message]) -> _Progress:
     messages = path[len(task.messages) + has_system :]
     if is_browsed(task):
         calls = [call for message in messages for call in message.tool_calls]
-        return _Progress(next_call(task, turn, messages), calls[-1] if calls else None)
+        return _Progress(next_call(task, turn, messages), calls[-1] if calls else None, is_browsed=True)
     answers = {message.tool_call_id: message.content for message in messages if message.role == "tool"}
     results: dict[int, Any] = {}
     last: ToolCall | None = None
@@ -173,30 +180,15 @@ def _resolved(action: Action, results: dict[int, Any]) -> JSON | None:
         return None
 
 
-def _closing(progress: _Progress, task: Task, turn: int, path: Sequence[Message], chance: random.Random) -> str:
-    last = wording.recent(path)
+def _closing(progress: _Progress, task: Task, turn: int, last: wording.Recent, chance: random.Random) -> str:
     if progress.next is None and progress.is_behind and last.error is not None:
         # An action was forgotten and what came after it was refused: the task's good reply would be a lie.
         return wording.failure(last.error)
     if 0 <= turn < len(task.replies):
         return task.replies[turn]
-    if is_browsed(task):
+    if progress.is_browsed:
         return chance.choice(_BROWSED)
     return chance.choice(_CLOSINGS if last.has_called else _NOTHING_DONE)
-
-
-def _think(
-    task: Task, name: str, arguments: JSON | None, path: Sequence[Message], tools: Toolset, chance: random.Random
-) -> str:
-    if is_browsed(task):
-        return reason_for_step(name, arguments, path)
-    return wording.reason_for_call(name, arguments, wording.recent(path), path, tools, chance)
-
-
-def _think_reply(task: Task, reply: str, path: Sequence[Message], chance: random.Random) -> str:
-    if is_browsed(task):
-        return "Nothing is left to do on the page."
-    return wording.reason_for_answer(reply, wording.recent(path), chance)
 
 
 def _decoded(text: str) -> JSON | None:

@@ -11,7 +11,6 @@ import pytest
 
 from rollout.core.messages import Message, ToolCall, Toolset, ToolSpec
 from rollout.core.seeds import stream
-from rollout.models.builtin import ERRORS
 from rollout.models.mistakes import misnamed, spoiled_arguments
 from rollout.models.web_wording import describe_step, reason_for_step
 from rollout.models.wording import failure, reason_for_answer, reason_for_call, recent
