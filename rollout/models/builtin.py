@@ -91,11 +91,12 @@ class OracleModel(ReferenceModel):
             return Message("assistant", reply, reasoning=thought)
         name, wanted = progress.next
         arguments: JSON | None = wanted
+        meant = tools.by_name.get(name)
 
         def think(name: str, arguments: JSON | None) -> str:
             if progress.is_browsed:
                 return reason_for_step(name, arguments, path)
-            return wording.reason_for_call(name, arguments, last, path, tools, chance)
+            return wording.reason_for_call(name, arguments, last, path, meant, chance)
 
         if error == "void_turn":
             return Message("assistant", "", reasoning=think(name, arguments) if is_thinking else None)
@@ -114,7 +115,7 @@ class OracleModel(ReferenceModel):
         if progress.is_browsed:
             said = describe_step(name, arguments, path)
         else:
-            said = wording.lead_in(tools.by_name.get(progress.next[0]), name, last, chance)
+            said = wording.lead_in(meant, name, last, chance)
         return Message("assistant", said, (call,), reasoning=think(name, arguments) if is_thinking else None)
 
     def _draw(self, chance: random.Random) -> str | None:

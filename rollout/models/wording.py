@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.core.messages import JSON, Message, ToolCall, Toolset, ToolSpec
+from rollout.core.messages import JSON, Message, ToolCall, ToolSpec
 
 _SECRET = re.compile(r"pin\b|_pin|password|secret|token", re.IGNORECASE)
 _IDENTIFIES = re.compile(r"authori[sz]|authenticate|verify_|log_?in|sign_?in", re.IGNORECASE)
@@ -23,7 +23,7 @@ _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 _GREETING = re.compile(
     r"^(hi|hello|hey|good (day|morning|afternoon|evening))( there| again)?\b[\s,!.:;]*", re.IGNORECASE
 )
-_CREDENTIALS = re.compile(r"\bPIN\b|\S+@\S+|\b[A-Z]{0,2}\d{5,}\b", re.IGNORECASE)
+_CREDENTIALS = re.compile(r"\bPIN\b|\b[A-Z]\d{5}\b|\b\d{6}\b|\S+@\S+.*\b\d{4}\b", re.IGNORECASE)
 _AGREES = re.compile(
     r"^\W*(yes|yep|yeah|sure|ok(ay)?|correct|right|exactly|confirmed|go ahead|please do|do it|do both|fine|perfect|"
     r"great|sounds (good|great)|that'?s right)\b",
@@ -116,10 +116,14 @@ _ALSO_THERE = (
 
 
 def reason_for_call(
-    name: str, arguments: JSON | None, last: Recent, path: Sequence[Message], tools: Toolset, chance: random.Random
+    name: str,
+    arguments: JSON | None,
+    last: Recent,
+    path: Sequence[Message],
+    spec: ToolSpec | None,
+    chance: random.Random,
 ) -> str:
-    """Why this call is made now. `arguments` is None where they are not known."""
-    spec = _spec(tools, name)
+    """Why this call is made now. `arguments` is None where they are not known; `spec` is the tool that is meant."""
     parts = [_take_up(name, arguments, last, chance, is_consent=_changes(spec))]
     if last.call is not None and (last.call.name == name or last.error is not None):
         return " ".join(filter(None, parts)) or f"I call {name} again."
@@ -161,9 +165,7 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
                     "They have not identified themselves yet. That comes first.",
                 )
             )
-        if REFUSES.search(reply):
-            why = "What they want is not possible as it stands, so I say why and ask how they want to go on."
-        elif _ASKS_CONSENT.search(reply):
+        if _ASKS_CONSENT.search(reply):
             why = chance.choice(
                 (
                     "Nothing may be changed without a clear yes, so I say exactly what would happen and ask.",
@@ -171,6 +173,8 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
                     "I know enough to make a proposal. They have to agree to it first.",
                 )
             )
+        elif REFUSES.search(reply):
+            why = "What they want is not possible as it stands, so I say why and ask how they want to go on."
         else:
             why = chance.choice(
                 (
@@ -207,10 +211,6 @@ def _has_identified(path: Sequence[Message]) -> bool:
     return any(_IDENTIFIES.search(call.name) for message in path for call in message.tool_calls)
 
 
-def _spec(tools: Toolset, name: str) -> ToolSpec | None:
-    return tools.by_name.get(name)
-
-
 def _changes(spec: ToolSpec | None) -> bool:
     return spec is not None and (spec.is_write is True or "confirm" in (spec.parameters.get("properties") or {}))
 
@@ -225,7 +225,7 @@ def _purpose(name: str, description: str) -> str:
         if len(text) <= _MAX_PURPOSE:
             break
     first, _, rest = text.partition(" ")
-    if not rest or len(text) > _MAX_PURPOSE or not first.isalpha() or first.lower().endswith("s"):
+    if not rest or len(text) > _MAX_PURPOSE or not first.rstrip(",").isalpha() or first.lower().endswith("s"):
         return _purpose_by_name(name)
     verb = {"show": "see", "list": "see", "display": "see"}.get(first.lower(), first.lower())
     return f"{verb} {rest}"
@@ -388,7 +388,7 @@ def _quote(said: str) -> str:
     """The user's words without greeting and credentials, cut to a sentence or two."""
     kept: list[str] = []
     for sentence in _SENTENCE.split(_GREETING.sub("", said.strip())):
-        if _CREDENTIALS.search(sentence) and kept:
+        if kept and (_CREDENTIALS.search(sentence) or "@" in sentence):
             break
         clean = sentence if not _CREDENTIALS.search(sentence) else ""
         if not clean:

@@ -38,7 +38,7 @@ def called(name: str, result: str, **arguments: Any) -> list[Message]:
 
 
 def thought(name: str, arguments: dict[str, Any], path: list[Message]) -> str:
-    return reason_for_call(name, arguments, recent(path), path, TOOLS, CHANCE)
+    return reason_for_call(name, arguments, recent(path), path, TOOLS.by_name.get(name), CHANCE)
 
 
 def test_first_thought_of_a_turn_takes_up_what_the_user_wants_without_their_credentials() -> None:
@@ -46,6 +46,20 @@ def test_first_thought_of_a_turn_takes_up_what_the_user_wants_without_their_cred
     text = thought("authorize", {"pin": "123456", "student_id": "S20001"}, path)
     assert "which sections of CS101 are there?" in text
     assert "123456" not in text
+
+
+@pytest.mark.parametrize(
+    ("said", "quoted"),
+    [
+        ("Please send my transcript to talent@corp.example. Ada Byron, S20001, PIN 123456.", "talent@corp.example"),
+        ("Great. Mail it to 12 Beacon Row, Providence, RI 02903.", "RI 02903"),
+        ("Do I have points? Ada Byron, ada@example.org, 5504.", "Do I have points?"),
+    ],
+)
+def test_quotes_keep_what_belongs_to_the_wish(said: str, quoted: str) -> None:
+    text = thought("list_sections", {}, [user(said)])
+    assert quoted in text
+    assert not re.search(r"123456|5504", text)
 
 
 def test_thought_names_what_the_last_result_said_and_what_the_tool_is_for() -> None:
