@@ -37,6 +37,7 @@ _ASKS_WHO = re.compile(r"\b(PIN|student id|traveller id|email on file|who (you|I
 _ASKS_CONSENT = re.compile(r"\b(shall i|should i|may i|do you want me|is that right|go ahead|confirm)\b", re.IGNORECASE)
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-")
 _READING = {"get": "look up the", "list": "see the", "search": "search the", "find": "find the", "fetch": "look up the"}
+_FAILED = "I'm sorry, I could not do that."
 _DULL = frozenset(
     {
         "success",
@@ -155,8 +156,8 @@ def reason_for_call(
 def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
     """Why the turn ends with this reply."""
     known = _outcome(last) or _take_up("", None, last, chance)
-    if last.error is not None:
-        return f"{known} I cannot put that right here, so the user gets an honest answer."
+    if reply.startswith(_FAILED):
+        return f"{known} I cannot put that right here, so I tell the user that it was not done."
     if reply.rstrip().endswith("?") or _ASKS_WHO.search(reply):
         if not last.has_called and _ASKS_WHO.search(reply) and not _ASKS_CONSENT.search(reply):
             return chance.choice(
@@ -204,7 +205,7 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
 
 def failure(error: str) -> str:
     """What the user hears when the turn's work did not go through."""
-    return f"I'm sorry, I could not do that. The system refused it: {_SENTENCE.split(error.strip())[0].rstrip('.')}."
+    return f"{_FAILED} The system refused it: {_SENTENCE.split(error.strip())[0].rstrip('.')}."
 
 
 def _has_identified(path: Sequence[Message]) -> bool:

@@ -7,10 +7,12 @@ import pickle
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import pytest
 
+from rollout.environments.domains.domain import load_domain
 from tests.examples.shipped import (
     NAMES,
     ROOT,
@@ -267,6 +269,13 @@ def test_policy_describes_every_tool_and_has_no_comments(domain: Shipped) -> Non
     assert list(blocks) == list(domain.schemas)
     headings = ("Purpose", "Preconditions", "Input validation", "Permission outcomes", "Effects")
     assert all(f"**{heading}:**" in block for block in blocks.values() for heading in headings)
+
+
+def test_policy_of_a_user_is_sent_as_it_is_written_comments_and_all(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.md"
+    policy.write_text("<!-- POLICY_START -->\n# Rules\n<!-- TOOL: a -->\n<!-- POLICY_END -->\n")
+    domain = load_domain(ROOT, "HotelReservations", (), policy)
+    assert domain.policy == policy.read_text()
 
 
 @each_domain
