@@ -16,14 +16,9 @@ from typing import Any
 import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall, ToolSpec
+from rollout.models.excerpts import CREDENTIALS, SECRET, SENTENCE, cut, decoded, facts_of, origins_of, quote_of, shown
 
-_SECRET = re.compile(r"pin\b|_pin|password|secret|token", re.IGNORECASE)
 _IDENTIFIES = re.compile(r"authori[sz]|authenticate|verify_|log_?in|sign_?in", re.IGNORECASE)
-_SENTENCE = re.compile(r"(?<=[.!?])\s+")
-_GREETING = re.compile(
-    r"^(hi|hello|hey|good (day|morning|afternoon|evening))( there| again)?\b[\s,!.:;]*", re.IGNORECASE
-)
-_CREDENTIALS = re.compile(r"\bPIN\b|\b[A-Z]\d{5}\b|\b\d{6}\b|\S+@\S+.*\b\d{4}\b", re.IGNORECASE)
 _AGREES = re.compile(
     r"^\W*(yes|yep|yeah|sure|ok(ay)?|correct|right|exactly|confirmed|go ahead|please do|do it|do both|fine|perfect|"
     r"great|sounds (good|great)|that'?s right)\b",
@@ -35,24 +30,8 @@ REFUSES = re.compile(
 )
 _ASKS_WHO = re.compile(r"\b(PIN|student id|traveller id|email on file|who (you|I)\b.*)", re.IGNORECASE)
 _ASKS_CONSENT = re.compile(r"\b(shall i|should i|may i|do you want me|is that right|go ahead|confirm)\b", re.IGNORECASE)
-_UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-")
 _READING = {"get": "look up the", "list": "see the", "search": "search the", "find": "find the", "fetch": "look up the"}
 _FAILED = "I'm sorry, I could not do that."
-_DULL = frozenset(
-    {
-        "success",
-        "count",
-        "first_name",
-        "last_name",
-        "born_on",
-        "student_id",
-        "traveller_id",
-        "before",
-        "after",
-        "updated",
-    }
-)
-_MAX_QUOTE = 120
 _MAX_PURPOSE = 105
 
 
@@ -133,12 +112,12 @@ def reason_for_call(
         parts.append(
             chance.choice((f"Now I {purpose}", f"The next change is to {purpose}", f"I use {name} to {purpose}"))
         )
-        detail = _origins(arguments or {}, path)
+        detail = origins_of(arguments or {}, path)
         parts[-1] += f": {detail}." if detail else "."
     elif _IDENTIFIES.search(name):
         parts.append(chance.choice(_ALSO_THERE if _has_identified(path) else _WHO_FIRST).format(name=name))
     else:
-        detail = _origins(arguments or {}, path)
+        detail = origins_of(arguments or {}, path)
         parts.append(
             chance.choice(
                 (
@@ -205,7 +184,7 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
 
 def failure(error: str) -> str:
     """What the user hears when the turn's work did not go through."""
-    return f"{_FAILED} The system refused it: {_SENTENCE.split(error.strip())[0].rstrip('.')}."
+    return f"{_FAILED} The system refused it: {SENTENCE.split(error.strip())[0].rstrip('.')}."
 
 
 def _has_identified(path: Sequence[Message]) -> bool:
@@ -247,24 +226,24 @@ def _take_up(
     if last.call is None:
         if last.was_silent:
             return "My last message was empty, and the user is still waiting."
-        quote = _quote(last.said)
+        quote = quote_of(last.said)
         if not quote or (_IDENTIFIES.search(name) and _AGREES.match(quote)):
-            return "They have given me their details." if _CREDENTIALS.search(last.said) else ""
+            return "They have given me their details." if CREDENTIALS.search(last.said) else ""
         if is_consent and _AGREES.match(quote):
             return chance.choice((f'They agreed: "{quote}"', f'That is a clear yes: "{quote}"'))
         return chance.choice((f'The user writes: "{quote}"', f'The request is: "{quote}"', f'They say: "{quote}"'))
     error = last.error
     if error is None:
-        if last.call.name == name and _decoded(last.call.arguments) == arguments:
+        if last.call.name == name and decoded(last.call.arguments) == arguments:
             return f"{_outcome(last)} I want to be sure of it and call {name} once more."
         if last.call.name != name:
             return _outcome(last)
-        return f"{_outcome(last)} {_once_more(name, _decoded(last.call.arguments), arguments)}"
+        return f"{_outcome(last)} {_once_more(name, decoded(last.call.arguments), arguments)}"
     if last.call.name != name:
         if error.startswith("There is no tool"):
             return f"There is no tool {last.call.name}. The one I want is {name}."
         return f"{_outcome(last)} I go on with {name}."
-    before = _decoded(last.call.arguments)
+    before = decoded(last.call.arguments)
     if not isinstance(before, dict):
         return f"My call of {name} was cut off and is not valid JSON. I send it again in full."
     differing = [key for key in {**before, **(arguments or {})} if before.get(key) != (arguments or {}).get(key)]
@@ -273,20 +252,20 @@ def _take_up(
     key = differing[0]
     if arguments is None or key not in arguments:
         return f"{_outcome(last)} {name} takes no {key}, so I leave it out."
-    if _SECRET.search(key) or key not in before:
+    if SECRET.search(key) or key not in before:
         return f"{_outcome(last)} I did not give {key} correctly. I call it again."
-    return f"{_outcome(last)} I gave {key} as {_shown(before[key])}, and it has to be {_shown(arguments[key])}."
+    return f"{_outcome(last)} I gave {key} as {shown(before[key])}, and it has to be {shown(arguments[key])}."
 
 
 def _once_more(name: str, before: Any, arguments: JSON | None) -> str:
     """The sentence about a call of the same tool with other arguments."""
     given = before if isinstance(before, dict) else {}
     for key, value in (arguments or {}).items():
-        if given.get(key) == value or _SECRET.search(key):
+        if given.get(key) == value or SECRET.search(key):
             continue
         if key == "confirm":
             return "With their consent I now confirm it."
-        return f"I call {name} again, now with {key.replace('_', ' ')} {_shown(value)}."
+        return f"I call {name} again, now with {key.replace('_', ' ')} {shown(value)}."
     return f"I call {name} again."
 
 
@@ -296,123 +275,17 @@ def _outcome(last: Recent) -> str:
         return ""
     error = last.error
     if error is not None:
-        text = _SENTENCE.split(error.strip())[0].rstrip(".")
-        return f'{last.call.name} failed: "{_cut(_SECRET_VALUE.sub("…", text))}".'
-    value, given = _decoded(last.result), _decoded(last.call.arguments)
+        text = SENTENCE.split(error.strip())[0].rstrip(".")
+        return f'{last.call.name} failed: "{cut(_SECRET_VALUE.sub("…", text))}".'
+    value, given = decoded(last.result), decoded(last.call.arguments)
     if isinstance(value, dict) and value.get("needs_confirmation"):
         return f"{last.call.name} has only shown a preview so far."
     if isinstance(value, dict) and _IDENTIFIES.search(last.call.name) and isinstance(value.get("name"), str):
         return f"{value['name']} is identified."
-    facts = _facts(value, given if isinstance(given, dict) else {})
+    facts = facts_of(value, given if isinstance(given, dict) else {})
     if isinstance(given, dict) and given.get("confirm") is True:
         return f"{last.call.name} has gone through" + (f": {facts}." if facts else ".")
     return f"{last.call.name} shows {facts}." if facts else f"{last.call.name} has answered."
 
 
 _SECRET_VALUE = re.compile(r"(?<=pin\W{3})\d+|(?<=pin\\\W{4})\d+", re.IGNORECASE)
-
-
-def _facts(value: Any, given: JSON) -> str:
-    """The first things that a result says and that the call did not."""
-    if not isinstance(value, dict):
-        return ""
-    found: list[str] = []
-    for key, entry in value.items():
-        if key in _DULL or key.endswith("_at") or _SECRET.search(key) or (key in given and given[key] == entry):
-            continue
-        words = key.replace("_", " ")
-        if isinstance(entry, list):
-            found.append(f"{len(entry) or 'no'} {_singular(words) if len(entry) == 1 else words}")
-        elif isinstance(entry, dict):
-            title = _title(entry)
-            found.append(f"the {words}" + (f" ({title})" if title else ""))
-        elif _is_telling(entry):
-            found.append(f"{words} {_shown(entry)}")
-        if len(found) == 3:
-            break
-    return ", ".join(found[:-1]) + f" and {found[-1]}" if len(found) > 1 else "".join(found)
-
-
-def _title(value: JSON) -> str:
-    """What a record is best known by."""
-    if isinstance(value.get("first_name"), str) and isinstance(value.get("last_name"), str):
-        return f"{value['first_name']} {value['last_name']}"
-    for key in ("name", "title"):
-        if _is_telling(value.get(key)):
-            return str(value[key])
-    return next((str(entry) for entry in value.values() if isinstance(entry, str) and _is_telling(entry)), "")
-
-
-def _singular(words: str) -> str:
-    if words.endswith("ies"):
-        return words[:-3] + "y"
-    return words[:-1] if words.endswith("s") and not words.endswith("ss") else words
-
-
-def _is_telling(value: Any) -> bool:
-    if isinstance(value, bool) or value is None:
-        return False
-    return isinstance(value, (int, float)) or (
-        isinstance(value, str) and 0 < len(value) < 40 and not _UUID.match(value)
-    )
-
-
-def _origins(arguments: JSON, path: Sequence[Message]) -> str:
-    """The telling arguments of a call, each with where its value was seen."""
-    found = []
-    for key, value in arguments.items():
-        if key == "confirm" or _SECRET.search(key) or not _is_telling(value):
-            continue
-        found.append(f"{key.replace('_', ' ')} {_shown(value)}{_source(value, path)}")
-        if len(found) == 2:
-            break
-    return " and ".join(found)
-
-
-def _source(value: Any, path: Sequence[Message]) -> str:
-    """Where a value was first seen. Words without a number may stand anywhere by chance, so only the user counts."""
-    if not isinstance(value, str) or len(value) < 4:
-        return ""
-    has_number = any(char.isdigit() for char in value)
-    names: dict[str | None, str] = {}
-    for message in path:
-        if message.role == "user" and value in (message.content or ""):
-            return " (as they said)"
-        if has_number and message.role == "tool" and message.tool_call_id in names and value in (message.content or ""):
-            return f" (from {names[message.tool_call_id]})"
-        for call in message.tool_calls:
-            names[call.id] = call.name
-    return ""
-
-
-def _quote(said: str) -> str:
-    """The user's words without greeting and credentials, cut to a sentence or two."""
-    kept: list[str] = []
-    for sentence in _SENTENCE.split(_GREETING.sub("", said.strip())):
-        if kept and (_CREDENTIALS.search(sentence) or "@" in sentence):
-            break
-        clean = sentence if not _CREDENTIALS.search(sentence) else ""
-        if not clean:
-            # A wish and the details in one sentence: the clauses before the details are the wish.
-            clauses = re.split(r"(?<=[,;:])\s+", sentence)
-            clean = " ".join(clause for clause in clauses[:-1] if not _CREDENTIALS.search(clause)).rstrip(",;:")
-        if clean:
-            kept.append(clean)
-        if sum(map(len, kept)) > 60:
-            break
-    return _cut(" ".join(kept).replace('"', "'"))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE].rsplit(" ", 1)[0].rstrip(",;:") + " …"
-
-
-def _shown(value: Any) -> str:
-    return _cut(value if isinstance(value, str) else msgspec.json.encode(value).decode())
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return msgspec.json.decode(text)
-    except msgspec.DecodeError:
-        return None
