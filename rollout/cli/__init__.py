@@ -87,16 +87,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def call_typed(function: object, arguments: Sequence[str], program: str) -> None:
-    """Call a typed function as a command: its options are its parameters, read by typer."""
+    """Call a typed function as a command: its options are its parameters, read by typer.
+
+    An error of ours that the command itself does not report is one line on standard error, and exit code 2.
+    """
     with listening():
         import typer
+
+        from rollout.core.errors import RolloutError
 
         app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
         app.command()(function)  # type: ignore[type-var]
         words = list(arguments)
         for option in getattr(function, "several", ()):
             words = _spread(words, option)
-        app(args=words, prog_name=program)
+        try:
+            app(args=words, prog_name=program)
+        except RolloutError as error:
+            from rollout.terminal.console import make_console, show_error
+
+            show_error(make_console(), error)
+            sys.exit(2)
 
 
 def _spread(words: list[str], option: str) -> list[str]:

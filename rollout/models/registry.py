@@ -280,6 +280,8 @@ class Registry:
         if found.kind == "local":
             from rollout.models.local_model import LocalServerModel
 
+            if problems := _check_local(self._local_config):
+                raise ConfigError("; ".join(problems))
             # The address is unknown until the server runs, but the capabilities do not depend on it.
             capabilities = self._direct(found, "http://127.0.0.1").capabilities
             connect = functools.partial(self._direct, found)

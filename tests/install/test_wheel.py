@@ -11,17 +11,6 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder with wheel and sdist."""
-    folder = tmp_path_factory.mktemp("dist")
-    build = "from hatchling.build import build_sdist, build_wheel; build_wheel({0!r}); build_sdist({0!r})"
-    subprocess.run([sys.executable, "-c", build.format(str(folder))], cwd=SOURCE, check=True, capture_output=True)
-    return folder
-
 
 @pytest.fixture(scope="module")
 def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -1,0 +1,48 @@
+"""The built package, and an environment that has nothing but it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import venv
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder with wheel and sdist."""
+    folder = tmp_path_factory.mktemp("dist")
+    build = "from hatchling.build import build_sdist, build_wheel; build_wheel({0!r}); build_sdist({0!r})"
+    subprocess.run([sys.executable, "-c", build.format(str(folder))], cwd=SOURCE, check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def bare(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Runs `rollout`, or another program, of a new environment into which pip installed the wheel without extras."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=True)
+    (wheel,) = built.glob("rollout_engine-*.whl")
+    pip = [folder / "bin" / "pip", "install", "--quiet", "--constraint", SOURCE / "constraints.txt", wheel]
+    subprocess.run(pip, check=True, capture_output=True)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+    def run(*words: str, program: str = "rollout", cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [folder / "bin" / program, *words],
+            cwd=cwd,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
