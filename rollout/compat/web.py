@@ -140,7 +140,8 @@ class AsyncWebGym:
         `tasks` are taken as they are, all of them; without them a sample is drawn as `env_config` says. An iteration
         that is resumed keeps its tasks. `on_checkpoint` is called with the trajectories that were recorded since its
         last call, one call at a time, while others go on; when an iteration is resumed, the first call has those of
-        earlier calls of `collect`. An attempt that failed and is retried comes again. It runs in another thread. If it raises, the run is paused and the error raised.
+        earlier calls of `collect`. An attempt that failed and is retried comes again. It runs in another thread. If it
+        raises, the run is paused and the error raised.
 
         The engine has a thread and an event loop of its own, so this also works in a notebook. Raises `ConfigError`
         where something is wrong with the configuration. Ctrl-C pauses the run, so that it can be resumed.
