@@ -1,4 +1,4 @@
-"""The seed's entry point: `python run.py --config configs/example_new.yml [--resume] [--dataset X] [--verbose]`.
+"""The entry point of AgentSkiller's rollout: `python run.py --config configs/example_new.yml [--resume] [--dataset X] [--verbose]`.
 
 The same as `rollout run`; see `python run.py --help`.
 """

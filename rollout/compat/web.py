@@ -38,7 +38,7 @@ from rollout.config.web import Split
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
 from rollout.engine.engine import Engine
-from rollout.environments.web.rates import count_steps, seed_rates
+from rollout.environments.web.rates import count_steps, webgym_rates
 from rollout.pipelines.web_iterations import Iteration
 from rollout.terminal.console import SafeConsole
 from rollout.terminal.shown_run import open_shown_run
@@ -101,7 +101,7 @@ class CollectedIteration(msgspec.Struct, frozen=True):
     def metrics(self) -> dict[str, float]:
         """The WebGym-compatible rates: success_rate, avg_steps, avg_chars_per_response, goback_rate, crashed_rate,
         blocked_rate, total_trajectories."""
-        return seed_rates(map(count_steps, read_pt(self.pt_file)))
+        return webgym_rates(map(count_steps, read_pt(self.pt_file)))
 
 
 class AsyncWebGym:

@@ -1,4 +1,4 @@
-"""The batch commands on a folder laid out by hand as the seed says."""
+"""The batch commands on a folder laid out by hand as AgentSkiller has it."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_folder_may_be_named_from_where_one_stands(datasets: Path, monkeypatch: 
     place.mkdir(parents=True)
     datasets.rename(place / "datasets")
     listed = rollout("single", "--list")
-    assert "HRPortal" in listed.stdout, "the seed's own place is the default where it is there"
+    assert "HRPortal" in listed.stdout, "AgentSkiller's own place is the default where it is there"
 
 
 def test_list_names_a_tool_list_that_cannot_be_read(datasets: Path) -> None:
