@@ -44,7 +44,7 @@ def resolve_base(path: Path, kind: Kind) -> Path:
 
 
 def default_base(shipped: Path, kind: Kind) -> Path:
-    """Where datasets are looked for when nobody says: in AgentSkiller's place below the working folder, else in ours."""
+    """Where datasets are looked for by default: in AgentSkiller's place below the working folder, else in ours."""
     theirs = Path("rollout/tools/datasets")
     has = any((theirs / f"{kind}{gap}domain" / "queries").is_dir() for gap in ("_", " "))
     return theirs if has else shipped

@@ -39,7 +39,7 @@ def system_of(record: dict[str, Any]) -> str:
     return str(record["messages"][0]["content"])
 
 
-# ---- AgentSkiller's way --------------------------------------------------------------------------------------------------
+# ---- AgentSkiller's way -------------------------------------------------------------------------------------------
 
 
 def test_folder_laid_out_by_hand_goes_the_seeds_way_to_the_end(datasets: Path) -> None:

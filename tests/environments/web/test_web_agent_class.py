@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import re
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from rollout.testing import StubServer
 from tests.conftest import read_lines
 from tests.environments.web.test_web_command import rollout_web, row, write_data
 
+ROOT = Path(__file__).parents[3]
 OmegaConf = pytest.importorskip("omegaconf", reason="needs the extra rollout-engine[web]").OmegaConf
 
 SITES = ["tests.environments.web.slow_site:make_app"]
@@ -138,3 +142,11 @@ def test_keys_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> Non
     with caplog.at_level(logging.WARNING):
         gym(env_config={"save_every_percent": 10}).collect(WebAgent(ORACLE, save_path="exp"), rows(1), progress=False)
     assert "env_config.save_every_percent has no effect here" in caplog.text
+
+
+def test_example_of_the_page_runs(tmp_path: Path) -> None:
+    (tmp_path / "rollout").symlink_to(ROOT / "rollout")
+    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/web.md").read_text(), re.MULTILINE | re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "1.0 exp/train_trajectories/train_trajectories.pt.iteration0" in done.stdout
