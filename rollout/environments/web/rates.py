@@ -309,12 +309,12 @@ class WebRates:
             rates.close()
         compatible: JSON = {}
         if self._webgym is not None:
-            rates, differences = self._webgym.rates(), msgspec.to_builtins(self._differences)
+            sums, differences = self._webgym.rates(), msgspec.to_builtins(self._differences)
             # `seed` and `seed_differences` are the names of earlier versions.
             compatible = {
-                "webgym": rates,
+                "webgym": sums,
                 "webgym_differences": differences,
-                "seed": rates,
+                "seed": sums,
                 "seed_differences": differences,
             }
         return {
