@@ -1,4 +1,4 @@
-"""The seed's entry point: labelled trajectories as records that are ready to be tokenised; see `--help`."""
+"""`add_key.py` of AgentSkiller: labelled trajectories as records ready to be tokenised; see `--help`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The seed's entry point: system prompt and tools to the trajectories of single domains; see `--help`."""
+"""Add system prompt and tools to the trajectories of single domains, as AgentSkiller does; see `--help`."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The seed's entry point: `python run.py --config configs/example_new.yml [--resume] [--dataset X] [--verbose]`.
+"""`rollout run` as AgentSkiller spells it: `run.py --config FILE [--resume] [--dataset X] [--verbose]`.
 
 The same as `rollout run`; see `python run.py --help`.
 """

@@ -1,8 +1,9 @@
 """What a tool call costs through a mock world, here and in a worker process, and what a world with a large state costs.
 
-The domain is made for the occasion and written as the seed's servers are: `json.load`, `copy.deepcopy` for a session,
-a scan over a table in a call. Its database is 3 MB in ten tables. A fork is a new world that becomes a snapshot. All
-of it happens in 32 worlds at once, as in a run: alone, a round trip between processes is mostly waiting to be woken.
+The domain is made for the occasion and written as AgentSkiller's servers are: `json.load`, `copy.deepcopy` for a
+session, a scan over a table in a call. Its database is 3 MB in ten tables. A fork is a new world that becomes a
+snapshot. All of it happens in 32 worlds at once, as in a run: alone, a round trip between processes is mostly
+waiting to be woken.
 
     python -m benchmarks.worlds
 """

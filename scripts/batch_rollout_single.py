@@ -1,4 +1,4 @@
-"""The seed's entry point for single domains: the same as `rollout single`; see `--help`."""
+"""`rollout single` under the name that AgentSkiller's rollout has for it, with its output folder; see `--help`."""
 
 import sys
 from pathlib import Path
@@ -9,4 +9,4 @@ from rollout.cli import call_typed
 from rollout.cli.single import single
 
 if __name__ == "__main__":
-    call_typed(single, sys.argv[1:], "batch_rollout_single.py")
+    call_typed(single, sys.argv[1:], "batch_rollout_single.py", output_dir=Path("outputs_single_0114"))

@@ -1,4 +1,4 @@
-"""The seed's entry point for web pages: the same as `rollout web`; see `--help`."""
+"""`rollout web` under the name that WebGym has for it; see `--help`."""
 
 import sys
 from pathlib import Path

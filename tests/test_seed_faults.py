@@ -1,4 +1,5 @@
-"""Where each fault of the seed's own tool that we must not have is tested: an index that fails when a test goes away.
+"""Where each fault of AgentSkiller's rollout that we must not have is tested: an index that fails when a test
+goes away.
 
 The numbers are those of the list that the project was given. What stands behind a number is the fault, in a few words.
 """

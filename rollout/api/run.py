@@ -117,11 +117,11 @@ async def _roll_out(arguments: Arguments, progress: bool, watch: Callable[[Engin
     console = SafeConsole(stderr=True) if progress else None
     async with open_arguments(arguments, console) as opened:
         watch(opened.engine)
-        await _run_to_end(opened.engine)
-    _warn_of_rest(opened)
+        await run_to_end(opened.engine)
+    warn_of_rest(opened)
 
 
-async def _run_to_end(engine: Engine) -> None:
+async def run_to_end(engine: Engine) -> None:
     """Run an engine. A cancellation pauses it first, so that live attempts get to a point from which they resume."""
     running = asyncio.ensure_future(engine.run())
     try:
@@ -132,7 +132,7 @@ async def _run_to_end(engine: Engine) -> None:
         raise
 
 
-def _warn_of_rest(opened: Opened) -> None:
+def warn_of_rest(opened: Opened) -> None:
     """Report what a caller must not overlook: attempts that failed, and attempts that are left."""
     assert opened.summary is not None
     total = opened.summary.total

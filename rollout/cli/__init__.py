@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from rollout.cli.signals import listening
 
@@ -86,8 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         call_typed(getattr(importlib.import_module(module_name), function), words[1:], f"rollout {words[0]}")
 
 
-def call_typed(function: object, arguments: Sequence[str], program: str) -> None:
-    """Call a typed function as a command: its options are its parameters, read by typer.
+def call_typed(function: Callable[..., object], arguments: Sequence[str], program: str, **defaults: object) -> None:
+    """Call a typed function as a command: its options are its parameters, read by typer. `defaults` take the place of
+    the function's own.
 
     An error of ours that the command itself does not report is one line on standard error, and exit code 2.
     """
@@ -97,7 +100,7 @@ def call_typed(function: object, arguments: Sequence[str], program: str) -> None
         from rollout.core.errors import RolloutError
 
         app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
-        app.command()(function)  # type: ignore[type-var]
+        app.command()(_with_defaults(function, defaults) if defaults else function)
         words = list(arguments)
         for option in getattr(function, "several", ()):
             words = _spread(words, option)
@@ -108,6 +111,22 @@ def call_typed(function: object, arguments: Sequence[str], program: str) -> None
 
             show_error(make_console(), error)
             sys.exit(2)
+
+
+def _with_defaults(function: Callable[..., object], defaults: Mapping[str, object]) -> Callable[..., object]:
+    """The function with other defaults, which its help shows too."""
+
+    @functools.wraps(function)
+    def called(**options: object) -> object:
+        return function(**options)
+
+    signature = inspect.signature(function)
+    changed = [
+        parameter.replace(default=defaults.get(name, parameter.default))
+        for name, parameter in signature.parameters.items()
+    ]
+    called.__signature__ = signature.replace(parameters=changed)  # type: ignore[attr-defined]
+    return called
 
 
 def _spread(words: list[str], option: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""`rollout single` and `rollout cross`: roll out whole dataset folders, with the seed's flags and defaults.
+"""`rollout single` and `rollout cross`: roll out whole dataset folders, with AgentSkiller's flags and defaults.
 
 Both find what there is below a folder, make one configuration of it (each domain a dataset, one run directory for all)
 and hand it to the same engine as `rollout run`, so `--max-workers` is live conversations over all domains together.

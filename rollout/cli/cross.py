@@ -32,7 +32,7 @@ def cross(
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,
     output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(
-        "outputs_cross_domain_0114"
+        "outputs_cross"
     ),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
     max_turns: b.MaxTurns = MAX_TURNS,

@@ -93,7 +93,7 @@ def run_by_option(
     no_colors: NoColorsOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Roll out the datasets of a config: `rollout run CONFIG` in the seed's spelling."""
+    """Roll out the datasets of a config: `rollout run CONFIG` in AgentSkiller's spelling."""
     sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, cluster=cluster))
 
 

@@ -25,7 +25,7 @@ def single(
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,
     output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(
-        "outputs_single_0114"
+        "outputs_single"
     ),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
     max_turns: b.MaxTurns = MAX_TURNS,

@@ -9,12 +9,9 @@ from __future__ import annotations
 import inspect
 import shlex
 import sys
-import tempfile
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
-import msgspec
 import typer
 from rich.console import Console
 
@@ -27,14 +24,12 @@ from rollout.cli.run import (
     VerboseOption,
     run_checked,
 )
-from rollout.compat.web_results import as_yaml, begin, conclude
+from rollout.compat.web_results import as_yaml, conclude, open_iteration
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
-from rollout.config.web import NO_EFFECT, WebConfig, describe_keys
-from rollout.config.web_run import translate
-from rollout.core.errors import ConfigError, JournalError, RolloutError
+from rollout.config.web import WebConfig, describe_keys
+from rollout.core.errors import JournalError, RolloutError
 from rollout.core.secrets import redact
-from rollout.pipelines import web_iterations as iterations
-from rollout.pipelines.web_iterations import Iteration, Sample
+from rollout.pipelines.web_iterations import Sample
 from rollout.terminal.console import make_console, show_error, show_warning
 
 SHOWN_PROBLEMS = 5
@@ -145,52 +140,29 @@ def _run_one(
     job: Composed, console: Console, command: list[str], *, verbose: bool, no_colors: bool, dry_run: bool
 ) -> int:
     config = job.config
-    for key in job.without_effect:
-        show_warning(f"{key} has no effect here: {NO_EFFECT[key]}")
-    now = datetime.now(UTC)
-    if not dry_run:
-        iterations.learn(config, now)
-    iteration, is_begun = iterations.choose_iteration(config)
-    named = f"env_config.resume_checkpoint_path={iteration.paths.run_dir.name}"
-    again = redact(shlex.join([*command, *job.overrides, named]))
-    paths = iteration.paths
-    sample = None
-    if is_begun:
-        _say(console, f"going on with iteration {iteration.number} of {config.split}: {paths.run_dir}")
-        mark = iteration.mark()
-        for change in [] if mark is None else iterations.describe_changes(config, mark):
-            show_warning(change)
-    else:
-        _say(console, f"iteration {iteration.number} of {config.split}: {paths.run_dir}")
-        sample = _draw(config, iteration, now, console)
-    with tempfile.TemporaryDirectory() as scratch:
-        if sample is not None and dry_run:
-            paths = msgspec.structs.replace(paths, tasks=Path(scratch) / "tasks.jsonl")
-            paths.tasks.write_bytes(sample.lines)
-        translated = translate(config, iteration.number, paths)
-        for note in translated.notes:
+    for note in job.notes:
+        show_warning(note)
+    with open_iteration(job, dry_run=dry_run) as opened:
+        iteration, run = opened.iteration, opened.run
+        named = f"env_config.resume_checkpoint_path=iteration{iteration.number}"
+        again = redact(shlex.join([*command, *job.overrides, named]))
+        begun = "going on with iteration" if opened.sample is None else "iteration"
+        _say(console, f"{begun} {iteration.number} of {config.split}: {iteration.paths.run_dir}")
+        if opened.sample is not None:
+            _show_sample(config, opened.sample, console)
+        for note in opened.notes:
             show_warning(note)
-        run = translated.config
         if verbose:
             run = run.model_copy(update={"verbose": True})
-        if not dry_run:
-            begin(config, iteration, sample, job.tree)
-        try:
-            code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
-        except ConfigError:
-            # A command that is refused leaves no sample that the corrected one would have to take.
-            if sample is not None and not dry_run:
-                iteration.withdraw()
-            raise
+        code = run_checked(run, [config.split], resume=True, again=again, no_colors=no_colors, dry_run=dry_run)
     if not dry_run:
         for line in conclude(config, iteration, run, is_over=code in (0, EXIT_FAILED)):
             _say(console, line)
     return code
 
 
-def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Console) -> Sample:
-    """Draw a new iteration's sample and tell of it."""
-    sample = iterations.draw_sample(config, iteration, now)
+def _show_sample(config: WebConfig, sample: Sample, console: Console) -> None:
+    """Tell of a new iteration's sample."""
     for problem in sample.problems[:SHOWN_PROBLEMS]:
         show_warning(str(problem))
     if len(sample.problems) > SHOWN_PROBLEMS:
@@ -198,7 +170,6 @@ def _draw(config: WebConfig, iteration: Iteration, now: datetime, console: Conso
     for note in sample.mark.notes:
         _say(console, note)
     _say(console, f"{sample.mark.tasks} tasks of {config.tasks_path}, the hardest first")
-    return sample
 
 
 def _say(console: Console, text: str) -> None:

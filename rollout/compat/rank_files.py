@@ -1,4 +1,4 @@
-"""The seed's files of single ranks, beside the file of all: `<split>_trajectories.pt.iteration<N>_rank_<R>`.
+"""WebGym-compatible files of single ranks, beside the file of all: `<split>_trajectories.pt.iteration<N>_rank_<R>`.
 
 Like the file of all they are views of the journal, which knows the rank of every trajectory: they can be made again at
 any time, and the same run makes the same files. The file of all is compared with them, trajectory by trajectory, before

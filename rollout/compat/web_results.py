@@ -1,25 +1,85 @@
-"""An iteration of `rollout web` on disk: what is written before it runs, and what is saved of it afterwards."""
+"""An iteration of `rollout web`: what is prepared and written before it runs, and what is saved of it afterwards.
+
+The command and `rollout.compat.web` both run the configuration that `open_iteration` gives them, and then `conclude`.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import yaml
 
 from rollout.compat.rank_files import ranks_of_run, save_rank_files
 from rollout.config import Config
+from rollout.config.compose import Composed
 from rollout.config.web import WebConfig
+from rollout.config.web_run import translate
 from rollout.core.errors import ConfigError
 from rollout.core.secrets import redact
 from rollout.pipelines import web_iterations as iterations
 from rollout.pipelines.web_iterations import Iteration, Sample
 from rollout.pipelines.web_saving import save_iteration
+from rollout.tasks.sampling import WebTaskFile
 
 
-def begin(config: WebConfig, iteration: Iteration, sample: Sample | None, tree: dict[str, Any]) -> None:
+class OpenedIteration(msgspec.Struct, frozen=True):
+    """An iteration that is ready to run."""
+
+    iteration: Iteration
+    run: Config
+    """What the engine is to run."""
+    sample: Sample | None
+    """The tasks that were drawn for it; None where it was begun before and is resumed."""
+    notes: tuple[str, ...]
+    """What a person should know, such as what differs from the command that began it."""
+
+
+@contextlib.contextmanager
+def open_iteration(job: Composed, *, tasks: Path | None = None, dry_run: bool = False) -> Iterator[OpenedIteration]:
+    """Choose the iteration that a configuration leads to, draw its sample, and write both down.
+
+    `tasks` is a file of tasks to take as they are instead of a sample. A dry run writes nothing. Where the run is
+    refused inside the block (ConfigError), the sample is withdrawn.
+    """
+    config = job.config
+    now = datetime.now(UTC)
+    if not dry_run:
+        iterations.learn(config, now)
+    iteration, is_begun = iterations.choose_iteration(config)
+    sample, changes = None, list[str]()
+    if not is_begun:
+        sample = iterations.draw_sample(config, iteration, now, tasks)
+    elif tasks is not None and set(WebTaskFile(tasks).ids) != set(WebTaskFile(iteration.paths.tasks).ids):
+        raise ConfigError(
+            f"tasks: iteration {iteration.number} of {config.split} in {config.save_path} is not finished and has "
+            "other tasks; pass the same tasks to resume it, or resume=False to begin the next one"
+        )
+    if is_begun and (mark := iteration.mark()) is not None:
+        changes = iterations.describe_changes(config, mark)
+    with tempfile.TemporaryDirectory() as scratch:
+        paths = iteration.paths
+        if sample is not None and dry_run:
+            paths = msgspec.structs.replace(paths, tasks=Path(scratch) / "tasks.jsonl")
+            paths.tasks.write_bytes(sample.lines)
+        translated = translate(config, iteration.number, paths)
+        if not dry_run:
+            _begin(config, iteration, sample, job.tree)
+        try:
+            yield OpenedIteration(iteration, translated.config, sample, (*changes, *translated.notes))
+        except ConfigError:
+            # A command that is refused leaves no sample that the corrected one would have to take.
+            if sample is not None and not dry_run:
+                iteration.withdraw()
+            raise
+
+
+def _begin(config: WebConfig, iteration: Iteration, sample: Sample | None, tree: dict[str, Any]) -> None:
     """Write down what is about to run."""
     try:
         if sample is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ import msgspec
 
 from rollout.config.load import remember_secrets, validate
 from rollout.config.problems import known_keys
-from rollout.config.web import NO_EFFECT, WebConfig
+from rollout.config.web import NO_EFFECT, Split, WebConfig
 from rollout.core.errors import ConfigError
 from rollout.core.extras import missing_extra
 
@@ -37,6 +38,11 @@ class Composed(msgspec.Struct, frozen=True):
     overrides: tuple[str, ...]
     without_effect: tuple[str, ...]
     """Keys that were given and have no effect here: `NO_EFFECT` says why."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know of the keys that were given."""
+        return [f"{key} has no effect here: {NO_EFFECT[key]}" for key in self.without_effect]
 
 
 def compose_web(
@@ -91,6 +97,40 @@ def _check(tree: Any, overrides: Sequence[str]) -> Composed:
     packaged = compose_tree([], f"rollout_{config.split}")
     idle = tuple(key for key in NO_EFFECT if _look_up(tree, key) != _look_up(packaged, key))
     return Composed(config, tree, tuple(overrides), idle)
+
+
+def configure_web(given: Mapping[str, Any], split: Split = "train") -> Composed:
+    """The configuration of a split in which these keys take the place of the packaged ones, group by group.
+
+    Values may be dicts or OmegaConf objects. Raises ConfigError that says what is wrong with which key.
+    """
+    with _hydra_errors(()):
+        from omegaconf import OmegaConf
+
+        plain = OmegaConf.to_container(OmegaConf.create(_without_objects(given)), resolve=True)
+        tree = _overlaid(compose_tree([], f"rollout_{split}"), plain)
+    return _check(tree, ())
+
+
+def _without_objects(value: Any) -> Any:
+    """Dicts and lists with what OmegaConf can hold in them: paths as text."""
+    from omegaconf import OmegaConf
+
+    if OmegaConf.is_config(value):
+        # Its references are to its own root, which may be more than this part.
+        return OmegaConf.to_container(value, resolve=True)
+    if isinstance(value, Mapping):
+        return {str(key): _without_objects(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_objects(inner) for inner in value]
+    return str(value) if isinstance(value, os.PathLike) else value
+
+
+def _overlaid(base: Any, more: Any) -> Any:
+    """Keys over keys, at every depth; what is no mapping is replaced."""
+    if not isinstance(base, Mapping) or not isinstance(more, Mapping):
+        return more
+    return {**base, **{key: _overlaid(base.get(key), inner) for key, inner in more.items()}}
 
 
 def _look_up(tree: Any, key: str) -> Any:

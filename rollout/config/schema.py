@@ -1,7 +1,7 @@
 """Every key of a configuration file, with its meaning. The text under a field is what `--help` and the docs show.
 
-The seed's keys keep their names and meanings; what the seed forgot (timeouts, retries, seeds, samples, budgets) stands
-beside them. Unknown keys are refused. Reading a file, `${VAR}` and error texts are in `rollout.config.load`.
+AgentSkiller's keys keep their names and meanings; what it does not have (timeouts, retries, seeds, samples, budgets)
+stands beside them. Unknown keys are refused. Reading a file, `${VAR}` and error texts are in `rollout.config.load`.
 """
 
 from __future__ import annotations

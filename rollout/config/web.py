@@ -1,7 +1,7 @@
 """Every key of a web rollout, as `rollout web` takes them. Their defaults are in the YAML files of `web/` beside this.
 
-The groups and their keys are the seed's, and keep their meaning where they have one here; `NO_EFFECT` says of the
-others why they have none. What the seed forgot stands beside the groups. Composing them with Hydra is in
+The groups and their keys are WebGym's, and keep their meaning where they have one here; `NO_EFFECT` says of the
+others why they have none. What WebGym does not have stands beside the groups. Composing them with Hydra is in
 `rollout.config.compose`, what becomes of them in `rollout.config.web_run`.
 """
 
@@ -120,7 +120,7 @@ class DifficultyRange(Section):
 
 
 class HttpPools(Section):
-    """The seed's processes for calls to its browser service; there is none here."""
+    """WebGym's processes for calls to its browser service; there is none here."""
 
     navigate: int
     screenshot: int

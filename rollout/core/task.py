@@ -1,8 +1,8 @@
 """What to attempt: one task, as the rest of the house sees it.
 
-A task comes from one line of a JSONL file (`rollout.tasks.jsonl` reads it). The seed's fields keep their meaning; the
-reference actions, the user's later lines and the good replies are our additions under `task_info`, used by the built-in
-models, by scripted users and by scorers. A model's request never contains them.
+A task comes from one line of a JSONL file (`rollout.tasks.jsonl` reads it). AgentSkiller's fields keep their meaning;
+the reference actions, the user's later lines and the good replies are our additions under `task_info`, used by the
+built-in models, by scripted users and by scorers. A model's request never contains them.
 """
 
 from __future__ import annotations

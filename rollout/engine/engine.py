@@ -124,6 +124,10 @@ class Engine:
         """Stop at once: live episodes are cancelled where they stand, and resume from their last durable node."""
         self._grace.cut()
 
+    async def flush(self) -> None:
+        """Wait until everything that has ended is recorded, so that it can be read from the run directory."""
+        await self._journal.flush()
+
     def not_needed(self) -> dict[str, int]:
         """Trajectories of each dataset that were planned at most and that nobody asks for."""
         return self._admission.not_needed()

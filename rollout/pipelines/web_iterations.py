@@ -176,13 +176,15 @@ def list_iterations(save_path: Path, split: Split) -> list[Iteration]:
     return [Iteration(save_path, split, number) for number in sorted(numbers)]
 
 
-def draw_sample(web: WebConfig, iteration: Iteration, now: datetime) -> Sample:
-    """Draw the tasks of a new iteration, hardest first. Raises ConfigError where there are none."""
-    tasks = WebTaskFile(web.tasks_path)
-    drawn = _draw(web, iteration, tasks, now)
+def draw_sample(web: WebConfig, iteration: Iteration, now: datetime, chosen: Path | None = None) -> Sample:
+    """Draw the tasks of a new iteration, hardest first. `chosen` is a file of tasks to take as they are instead.
+    Raises ConfigError where there are none."""
+    tasks = WebTaskFile(chosen or web.tasks_path)
+    drawn = _draw(web, iteration, tasks, now) if chosen is None else draw_test(tasks, 0)
     if not drawn.places:
         why = [*drawn.notes, *map(str, tasks.problems[:1])]
-        raise ConfigError("\n  ".join([f"{web.tasks_path}: there is no task to roll out", *why]))
+        where = web.tasks_path if chosen is None else "tasks"
+        raise ConfigError("\n  ".join([f"{where}: there is no task to roll out", *why]))
     lines = []
     for place in drawn.places:
         entry = tasks.entry(place)

@@ -128,8 +128,8 @@ class ActionScorer:
         return spec.parameters if spec is not None else {}
 
     def _is_write(self, called: Called, rules: Rules) -> bool:
-        """Whether a call changed something: as its tool says, as is declared, or by `confirm`, which servers of the
-        seed's layout demand for every write."""
+        """Whether a call changed something: as its tool says, as is declared, or by `confirm`, which servers in
+        AgentSkiller's layout demand for every write."""
         name, arguments = called.call.name, called.arguments or {}
         spec = self._tools.get(name)
         takes_confirm = "confirm" in (self._schema(name).get("properties") or {})

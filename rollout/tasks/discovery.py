@@ -44,10 +44,10 @@ def resolve_base(path: Path, kind: Kind) -> Path:
 
 
 def default_base(shipped: Path, kind: Kind) -> Path:
-    """Where datasets are looked for when nobody says: in the seed's place below the working folder, else in ours."""
-    seeds = Path("rollout/tools/datasets")
-    has = any((seeds / f"{kind}{gap}domain" / "queries").is_dir() for gap in ("_", " "))
-    return seeds if has else shipped
+    """Where datasets are looked for by default: in AgentSkiller's place below the working folder, else in ours."""
+    theirs = Path("rollout/tools/datasets")
+    has = any((theirs / f"{kind}{gap}domain" / "queries").is_dir() for gap in ("_", " "))
+    return theirs if has else shipped
 
 
 def roots(base_path: Path) -> list[Path]:

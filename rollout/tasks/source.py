@@ -90,7 +90,7 @@ class TaskList:
 
 
 def trajectory_id(task_id: str, number: int) -> str:
-    """The id of a task's attempt: the first one keeps the task's own id, as the seed has it."""
+    """The id of a task's attempt: the first one keeps the task's own id, as in AgentSkiller records."""
     return task_id if number == 0 else f"{task_id}~{number}"
 
 

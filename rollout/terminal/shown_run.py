@@ -29,21 +29,23 @@ async def open_shown_run(
     datasets: Sequence[str] | None = None,
     warn: Callable[[str], None],
     console: Console | None,
+    observers: Sequence[Observer] = (),
 ) -> AsyncIterator[Opened]:
-    """Open a run, with its progress on `console` where there is one. `warn` reports what nobody should overlook."""
+    """Open a run, with its progress on `console` where there is one. `warn` reports what nobody should overlook;
+    further `observers` look on."""
     names = list(config.datasets) if datasets is None else list(datasets)
     users = [config.datasets[name].user for name in names]
     has_person = any(user is not None and user.kind == "person" for user in users)
     if has_person:
         config = config.model_copy(update={"max_workers": 1})
-    observers: list[Observer] = []
+    looking: list[Observer] = [*observers]
     if config.verbose:
         printed = make_console(no_colors=not config.verbose_colors or (console is not None and console.no_color))
-        observers.append(VerbosePrinter(printed, config.verbose_max_length))
+        looking.append(VerbosePrinter(printed, config.verbose_max_length))
     if config.cluster is not None and console is not None:
         where = "a Ray of its own" if config.cluster.address == "local" else f"the cluster ({config.cluster.address})"
         console.print(f"starting workers on {where} …", highlight=False)
-    async with open_run(config, run_dir, datasets=names, resume=resume, observers=observers) as opened:
+    async with open_run(config, run_dir, datasets=names, resume=resume, observers=looking) as opened:
         for plan in opened.plans:
             for problem in plan.tasks.problems:
                 warn(str(problem))

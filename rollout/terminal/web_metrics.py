@@ -55,8 +55,8 @@ def show_web_metrics(console: Console, metrics: JSON, dataset: str = "") -> None
     for label, key in _RATES:
         table.add_row(label, *(_cell(key, column.get(key)) for column in columns.values()))
     console.print(table)
-    if "seed" in metrics and metrics["by_status"]["scored"]:
-        _show_webgym(console, metrics["seed"], metrics.get("seed_differences") or {}, name)
+    if "webgym" in metrics and metrics["by_status"]["scored"]:
+        _show_webgym(console, metrics["webgym"], metrics.get("webgym_differences") or {}, name)
 
 
 def show_refused_hosts(console: Console, metrics: JSON, dataset: str = "") -> None:

@@ -146,7 +146,7 @@ def _as_seen(head: Head, messages: tuple[Message, ...]) -> tuple[tuple[Message, 
 
 
 def _read_tools(raw: msgspec.Raw) -> list[JSON]:
-    """The tools of a labelled line. The seed's labels hold the whole or the parameters as JSON within a string."""
+    """The tools of a labelled line. AgentSkiller's labels hold the whole or the parameters as JSON within a string."""
     try:
         tools = _unwrap(msgspec.json.decode(raw)) or []
         for tool in tools:

@@ -1,4 +1,4 @@
-"""The seed's `.pt` files, `{'trajectories': [[step, …], …], 'metadata': {…}}`, read and written without torch.
+"""WebGym-compatible `.pt` files, `{'trajectories': [[step, …], …], 'metadata': {…}}`, read and written without torch.
 
 What `torch.save` writes of plain values (dicts, lists, texts, numbers, None, booleans) is a zip archive with one pickle
 in it. So the standard library is all it takes, and `torch.load(path, weights_only=True)` reads the result. The pickle

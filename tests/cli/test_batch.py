@@ -1,4 +1,4 @@
-"""The batch commands on a folder laid out by hand as the seed says."""
+"""The batch commands on a folder laid out by hand as AgentSkiller has it."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ def test_folder_may_be_named_from_where_one_stands(datasets: Path, monkeypatch: 
     place.mkdir(parents=True)
     datasets.rename(place / "datasets")
     listed = rollout("single", "--list")
-    assert "HRPortal" in listed.stdout, "the seed's own place is the default where it is there"
+    assert "HRPortal" in listed.stdout, "AgentSkiller's own place is the default where it is there"
 
 
 def test_list_names_a_tool_list_that_cannot_be_read(datasets: Path) -> None:
@@ -251,3 +251,13 @@ def test_folder_without_datasets_is_refused_by_name(tmp_path: Path) -> None:
     done = rollout("single", "--list", "--base-path", str(tmp_path))
     assert done.returncode == 2
     assert "no folder `queries`" in done.stderr
+
+
+@pytest.mark.parametrize(("kind", "dated"), [("single", "outputs_single_0114"), ("cross", "outputs_cross_domain_0114")])
+def test_only_the_scripts_write_to_folders_with_a_date(kind: str, dated: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    script = [sys.executable, str(ROOT / "scripts" / f"batch_rollout_{kind}.py"), "--help"]
+    assert dated in subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    said = rollout(kind, "--help").stdout
+    assert f"outputs_{kind}" in said
+    assert dated not in said

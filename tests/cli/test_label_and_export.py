@@ -1,4 +1,4 @@
-"""`rollout label`, `rollout export` and the seed's scripts, as a person uses them."""
+"""`rollout label`, `rollout export` and AgentSkiller's scripts, as a person uses them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def system_of(record: dict[str, Any]) -> str:
     return str(record["messages"][0]["content"])
 
 
-# ---- the seed's way --------------------------------------------------------------------------------------------------
+# ---- AgentSkiller's way -------------------------------------------------------------------------------------------
 
 
 def test_folder_laid_out_by_hand_goes_the_seeds_way_to_the_end(datasets: Path) -> None:
@@ -67,7 +67,7 @@ def test_folder_laid_out_by_hand_goes_the_seeds_way_to_the_end(datasets: Path) -
 
 
 def seeds_own_files(datasets: Path) -> None:
-    """What the seed's own tool writes: flat records, dotted names, no metadata."""
+    """What AgentSkiller's rollout writes: flat records, dotted names, no metadata."""
 
     def record(identifier: str, name: str, **keys: Any) -> bytes:
         call = {"id": "1", "type": "function", "function": {"name": name, "arguments": '{"item": "x"}'}}

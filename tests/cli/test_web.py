@@ -85,7 +85,7 @@ def test_values_without_effect_are_told_in_a_line_each() -> None:
     assert done.returncode == 2, "there are no tasks"
 
 
-def test_seeds_script_is_the_same_command() -> None:
+def test_script_of_webgym_is_the_same_command() -> None:
     command = [sys.executable, str(ROOT / "scripts" / "rollout.py"), "--cfg", "job", *GIVEN]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr

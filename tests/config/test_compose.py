@@ -1,4 +1,4 @@
-"""Composing web rollouts: the seed's files and defaults, overrides, sweeps, refusals that help."""
+"""Composing web rollouts: WebGym's files and defaults, overrides, sweeps, refusals that help."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading configurations: every key of the seed, errors that help, secrets that stay secret."""
+"""Reading configurations: every key of AgentSkiller's example, errors that help, secrets that stay secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the seed's keys: the run that a web configuration means."""
+"""What becomes of WebGym's keys: the run that a web configuration means."""
 
 from __future__ import annotations
 

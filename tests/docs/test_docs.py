@@ -145,3 +145,16 @@ def test_readme_says_how_much_make_run_rolls_out() -> None:
     assert f"rolls out {tasks * samples} conversations" in text
     assert f"two attempts at each of the {tasks} tasks" in text
     assert samples == 2
+
+
+def test_text_names_the_tools_that_it_is_compatible_with() -> None:
+    tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split()
+    if not tracked:
+        pytest.skip("not a git checkout")
+    pattern = re.compile(r"\bthe seed's (?!(own )?value)|\bseed (forgot|has|does)\b|the seed tool", re.IGNORECASE)
+    texts = [
+        name for name in tracked if name.endswith((".py", ".md", ".yml", ".yaml", ".sh")) and "datasets/" not in name
+    ]
+    own = Path(__file__).relative_to(ROOT).as_posix()
+    found = [name for name in texts if name != own and pattern.search((ROOT / name).read_text(encoding="utf-8"))]
+    assert found == []

@@ -15,7 +15,7 @@ from tests.environments.desks import SECRET, MakeWorld, lay_out
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    """Two servers in the seed's layout that read the same members, each with loans of its own."""
+    """Two servers in AgentSkiller's layout that read the same members, each with loans of its own."""
     (tmp_path / "ours.txt").write_text(SECRET)
     return lay_out(tmp_path / "data", "Desk", "Room")
 

@@ -1,4 +1,4 @@
-"""A domain to try worlds on, in the seed's layout: two servers whose tool `run` evaluates what it is given."""
+"""A domain to try worlds on, in AgentSkiller's layout: two servers whose tool `run` evaluates what it is given."""
 
 from __future__ import annotations
 

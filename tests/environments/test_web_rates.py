@@ -1,4 +1,4 @@
-"""The seed's rates against an oracle that goes about it the slow way; and the rates from statuses."""
+"""WebGym-compatible rates against an oracle that goes about it the slow way; and the rates from statuses."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def as_object(value: Any) -> Any:
 
 @given(runs)
 def test_objects_with_the_seeds_names_count_like_plain_steps(trajectories: list[Any]) -> None:
-    """The seed's own trajectories hold objects; a stand-in of its cleaning has a reward without `is_blocked`."""
+    """WebGym's own trajectories hold objects; a stand-in of its cleaning has a reward without `is_blocked`."""
     objects = [
         trajectory and [{name: as_object(part) for name, part in one.items()} for one in trajectory]
         for trajectory in trajectories
@@ -207,7 +207,7 @@ def test_statuses_say_what_lengths_only_guess() -> None:
     found = measure(
         answered(True, 1),
         answered(False, 1, scores=[{"name": "blocked", "value": 1.0}]),
-        web_line(*clicks, **BROKEN),  # long and broken: the seed's rules take it for a sound one
+        web_line(*clicks, **BROKEN),  # long and broken: WebGym's rules take it for a sound one
         web_line(says("goback", "a"), page("", call="a"), **short),  # short and sound: they take it for a crash
         web_line(status="cut", stop_reason="cut", scored=False),
     )

@@ -1,4 +1,4 @@
-"""A line of a run in browsers as the seed's list of steps."""
+"""A line of a run in browsers as WebGym's list of steps."""
 
 from __future__ import annotations
 

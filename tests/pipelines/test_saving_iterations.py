@@ -76,7 +76,7 @@ async def test_an_iteration_holds_every_trajectory_on_record(pages: StubServer) 
     metrics = rates.result()
     assert metrics["by_status"]["failed"] == 1
     assert metrics["by_status"]["goback_rate"] == 0.25
-    assert calculate_rollout_metrics("save", "train", None) == metrics["seed"]
+    assert calculate_rollout_metrics("save", "train", None) == metrics["webgym"] == metrics["seed"]
 
 
 async def test_saving_again_makes_the_same_file_and_leaves_nothing_beside_it(pages: StubServer) -> None:

@@ -1,4 +1,4 @@
-"""A small domain folder in the seed's layout, written by hand: a library desk, a room booker, and both together."""
+"""A small domain folder in AgentSkiller's layout, written by hand: a library desk, a room booker, and both together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of the seed's web task files, as ordinary tasks."""
+"""Lines of WebGym's task files, as ordinary tasks."""
 
 from __future__ import annotations
 

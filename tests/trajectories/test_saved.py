@@ -1,4 +1,4 @@
-"""Saved lines of all three kinds look the same: ours, labelled ones, the flat records of the seed's tool."""
+"""Saved lines of all three kinds look the same: ours, labelled ones, flat AgentSkiller records."""
 
 from __future__ import annotations
 

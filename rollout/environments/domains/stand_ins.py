@@ -24,7 +24,7 @@ from rollout.environments.domains.reading import load_json, loads_json
 
 EASTERN = real_datetime.timezone(real_datetime.timedelta(hours=-5))
 NOW = real_datetime.datetime(2025, 1, 23, 15, 0, 0, tzinfo=EASTERN)
-"""The simulated present of the seed's servers: 2025-01-23 15:00:00 EST."""
+"""The simulated present of AgentSkiller's servers: 2025-01-23 15:00:00 EST."""
 
 current_random: contextvars.ContextVar[real_random.Random] = contextvars.ContextVar("rollout_world_random")
 """The generator of the world whose call is running."""

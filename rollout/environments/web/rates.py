@@ -78,7 +78,7 @@ def count_steps(steps: Sequence[Any]) -> StepCount:
     )
 
 
-class SeedSums(msgspec.Struct):
+class WebGymSums(msgspec.Struct):
     """What the WebGym-compatible rates are quotients of. Crashed trajectories are only `seen`; of the `valid` ones,
     those that are not blocked are `open`."""
 
@@ -120,12 +120,12 @@ class SeedSums(msgspec.Struct):
         }
 
 
-def seed_rates(counts: Iterable[StepCount], chunk_size: int | None = None) -> dict[str, float]:
+def webgym_rates(counts: Iterable[StepCount], chunk_size: int | None = None) -> dict[str, float]:
     """WebGym's six rates over the last `chunk_size` of the trajectories (None or 0: all), in one pass."""
     if chunk_size is not None and chunk_size < 0:
         raise ConfigError(f"chunk_size: expected a number of trajectories, or None for all, got {chunk_size}")
     window: deque[StepCount] = deque()
-    sums = SeedSums()
+    sums = WebGymSums()
     for count in counts:
         sums.take(count)
         if chunk_size:
@@ -153,7 +153,7 @@ def calculate_rollout_metrics(
             warnings.warn(f"{folder}: there is no such folder, so there are no metrics", stacklevel=2)
             return None
         existing_trajs = chain.from_iterable(map(read_pt, saved_iterations(folder, split).values()))
-    return seed_rates((count_steps(steps) for steps in existing_trajs if steps is not None), chunk_size)
+    return webgym_rates((count_steps(steps) for steps in existing_trajs if steps is not None), chunk_size)
 
 
 def saved_iterations(folder: Path, split: str) -> dict[int, Path]:
@@ -280,7 +280,7 @@ class WebRates:
     def __init__(self, *, ends_with_answer: bool = True) -> None:
         """`ends_with_answer`: whether episodes end with an `answer`. Without one there are no WebGym-compatible rates:
         WebGym takes a short trajectory without an answer for a crash."""
-        self._seed = SeedSums() if ends_with_answer else None
+        self._webgym = WebGymSums() if ends_with_answer else None
         self._differences = RuleDifferences()
         self._all = Rates()
         self._groups: dict[str, Rates] = {}
@@ -293,8 +293,8 @@ class WebRates:
     def take_steps(self, head: Head, steps: Sequence[JSON]) -> None:
         """Count a trajectory whose steps are made already."""
         count = count_steps(steps)
-        if self._seed is not None:
-            self._seed.take(count)
+        if self._webgym is not None:
+            self._webgym.take(count)
             self._differences.take(head, count)
         group = difficulty_group(steps[0]["observation"]["task"]["difficulty"] if steps else None)
         for rates in (self._all, self._groups.setdefault(group, Rates())):
@@ -308,8 +308,15 @@ class WebRates:
         for rates in (self._all, *self._groups.values()):
             rates.close()
         compatible: JSON = {}
-        if self._seed is not None:
-            compatible = {"seed": self._seed.rates(), "seed_differences": msgspec.to_builtins(self._differences)}
+        if self._webgym is not None:
+            sums, differences = self._webgym.rates(), msgspec.to_builtins(self._differences)
+            # `seed` and `seed_differences` are the names of earlier versions.
+            compatible = {
+                "webgym": sums,
+                "webgym_differences": differences,
+                "seed": sums,
+                "seed_differences": differences,
+            }
         return {
             "by_status": msgspec.to_builtins(self._all),
             "by_difficulty": {

@@ -152,7 +152,7 @@ def test_saved_steps_say_what_the_model_was_sent() -> None:
     assert found["metadata"]["judge_model"] is None, "there was no key for one"
     (step,) = found["trajectories"][0]
     system, *said = json.loads(step["response"]["raw_prompt"])
-    assert "tool_call" in system["content"], "the seed's default models are told their tools in the system prompt"
+    assert "tool_call" in system["content"], "WebGym's default models are told their tools in the system prompt"
     assert "Open page" in json.dumps(said)
 
 
@@ -167,7 +167,7 @@ def test_commands_of_the_page_run(tmp_path: Path) -> None:
             assert "(100%)" in done.stdout, "the oracle solves what is shipped"
 
 
-def test_seeds_script_is_the_same_command() -> None:
+def test_script_of_webgym_is_the_same_command() -> None:
     write_data(2)
     said = rollout_web(
         "env_config.train_tasks_rollout_size=2", program=[sys.executable, str(ROOT / "scripts/rollout.py")]
@@ -194,7 +194,7 @@ def test_site_that_is_not_there_is_noted_and_fails_its_tasks_only() -> None:
     assert "resume_checkpoint_path=iteration0" in said, "the command that tries the failed ones again"
 
 
-async def test_seeds_model_is_sent_screenshots_and_every_sampling_key_and_writes_its_calls() -> None:
+async def test_webgyms_model_is_sent_screenshots_and_every_sampling_key_and_writes_its_calls() -> None:
     write_data(1)
     reply = 'Action: answer\n<tool_call>{"name": "answer", "arguments": {"text": "open"}}</tool_call>'
     async with StubServer({"rules": [{"reply": {"content": reply}}]}, keep_requests=True) as stub:

@@ -1,4 +1,4 @@
-"""From real browsers to what the seed's users load: `.pt`, Parquet, metrics.json and the table."""
+"""From real browsers to what WebGym's users load: `.pt`, Parquet, metrics.json and the table."""
 
 from __future__ import annotations
 
