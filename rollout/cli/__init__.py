@@ -18,6 +18,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
     "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
     "compare": ("rollout.cli.compare:compare", "Roll out the same tasks with several strategies at equal budget."),
+    "ls": ("rollout.cli.ls:ls", "List runs: model, progress, solved, cost."),
+    "show": ("rollout.cli.show:show", "Show a trajectory as a person reads it, with scores and evidence."),
+    "tree": ("rollout.cli.tree:tree", "Draw all attempts at a task as a tree."),
+    "stats": ("rollout.cli.stats:stats", "Distributions of a run: turns, tools, tokens, latency, errors."),
+    "diff": ("rollout.cli.diff:diff", "Compare two runs task by task."),
+    "clean": ("rollout.cli.clean:clean", "Remove old runs that were moved aside, after asking."),
     "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
     "check-domain": (
         "rollout.cli.check_domain:check_domain",
