@@ -29,7 +29,7 @@ def stats(
 
         rollout stats runs/default --dataset AirlineReservations --json
 
-    Of a run with more than 10,000 attempts, tools and times of requests are those of a sample, unless --all is given.
+    Of a run with more than 100,000 attempts, tools and times of requests are those of a sample, unless --all is given.
     Exit codes: 0, shown; 2, no such run or dataset, or the run is damaged.
     """
     from rollout.core.errors import RolloutError

@@ -99,11 +99,12 @@ def _named_keys(run_dir: Path, journal: JournalReader, wish: TrajectoryWish) -> 
     keys = journal.find_keys(wish.name, wish.dataset)
     if not keys:
         raise ConfigError(f"{run_dir}: no trajectory and no task has the id {wish.name!r} or one that begins with it")
-    _refuse_several(str(run_dir), wish.name, [(key.dataset, key.task_id) for key in keys], [key.id for key in keys])
+    _refuse_several(str(run_dir), wish.name, [(key.dataset, key.task_id) for key in keys])
     fitting = [
         key
         for key in keys
-        if wish.status in (None, key.status) and not (wish.is_unsolved and (key.success or not _is_scored(journal, key)))
+        if wish.status in (None, key.status)
+        and not (wish.is_unsolved and (key.success or not _is_scored(journal, key)))
     ]
     if not fitting:
         raise ConfigError(f"{run_dir}: no attempt at {wish.name!r} is {wish.describe()}")
@@ -117,13 +118,15 @@ def _is_scored(journal: JournalReader, key: TrajectoryKey) -> bool:
     return found is not None and found[0].scored
 
 
-def _refuse_several(place: str, name: str, tasks: list[tuple[str, str]], ids: list[str]) -> None:
+def _refuse_several(place: str, name: str, tasks: list[tuple[str, str]]) -> None:
+    """Raise ConfigError where a name means several tasks, each given with its dataset."""
     if len(set(tasks)) > 1:
         several = {dataset for dataset, _ in tasks}
+        ids = list(dict.fromkeys(task for _, task in tasks))
         named = ", ".join(ids[:MOST_NAMED]) + (f" and {len(ids) - MOST_NAMED} more" if len(ids) > MOST_NAMED else "")
         alike = len({task for _, task in tasks}) == 1
         advice = f"; several datasets have it, name one by --dataset: {', '.join(sorted(several))}" if alike else ""
-        raise ConfigError(f"{place}: {name!r} means several: {named}{advice}")
+        raise ConfigError(f"{place}: {name!r} means several tasks: {named}{advice}")
 
 
 def _in_file(path: Path, wish: TrajectoryWish) -> Iterator[FoundTrajectory]:
@@ -172,7 +175,7 @@ def _of_name(path: Path, name: str, lines: list[Trajectory]) -> list[Trajectory]
         [line for line in lines if line.id.startswith(name)],
     ):
         if found:
-            _refuse_several(str(path), name, [(line.dataset, line.task_id) for line in found], [x.id for x in found])
+            _refuse_several(str(path), name, [(line.dataset, line.task_id) for line in found])
             return found
     raise ConfigError(f"{path}: no trajectory and no task has the id {name!r} or one that begins with it")
 
@@ -184,7 +187,7 @@ def find_tree(run_dir: Path, task: str, dataset: str | None = None) -> RolloutTr
         if not found:
             where = f"the dataset {dataset!r}" if dataset is not None else "it"
             raise ConfigError(f"{run_dir}: no task of {where} has the id {task!r} or one that begins with it")
-        _refuse_several(str(run_dir), task, found, [name for _, name in found])
+        _refuse_several(str(run_dir), task, found)
         [(owner, name)] = found
         tree = read_tree(journal, owner, name)
         assert tree is not None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -15,7 +16,7 @@ from rollout.tasks.source import attempt_number
 from rollout.trajectories.stop import Status
 
 MOST_PARTINGS = 20
-"""Flipped tasks whose attempts are read and compared, unless all are asked for."""
+"""Lost and gained tasks, of each kind, whose attempts are read and compared, unless all are asked for."""
 MOST_SHOWN = 160
 """Characters of a step that are kept of where attempts part."""
 Change = Literal["gained", "lost"]
@@ -84,18 +85,20 @@ class RunDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare_runs(first: JournalReader, second: JournalReader, most_partings: int | None = MOST_PARTINGS) -> RunDiff:
     """Compare two runs. A task is the same in both by dataset and id, or by its id alone where the runs have no dataset
-    in common. `most_partings`: for how many flipped tasks attempts are compared step by step; None for all."""
+    in common. `most_partings`: for how many lost and for how many gained tasks attempts are
+    compared step by step; None for all."""
     by_id_alone = not set(first.datasets()) & set(second.datasets())
     ours, theirs = _by_task(first, by_id_alone), _by_task(second, by_id_alone)
     shared = [key for key in ours if key in theirs]
     flips = sorted(filter(None, (_flip(ours[key], theirs[key]) for key in shared)), key=_order)
     compared = sum(bool(ours[key].scored and theirs[key].scored) for key in shared)
     gained = sum(flip.change == "gained" for flip in flips)
-    looked_at = len(flips) if most_partings is None else most_partings
-    kept = [
-        msgspec.structs.replace(flip, parting=_find_parting(first, second, flip, theirs, by_id_alone))
-        for flip in flips[:looked_at]
-    ]
+    looked_at: Counter[Change] = Counter()
+    for place, flip in enumerate(flips):
+        looked_at[flip.change] += 1
+        if most_partings is None or looked_at[flip.change] <= most_partings:
+            parting = _find_parting(first, second, flip, theirs, by_id_alone)
+            flips[place] = msgspec.structs.replace(flip, parting=parting)
     return RunDiff(
         shared=len(shared),
         compared=compared,
@@ -104,7 +107,7 @@ def compare_runs(first: JournalReader, second: JournalReader, most_partings: int
         second=_added_up([theirs[key] for key in shared]),
         gained=gained,
         lost=len(flips) - gained,
-        flips=(*kept, *flips[looked_at:]),
+        flips=tuple(flips),
         only_first=tuple((task.dataset, task.task_id) for key, task in ours.items() if key not in theirs),
         only_second=tuple((task.dataset, task.task_id) for key, task in theirs.items() if key not in ours),
     )
@@ -183,7 +186,8 @@ def _describe(message: Message | None) -> str:
     if message is None:
         return "has ended"
     if not message.tool_calls:
-        return _short(f"says: {' '.join((message.content or '').split())}")
+        said = " ".join((message.content or "").split())
+        return _short(f"says: {said}") if said else "says nothing"
     calls = (
         "a malformed call" if call.name == MALFORMED_CALL else f"{call.name}({call.arguments})"
         for call in message.tool_calls

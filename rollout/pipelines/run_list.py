@@ -191,7 +191,7 @@ def _counted(journal: JournalReader) -> dict[str, Any]:
     sound = [count for count in counts if count.status != Status.FAILED]
     failed = sum(count.trajectories for count in counts if count.status == Status.FAILED)
     return {
-        "planned": _planned(journal),
+        "planned": journal.needed(),
         "finished": sum(count.trajectories for count in sound),
         "failed": failed,
         "scored": sum(count.sums.scored for count in sound),
@@ -205,18 +205,6 @@ def _counted(journal: JournalReader) -> dict[str, Any]:
 
 def _tokens_of(count: StatusCounts) -> int:
     return count.sums.prompt_tokens + count.sums.completion_tokens
-
-
-def _planned(journal: JournalReader) -> int | None:
-    """How many trajectories are needed in all; None where no command has recorded it yet."""
-    total = 0
-    names = journal.datasets()
-    for name in names:
-        planned = journal.meta(f"planned:{name}")
-        if planned is None:
-            return None
-        total += int(planned) - journal.number(f"not_needed:{name}")
-    return total if names else None
 
 
 def _name_below(path: Path, folder: Path) -> str:

@@ -21,7 +21,7 @@ from rollout.trajectories.line import Failed
 from rollout.trajectories.stop import Status
 
 MOST_BINS = 10
-MOST_STEPS_READ = 10_000
+MOST_STEPS_READ = 100_000
 """Attempts whose steps are read, unless all are asked for."""
 MOST_CAUSE = 200
 """Characters of a cause of failure."""

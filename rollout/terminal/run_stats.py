@@ -34,15 +34,20 @@ def show_stats(console: Console, name: str, stats: RunStats, *, shows_all_tools:
     if not total.attempts:
         console.print("no attempt has ended yet", style="dim")
         return
-    console.print()
-    console.print(_distributions(total))
+    if total.turns is not None:
+        console.print()
+        console.print(_distributions(total))
     _show_shares(console, "stop reasons", total.stop_reasons, words=stop_words)
     _show_tools(console, stats, shows_all_tools)
     if total.causes:
         console.print()
         console.print(Text("failures by cause", "bold"))
+        causes = Table.grid(padding=(0, 1))
         for cause in total.causes:
-            console.print(Text.assemble((f"{cause.count:>6} × ", "red"), f"{cause.kind}: {cause.text}"))
+            causes.add_row(
+                Text(f"{cause.count:>7,} ×", "red"), f"{cause.kind}: {cause.text}" if cause.kind else cause.text
+            )
+        console.print(causes)
     if len(stats.datasets) > 1:
         console.print()
         console.print(_datasets(stats))
@@ -58,8 +63,8 @@ def _headline(stats: DatasetStats) -> str:
     return " · ".join(parts)
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False)
+def _table(*columns: str, gap: int = 2) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, gap, 0, 0), show_edge=False)
     for place, column in enumerate(columns):
         table.add_column(column, overflow="fold", justify="right" if place else "left", no_wrap=place > 0)
     return table
@@ -120,7 +125,7 @@ def _show_tools(console: Console, stats: RunStats, shows_all: bool) -> None:
 
 
 def _datasets(stats: RunStats) -> Table:
-    table = _table("dataset", "attempts", "solved", "reward", "turns", "steps", "calls", "failed")
+    table = _table("dataset", "attempts", "solved", "reward", "turns", "steps", "calls", "failed", gap=1)
     for each in stats.datasets:
         solved = per_cent(each.solved / each.scored if each.scored else None)
         reward = "–" if each.mean_reward is None else f"{each.mean_reward:.2f}"
@@ -132,4 +137,3 @@ def _datasets(stats: RunStats) -> Table:
 
 def _mean(found: Distribution | None) -> str:
     return "–" if found is None else f"{found.mean:.1f}"
-

@@ -4,6 +4,7 @@ scored so."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -61,7 +62,9 @@ class _Printer:
         self._console.print(Rule(Text(trajectory.id, "bold"), align="left", style="bold"))
         task = "" if trajectory.task_id == trajectory.id else f"task {trajectory.task_id}"
         self._line("", task, found.dataset, f"group {trajectory.group}" if self._has_own_group(trajectory) else "")
-        self._say(Text.assemble(_verdict(trajectory), f" · {trajectory.status}: {stop_words(trajectory.stop_reason)}"))
+        reason = f"{stop_words(trajectory.stop_reason)} ({trajectory.stop_reason})"
+        status = "" if trajectory.status == Status.FAILED else f"{trajectory.status}: "
+        self._say(Text.assemble(_verdict(trajectory), f" · {status}{reason}"))
         if (error := trajectory.error) is not None:
             self._say(Text(f"{error.kind} error: {redact(error.text)}", "red"))
         self._line("", *_figures(trajectory))
@@ -74,14 +77,16 @@ class _Printer:
             named = ", ".join(found.others[:SHOWN_IDS])
             rest = f" and {len(found.others) - SHOWN_IDS} more" if len(found.others) > SHOWN_IDS else ""
             self._line("dim", f"other attempts: {named}{rest}")
-        marks = (*trajectory.marks, *(f"tool error {kind} ×{n}" for kind, n in trajectory.tool_errors.items()))
-        if marks:
-            self._line("yellow", f"marks: {', '.join(marks)}")
+        errors = ", ".join(f"{kind} {number}" for kind, number in trajectory.tool_errors.items())
+        self._line("yellow", f"tool errors by kind: {errors}" if errors else "")
+        self._line("yellow", f"marks: {', '.join(trajectory.marks)}" if trajectory.marks else "")
         filtered = found.transcript.filtered
         if filtered is not None and filtered.verdict != "keep":
             self._line("magenta", f"filters: {filtered.verdict} ({', '.join(filtered.why)})")
         for mark in found.transcript.filter_marks:
-            self._line("magenta", f"  {mark.filter}: {mark.reason}{f' ({mark.evidence})' if mark.evidence else ''}")
+            self._line(
+                "magenta", f"filter {mark.filter}: {mark.reason}{f' ({mark.evidence})' if mark.evidence else ''}"
+            )
 
     def _has_own_group(self, trajectory: Trajectory) -> bool:
         return trajectory.group != trajectory.task_id
@@ -163,7 +168,8 @@ class _Printer:
 
     def _files(self, images: tuple[str, ...]) -> None:
         for path in images:
-            self._indented(Text(f"image: {path}", "dim"), 4)
+            # On one line, however long: it is there to be copied.
+            self._print_line(Text(f"image: {_short_path(path)}", "dim"), " " * 4)
 
     # ---- lines --------------------------------------------------------------------------------------------------
 
@@ -312,6 +318,12 @@ def _table_lines(table: str, found: Any, width: int) -> Iterator[str]:
             if isinstance(sides, dict)
         )
         yield f"  ≠ {shortened(in_line(row.get('key')), width // 2)}: {redact(changed)}"
+
+
+def _short_path(path: str) -> str:
+    """The path from the current folder, where the file is below it."""
+    place = Path(path)
+    return str(place.relative_to(Path.cwd())) if place.is_relative_to(Path.cwd()) else path
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
