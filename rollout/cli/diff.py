@@ -21,8 +21,8 @@ def diff(
 ) -> None:
     """Compare two runs task by task: what was lost, what was gained, and where the attempts part.
 
-    With one attempt at each task, a task is lost where it was solved in RUN and is not in OTHER. With several, where the
-    share of solved attempts fell. Attempts part at the first step that calls other tools, or calls them otherwise.
+    With one attempt at each task, a task is lost where it was solved in RUN and is not in OTHER. With several, where
+    the share of solved attempts fell. Attempts part at the first step that calls other tools, or calls them otherwise.
 
         rollout diff baseline changed-prompt
 

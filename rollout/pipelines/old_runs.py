@@ -64,7 +64,7 @@ def remove_old_run(old: OldRun) -> None:
 
 
 def _moved_outputs(run_dir: Path) -> Iterator[Path]:
-    """The output files that were moved aside together with a run. Of a journal that cannot be read, they are unknown."""
+    """The output files that were moved aside with a run. Where its journal cannot be read, they are unknown."""
     moved = _time_in(run_dir.name)
     places: list[Path] = []
     with contextlib.suppress(JournalError), open_reader(run_dir) as journal:

@@ -106,7 +106,7 @@ def find_runs(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
 
 
 def locate_run(name: str) -> Path:
-    """The run directory that a path means, or the name of a run below `runs`. Raises ConfigError where it means none."""
+    """The run directory that a path or the name of a run below `runs` means. Raises ConfigError where there is none."""
     for path in (Path(name), RUNS / name):
         if (found := find_run(path)) is not None:
             return found

@@ -87,7 +87,7 @@ class _CountedHead(msgspec.Struct):
     metadata: _Record
 
 
-class _NamedCall(msgspec.Struct, array_like=False):
+class _NamedCall(msgspec.Struct):
     id: str
     name: str
 
@@ -97,7 +97,7 @@ class _Said(msgspec.Struct):
     tool_call_id: str | None = None
 
 
-class _Answer(msgspec.Struct):
+class _CountedAnswer(msgspec.Struct):
     message: _Said
     latency: float = 0.0
 
@@ -107,7 +107,7 @@ class _CountedNode(msgspec.Struct):
 
     kind: str
     message: _Said | None = None
-    generation: _Answer | None = None
+    generation: _CountedAnswer | None = None
     error_kind: str | None = None
 
 
@@ -225,7 +225,10 @@ class FiguresReader(CountsReader):
 
 
 def _keys(rows: Iterator[tuple[str, str, str, str, str, int]]) -> list[TrajectoryKey]:
-    return [TrajectoryKey(*facts, bool(success)) for *facts, success in rows]
+    return [
+        TrajectoryKey(dataset, trajectory, task, status, stop_reason, bool(success))
+        for dataset, trajectory, task, status, stop_reason, success in rows
+    ]
 
 
 def _figures_of(dataset: str, head: Head) -> AttemptFigures:

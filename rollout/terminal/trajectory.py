@@ -113,8 +113,8 @@ class _Printer:
         self._console.print()
         if message.turn is not None and message.turn > 1:
             self._console.print(Rule(Text(f"turn {message.turn}", "dim"), align="left", style="dim"))
-        for call in message.user_calls:
-            self._say(Text(f"user's own tool: {call.name}({call.arguments}) → {redact(call.result)}", "dim green"))
+        for own in message.user_calls:
+            self._say(Text(f"user's own tool: {own.name}({own.arguments}) → {redact(own.result)}", "dim green"))
         self._say(Text.assemble((_NAMES[message.speaker], _STYLES[message.speaker]), *_facts(message)))
         for mark in message.marks:
             self._indented(Text(f"! {mark}", "bold red"))
@@ -271,10 +271,12 @@ def _argument(value: Any) -> str:
 
 
 def _score_line(score: Score) -> Text:
-    mark, style = ("·", "dim") if score.value is None else ("✓", "green") if score.is_pass else ("✗", "red")
+    # Only what decides passes or fails: 0 of `blocked`, for one, is good news.
+    is_verdict = score.decides and score.value is not None
+    mark, style = ("·", "dim") if not is_verdict else ("✓", "green") if score.is_pass else ("✗", "red")
     text = Text.assemble("  ", (mark, style), f" {score.name}", ("" if score.decides else " (does not decide)", "dim"))
-    is_between = score.value is not None and 0 < score.value < 1
-    text.append(f" {score.value:g}" if is_between else "")
+    is_plain = is_verdict and score.value in (0, 1)
+    text.append(f" {score.value:g}" if score.value is not None and not is_plain else "")
     if score.partial is not None and score.partial != score.value:
         text.append(f" ({score.partial:.0%} done)")
     text.append(f": {redact(score.reason)}" if score.reason else "")

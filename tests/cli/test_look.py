@@ -75,7 +75,7 @@ def test_show_tells_the_whole_story_of_a_trajectory(runs: Path, narrow: Command,
     assert line["messages"][0]["content"].split(".")[0] in flat
     for call in (call for message in line["messages"] for call in message.get("tool_calls") or ()):
         assert f"▸ {call['function']['name']}" in shown
-    failed = [score for score in line["metadata"]["scores"] if score["value"] == 0]
+    failed = [score for score in line["metadata"]["scores"] if score["value"] == 0 and score["decides"]]
     assert failed
     assert all(f"✗ {score['name']}" in shown for score in failed)
     assert "seed " in shown
@@ -323,7 +323,7 @@ def test_clean_removes_old_runs_with_their_outputs_and_nothing_else(rollout: Com
     lookalike = Path("outputs/portal.jsonl.20200101-000000")
     lookalike.write_text("of another time")
     (old,) = [path for path in Path("runs").iterdir() if re.fullmatch(r"small\.\d{8}-\d{6}", path.name)]
-    assert "1 old run moved aside; rollout clean removes them" in rollout("ls").out
+    assert "1 old run moved aside; rollout clean removes it" in rollout("ls").out
 
     asked = rollout("clean")
     assert asked.code == 2, "nobody is there to be asked"
