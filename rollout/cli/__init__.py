@@ -97,7 +97,12 @@ def call_typed(function: object, arguments: Sequence[str], program: str) -> None
     with listening():
         import typer
 
-        app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        app = typer.Typer(
+            add_completion=False,
+            rich_markup_mode="rich",
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
         app.command()(function)  # type: ignore[type-var]
         words = list(arguments)
         for option in getattr(function, "several", ()):

@@ -10,7 +10,7 @@ import typer
 
 
 def clean(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to look.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to look.")] = Path("runs"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
 ) -> None:

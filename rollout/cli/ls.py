@@ -12,7 +12,7 @@ from rollout.cli.json_output import JsonOption, print_json
 
 
 def ls(
-    folder: Annotated[Path, typer.Argument(metavar="[DIR]", help="Where to look.")] = Path("runs"),
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to look.")] = Path("runs"),
     as_json: JsonOption = False,
     no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
 ) -> None:

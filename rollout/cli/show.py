@@ -19,7 +19,7 @@ def show(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[ID]", help="A trajectory's id, the beginning of one, or a task's id.", show_default=False
+            metavar="ID", help="A trajectory's id, the beginning of one, or a task's id.", show_default=False
         ),
     ] = None,
     unsolved: Annotated[bool, typer.Option("--unsolved", help="Only what scorers see as not solved.")] = False,

@@ -26,7 +26,8 @@ def show_run_list(console: Console, found: RunList) -> None:
     if found.moved_aside:
         count = len(found.moved_aside)
         where = "" if str(found.folder) == "runs" else f" {found.folder}"
-        text = f"{count} old run{'' if count == 1 else 's'} moved aside; rollout clean{where} removes {'it' if count == 1 else 'them'}"
+        runs, it = ("run", "it") if count == 1 else ("runs", "them")
+        text = f"{count} old {runs} moved aside; rollout clean{where} removes {it}"
         console.print(text, style="dim", highlight=False, soft_wrap=True)
 
 

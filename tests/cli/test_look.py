@@ -75,7 +75,7 @@ def test_show_tells_the_whole_story_of_a_trajectory(runs: Path, narrow: Command,
     assert line["messages"][0]["content"].split(".")[0] in flat
     for call in (call for message in line["messages"] for call in message.get("tool_calls") or ()):
         assert f"▸ {call['function']['name']}" in shown
-    failed = [score for score in line["metadata"]["scores"] if score["value"] == 0 and score["decides"]]
+    failed = [score for score in line["metadata"]["scores"] if score["value"] == 0 and score.get("decides")]
     assert failed
     assert all(f"✗ {score['name']}" in shown for score in failed)
     assert "seed " in shown
@@ -355,3 +355,11 @@ def test_clean_leaves_an_old_run_that_somebody_writes(rollout: Command) -> None:
     assert done.code == 1
     assert "another process is running this run" in done.err
     assert old.exists()
+
+
+@pytest.mark.parametrize("command", ["ls", "show", "tree", "stats", "diff", "clean"])
+def test_help_has_an_example_and_the_exit_codes(command: str, rollout: Command) -> None:
+    done = rollout(command, "-h")
+    assert done.code == 0
+    assert re.search(rf"^ +rollout {command}", done.out, re.MULTILINE)
+    assert "Exit codes: " in done.out
