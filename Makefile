@@ -13,8 +13,12 @@ run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
 	@if $(CHROMIUM); then $(MAKE) --no-print-directory run-web; else \
 	echo "Skipped: tasks in browsers (configs/web.yml). For them: apt-get install chromium-headless-shell, then make run-web"; fi
-	@echo "Next: look at a trajectory with    head -1 outputs/StudentAcademicPortal.jsonl | $(BIN)/python -m json.tool | less"
-	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o outputs/training.jsonl"
+	@echo "One of its trajectories:"
+	@$(BIN)/rollout show runs/default --first 1
+	@echo
+	@echo "Next: look at one that went wrong  $(BIN)/rollout show default --unsolved"
+	@echo "      see what the run came to     $(BIN)/rollout stats default"
+	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o exports/training.jsonl"
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
 	@echo "      and read README.md for your own models and domains."
 

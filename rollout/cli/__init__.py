@@ -20,6 +20,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
     "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
     "compare": ("rollout.cli.compare:compare", "Roll out the same tasks with several strategies at equal budget."),
+    "ls": ("rollout.cli.ls:ls", "List runs: model, progress, solved, cost."),
+    "show": ("rollout.cli.show:show", "Show a trajectory as a person reads it, with scores and evidence."),
+    "tree": ("rollout.cli.tree:tree", "Draw all attempts at a task as a tree."),
+    "stats": ("rollout.cli.stats:stats", "Distributions of a run: turns, tools, tokens, latency, errors."),
+    "diff": ("rollout.cli.diff:diff", "Compare two runs task by task."),
+    "clean": ("rollout.cli.clean:clean", "Remove old runs that were moved aside, after asking."),
     "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
     "check-domain": (
         "rollout.cli.check_domain:check_domain",
@@ -99,7 +105,12 @@ def call_typed(function: Callable[..., object], arguments: Sequence[str], progra
 
         from rollout.core.errors import RolloutError
 
-        app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        app = typer.Typer(
+            add_completion=False,
+            rich_markup_mode="rich",
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
         app.command()(_with_defaults(function, defaults) if defaults else function)
         words = list(arguments)
         for option in getattr(function, "several", ()):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli.json_output import JsonOption, print_json
 from rollout.cli.signals import listening
 from rollout.core.errors import ConfigError, RolloutError
 
@@ -35,6 +36,7 @@ def score(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="Instead of the run's saved config: other scoring, or keys.")
     ] = None,
+    as_json: JsonOption = False,
     no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
 ) -> None:
     """Score a finished run again: its calls are replayed on fresh worlds, nothing is asked of its models.
@@ -50,6 +52,8 @@ def score(
     By other rules, or by another judge, as a changed config has them:
 
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
+
+    Exit codes: 0, scored; 2, something must be mended first (no such run or dataset, the configuration, a file).
     """
     from rollout.store.run_dir import SCORES, find_run
     from rollout.terminal.console import make_console, show_error
@@ -59,23 +63,30 @@ def score(
     target = output or (run / SCORES if write else None)
     try:
         with listening() as signals:
-            signals.run(_score(console, run, dataset, target, config))
+            signals.run(_score(console, run, dataset, target, config, as_json))
     except RolloutError as error:
         show_error(console, error)
         sys.exit(2)
 
 
 async def _score(
-    console: Console, run: Path, names: list[str] | None, target: Path | None, config_path: Path | None
+    console: Console,
+    run: Path,
+    names: list[str] | None,
+    target: Path | None,
+    config_path: Path | None,
+    as_json: bool,
 ) -> None:
     from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore, saved_config
     from rollout.store.reader import open_reader
     from rollout.store.run_dir import RUN_FILE
     from rollout.store.score_file import replacing_scores
+    from rollout.terminal.console import SafeConsole, show_warning
     from rollout.terminal.log_lines import set_up_logging
 
     config = _read_config(config_path) if config_path is not None else saved_config(run)
-    set_up_logging(config.log_level, None, console)
+    # Standard output is the document's alone.
+    set_up_logging(config.log_level, None, SafeConsole(stderr=True) if as_json else console)
     with open_reader(run) as reader:
         held = reader.datasets()
         unknown = [name for name in names or () if name not in held]
@@ -90,13 +101,19 @@ async def _score(
             file = None if target is None else stack.enter_context(replacing_scores(target, chosen))
             scorings = await stack.enter_async_context(open_scoring(config, chosen))
             for name in changed_tasks(run, scorings):
-                text = f"warning {name}: its tasks have changed since the run; they are scored as they are now"
-                console.print(text, highlight=False, markup=False, soft_wrap=True)
+                text = f"{name}: its tasks have changed since the run; they are scored as they are now"
+                if as_json:
+                    show_warning(text)
+                else:
+                    console.print(f"warning {text}", highlight=False, markup=False, soft_wrap=True)
             for scoring in scorings:
                 async for one in rescore(reader, scoring):
                     tables[scoring.name].add(one)
                     if file is not None:
                         file.write_line(one.line())
+    if as_json:
+        print_json({"scores": target, "datasets": {name: table.to_json() for name, table in tables.items()}})
+        return
     _show(console, tables)
     if target is not None:
         console.print(f"scores: {target}", highlight=False, markup=False, soft_wrap=True)

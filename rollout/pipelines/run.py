@@ -114,6 +114,7 @@ async def open_run(
             for plan in plans:
                 write_blob(run_dir, plan.prompt(plan.toolset))
             _write_run_file(run_dir, config, plans)
+        _record_planned(journal, plans)
         control = Control(config.max_cost)
         if config.cluster is not None:
             from rollout.distributed.opening import open_ranks
@@ -210,10 +211,9 @@ def finish_files(
     in this command. `dynamic`: how this command chose its tasks, where it did not open all of them. `seconds`: how long
     measuring a dataset may take; what takes longer is left for the command that goes on.
     """
+    _record_planned(journal, plans)
     for plan in plans:
         journal.set_meta(f"not_needed:{plan.name}", str((not_needed or {}).get(plan.name, 0)))
-        # Trajectories of tasks that were removed since are finished or failed all the same.
-        journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
         if not measure_dataset(journal, plan.name, plan.tasks, plan.measures, seconds):
             log.warning(
                 "%s: paused before the figures of this dataset were computed; metrics.json keeps those of the last "
@@ -235,6 +235,13 @@ def finish_files(
         summary.dynamic = DynamicSummary(dynamic.groups, useful, opened)
     write_metrics(run_dir, summary.to_json())
     return summary
+
+
+def _record_planned(journal: Journal, plans: Sequence[Plan]) -> None:
+    """Record how many trajectories of each dataset there will be, for whoever looks at the run meanwhile."""
+    for plan in plans:
+        # Trajectories of tasks that were removed since are finished or failed all the same.
+        journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))
 
 
 def _warn_of_few_groups(summary: Summary, rule: Dynamic) -> None:

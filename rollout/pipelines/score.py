@@ -22,7 +22,7 @@ import msgspec
 
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, ReplayMismatch, WorldError
-from rollout.core.messages import has_words
+from rollout.core.messages import JSON, has_words
 from rollout.core.plugins import look_in
 from rollout.core.secrets import MASK
 from rollout.core.task import Task
@@ -128,6 +128,13 @@ class ScoreTable(msgspec.Struct):
             if score.partial is not None:
                 sums.partials += 1
                 sums.partial += score.partial
+
+    def to_json(self) -> JSON:
+        """The sums as plain data, for programs."""
+        kept = {name: getattr(self, name) for name in ("trajectories", "scored", "solved", "changed", "cost")}
+        scorers = {name: msgspec.to_builtins(sums) for name, sums in self.scorers.items()}
+        unscored = dict(self.unscored.most_common())
+        return {**kept, "unscored": unscored, "scorers": scorers, "pass_k": msgspec.to_builtins(self.pass_k())}
 
     def pass_k(self) -> list[PassK]:
         """pass@k and pass^k over the attempts at each task."""

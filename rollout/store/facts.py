@@ -55,6 +55,14 @@ class FactsReader:
             raise missing(f"the output file of {', '.join(unknown)}")
         return found
 
+    def needed(self) -> int | None:
+        """How many trajectories there are to be, in all datasets; None where no command has recorded it yet."""
+        rows = self._db.execute("SELECT key, value FROM meta WHERE key LIKE 'planned:%'")
+        planned = {key.removeprefix("planned:"): int(value) for key, value in rows}
+        if not planned or not set(self.datasets()) <= set(planned):
+            return None
+        return sum(planned.values()) - sum(self.number(f"not_needed:{name}") for name in planned)
+
     def datasets(self) -> list[str]:
         """The names of the datasets in this journal."""
         rows = self._db.execute("SELECT DISTINCT dataset FROM trees ORDER BY dataset")

@@ -12,8 +12,8 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import Message
 from rollout.store.connection import connect_read_only
-from rollout.store.counting import CountsReader
 from rollout.store.damage import missing, reads_journal
+from rollout.store.figures import FiguresReader
 from rollout.store.run_dir import JOURNAL
 from rollout.store.token_pieces import put_together
 from rollout.store.trajectory_files import TrajectoryFiles
@@ -79,7 +79,7 @@ class LinePosition(msgspec.Struct, frozen=True):
 
 
 @reads_journal
-class JournalReader(CountsReader):
+class JournalReader(FiguresReader):
     """Reads the journal of one run directory. Open it with `open_reader`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -276,6 +276,20 @@ class JournalReader(CountsReader):
         messages = list(self.opening(tree))
         messages += [said for body in self.path_nodes(episode) if (said := body.said) is not None]
         return encode_line(_head_decoder.decode(head), messages)
+
+    def trajectory(self, dataset: str, trajectory: str) -> Trajectory | None:
+        """One trajectory by its id; None if there is none."""
+        found = self.head(dataset, trajectory)
+        if found is None:
+            return None
+        head, has_nodes = found
+        nodes = self.whole_path(dataset, trajectory) if has_nodes else None
+        return self._files.open(head, nodes, lambda: read_saved(self.line(dataset, trajectory)).read_messages())
+
+    def messages(self, dataset: str, trajectory: str) -> Sequence[Message]:
+        """The messages of one trajectory; none if there is none of this id."""
+        found = self.trajectory(dataset, trajectory)
+        return () if found is None else found.messages
 
     def line_positions(self, dataset: str) -> list[LinePosition]:
         """The lines of the output file, in order, as the journal recorded them."""

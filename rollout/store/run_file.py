@@ -73,6 +73,8 @@ def write_run_file(
     `modules` are the folders in which plugins were found."""
     starts = recorded_part(run_dir, "starts", list[Any]) or []
     document = {
+        # Tells a run that was moved aside later from one that was begun under its name.
+        "run_dir": str(run_dir.resolve()),
         "seed": seed,
         "datasets": datasets,
         "config": config,

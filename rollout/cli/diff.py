@@ -1,0 +1,50 @@
+"""`rollout diff`: two runs, compared task by task."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rollout.cli.json_output import JsonOption, print_json
+
+SHOWN_FLIPS = 5
+
+
+def diff(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    second: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
+    is_all: Annotated[bool, typer.Option("--all", help="Every task that changed.")] = False,
+    as_json: JsonOption = False,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """Compare two runs task by task: what was lost, what was gained, and where the attempts part.
+
+    With one attempt at each task, a task is lost where it was solved in RUN and is not in OTHER. With several, where
+    the share of solved attempts fell. Attempts part at the first step that calls other tools, or calls them otherwise.
+
+        rollout diff baseline changed-prompt
+
+    Exit codes: 0, compared; 2, no such run, or one is damaged.
+    """
+    from rollout.core.errors import RolloutError
+    from rollout.pipelines.run_diff import compare_runs
+    from rollout.pipelines.run_list import locate_run
+    from rollout.store.reader import open_reader
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.run_diff import show_diff
+
+    console = make_console(no_colors)
+    shown = None if is_all else SHOWN_FLIPS
+    try:
+        places = locate_run(first), locate_run(second)
+        with open_reader(places[0]) as ours, open_reader(places[1]) as theirs:
+            found = compare_runs(ours, theirs, shown)
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)
+    if as_json:
+        print_json(found)
+    else:
+        show_diff(console, (first, second), found, most=shown)

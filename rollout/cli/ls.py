@@ -1,0 +1,46 @@
+"""`rollout ls`: the runs below a folder."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollout.cli.json_output import JsonOption, print_json
+
+
+def ls(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to look.")] = Path("runs"),
+    as_json: JsonOption = False,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """List runs, newest first: when each began, its model, how far it is, what was solved, what it cost.
+
+    A run is `running` while a process writes it, `unfinished` where it was stopped before its end (`rollout run CONFIG
+    --resume` goes on), `damaged` where its journal cannot be read.
+
+        rollout ls
+
+    Somewhere else, for a program:
+
+        rollout ls checkpoints --json
+
+    Exit codes: 0, listed; 2, no such folder.
+    """
+    from rollout.core.errors import RolloutError
+    from rollout.pipelines.run_list import list_runs
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.run_list import show_run_list
+
+    console = make_console(no_colors)
+    try:
+        found = list_runs(folder)
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)
+    if as_json:
+        print_json(found)
+    else:
+        show_run_list(console, found)

@@ -1,0 +1,73 @@
+"""`rollout show`: a trajectory as a person reads it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def show(
+    run: Annotated[
+        str,
+        typer.Argument(
+            metavar="RUN", help="A run directory, the name of a run below runs/, or a file of trajectories."
+        ),
+    ],
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="ID", help="A trajectory's id, the beginning of one, or a task's id.", show_default=False
+        ),
+    ] = None,
+    unsolved: Annotated[bool, typer.Option("--unsolved", help="Only what scorers see as not solved.")] = False,
+    status: Annotated[
+        str | None, typer.Option(metavar="S", help="Only of this status: completed, truncated, filtered, cut, failed.")
+    ] = None,
+    first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 1,
+    is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Whole texts, results and pages.")] = False,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """Show a trajectory as a person reads it: the conversation, each call with its result, scores with their evidence.
+
+    The first one of a run:
+
+        rollout show default
+
+    One of those that were not solved, whichever:
+
+        rollout show default --unsolved --random
+
+    What broke:
+
+        rollout show default --status failed
+
+    One by its id or the beginning of it, with nothing cut, in a pager:
+
+        rollout show runs/default 0d5cf89e~1 --full | less
+
+    Exit codes: 0, shown; 2, no such run or trajectory, or the run is damaged.
+    """
+    from rollout.core.errors import RolloutError
+    from rollout.pipelines.find_trajectory import TrajectoryWish, find_trajectories
+    from rollout.pipelines.run_list import locate_run
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.trajectory import show_trajectory
+
+    console = make_console(no_colors)
+    wish = TrajectoryWish(
+        name=name, dataset=dataset, status=status, is_unsolved=unsolved, is_random=is_random, most=first
+    )
+    try:
+        place = Path(run) if Path(run).is_file() else locate_run(run)
+        for number, found in enumerate(find_trajectories(place, wish)):
+            if number:
+                console.print()
+            show_trajectory(console, found, is_full=full)
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)

@@ -1,0 +1,53 @@
+"""`rollout stats`: the distributions of a run."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from rollout.cli.json_output import JsonOption, print_json
+
+
+def stats(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    dataset: Annotated[
+        list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
+    ] = None,
+    is_all: Annotated[
+        bool, typer.Option("--all", help="Every tool, and the steps of every attempt instead of a sample.")
+    ] = False,
+    as_json: JsonOption = False,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """Show the distributions of a run: turns, steps, tools with their error rates, tokens, times, why attempts ended.
+
+        rollout stats default
+
+    One dataset, for a program:
+
+        rollout stats runs/default --dataset AirlineReservations --json
+
+    Of a run with more than 100,000 attempts, tools and times of requests are those of a sample, unless --all is given.
+    Exit codes: 0, shown; 2, no such run or dataset, or the run is damaged.
+    """
+    from rollout.core.errors import RolloutError
+    from rollout.pipelines.run_list import locate_run
+    from rollout.pipelines.run_stats import MOST_STEPS_READ, read_stats
+    from rollout.store.reader import open_reader
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.run_stats import show_stats
+
+    console = make_console(no_colors)
+    try:
+        run_dir = locate_run(run)
+        with open_reader(run_dir) as journal:
+            found = read_stats(journal, dataset, None if is_all else MOST_STEPS_READ)
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)
+    if as_json:
+        print_json(found)
+    else:
+        show_stats(console, str(run_dir), found, shows_all_tools=is_all)

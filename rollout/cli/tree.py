@@ -1,0 +1,61 @@
+"""`rollout tree`: all attempts at a task, drawn as a tree."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+STYLES = {
+    "head": "bold",
+    "agent": "cyan",
+    "user": "green",
+    "call": "magenta",
+    "result": "",
+    "error": "red",
+    "solved": "bold green",
+    "unsolved": "bold red",
+    "ended": "bold yellow",
+}
+
+
+def tree(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task's id, or the beginning of one.")],
+    dataset: Annotated[
+        str | None, typer.Option("--dataset", "-d", metavar="NAME", help="The dataset, where several have the task.")
+    ] = None,
+    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+) -> None:
+    """Draw all attempts at a task: what they share once, where they part, and how each ended.
+
+        rollout tree default 0d5cf89e
+
+    With lines as long as they are, in a pager:
+
+        COLUMNS=400 rollout tree default 0d5cf89e | less -S
+
+    `rollout show RUN TASK~3` shows attempt 3. Exit codes: 0, drawn; 2, no such run or task, or the run is damaged.
+    """
+    from rich.text import Text
+
+    from rollout.core.errors import RolloutError
+    from rollout.pipelines.find_trajectory import find_tree
+    from rollout.pipelines.run_list import locate_run
+    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.task_tree import draw_tree
+
+    console = make_console(no_colors)
+    try:
+        found = find_tree(locate_run(run), task, dataset)
+    except RolloutError as error:
+        show_error(console, error)
+        sys.exit(2)
+    for line in draw_tree(found, console.width):
+        console.print(
+            Text.assemble((line.branch, "dim"), (line.text, STYLES[line.kind])),
+            highlight=False,
+            no_wrap=True,
+            overflow="ignore",
+        )
