@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rollout.cli.signals import listening
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
+    "check": ("rollout.cli.check:check", "Check a config and everything that it names; run nothing."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
     "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
@@ -91,12 +92,23 @@ def call_typed(function: object, arguments: Sequence[str], program: str) -> None
     with listening():
         import typer
 
-        app = typer.Typer(add_completion=False, rich_markup_mode="rich", pretty_exceptions_enable=False)
+        app = typer.Typer(
+            add_completion=False,
+            rich_markup_mode="rich",
+            pretty_exceptions_enable=False,
+            context_settings={"help_option_names": ["-h", "--help"]},
+        )
         app.command()(function)  # type: ignore[type-var]
-        words = list(arguments)
+        words = _by_present_names(arguments, getattr(function, "older_options", {}))
         for option in getattr(function, "several", ()):
             words = _spread(words, option)
         app(args=words, prog_name=program)
+
+
+def _by_present_names(words: Sequence[str], older: Mapping[str, str]) -> list[str]:
+    """Options in an earlier spelling as they are spelled now."""
+    pairs = [word.partition("=") for word in words]
+    return [older.get(option, option) + given + value for option, given, value in pairs]
 
 
 def _spread(words: list[str], option: str) -> list[str]:

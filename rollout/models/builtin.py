@@ -43,6 +43,10 @@ _CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else ca
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+BUILTIN = "builtin/"
+"""How the names of agents and users begin that are no language models."""
+
+
 class NoModel:
     """The model of an agent whose program needs none: it answers nothing."""
 
