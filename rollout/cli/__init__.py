@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from rollout.cli.signals import listening
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "init": ("rollout.cli.init:init", "Make a small project that works, to be changed into your own."),
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
     "check": ("rollout.cli.check:check", "Check a config and everything that it names; run nothing."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),

@@ -66,8 +66,8 @@ def filter_run(
 
     Only two of them, more strictly, and nothing is written:
 
-        rollout filter runs/default --filter void_turns --filter repetition=drop_trajectory --filter-param repetition.n=3
-        --dry-run
+        rollout filter runs/default --dry-run --filter void_turns --filter repetition=drop_trajectory
+        --filter-param repetition.n=3
 
     For training that compares the attempts at a task:
 

@@ -43,8 +43,8 @@ _CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else ca
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
-BUILTIN = "builtin/"
-"""How the names of agents and users begin that are no language models."""
+ORACLE = "builtin/oracle"
+"""The agent that plays reference actions: no language model."""
 
 
 class NoModel:

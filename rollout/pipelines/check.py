@@ -161,8 +161,6 @@ def _check_tasks(report: DatasetCheck, one: Wired, dataset: Dataset, tasks: Task
     report.samples = one.strategy.most if one.strategy is not None else 1
     report.problems += [str(problem) for problem in tasks.problems]
     report.tasks = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
-    if not len(tasks):
-        report.problems.append(f"{tasks}: there is no task in it")
     if dataset.mode == "wrong_tool":
         without = [task.id for task in tasks if not task.tools]
         if without:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rollout.config.schema import Config
 from rollout.engine.observer import Observer
-from rollout.models.builtin import BUILTIN
+from rollout.models.builtin import ORACLE
 from rollout.pipelines.run import Opened, open_run
 from rollout.terminal.console import make_console
 from rollout.terminal.failures import FailureReport
@@ -68,13 +68,16 @@ async def open_shown_run(
 
 def _builtin_notices(opened: Opened) -> Iterator[str]:
     """Says where no language model is at work: what comes out shows the way, and is nothing to learn from."""
-    agents = [plan.name for plan in opened.plans if plan.agent_name.startswith(BUILTIN)]
+    agents = [plan.name for plan in opened.plans if plan.agent_name == ORACLE]
     users = [plan.name for plan in opened.plans if (plan.user_name or "").startswith("builtin")]
     if not agents:
         return
-    who = "Agent and user are" if users == agents else "The agent is"
-    where = "" if len(agents) == len(opened.plans) else f" in {', '.join(agents)}"
-    yield f"{who} built in{where}, not language models: for real data, --agent-model and --user-model name yours"
+    where = "" if len(agents) == len(opened.plans) else f" of {', '.join(agents)}"
+    if users:
+        yield f"Agent and user{where} are built in, no language models."
+    else:
+        yield f"The agent{where} is built in, no language model."
+    yield f"For real data, name your own: --agent-model openai/…{' --user-model openai/…' if users else ''}"
 
 
 def _notices(opened: Opened) -> Iterator[str]:
