@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("rollout.cli.init:init", "Make a small project that works, to be changed into your own."),
     "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
     "check": ("rollout.cli.check:check", "Check a config and everything that it names; run nothing."),
+    "doctor": ("rollout.cli.doctor:doctor", "Look at this machine: what is missing, and how to get it."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
     "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
@@ -50,12 +52,21 @@ Commands:
 {commands}
 
 Options:
-  --version    Show the version and exit.
-  -h, --help   Show this message and exit.
+  --version              Show the version and exit.
+  --install-completion   Complete commands and options in this shell, from its next start on.
+  --show-completion      Show the script that does so.
+  -h, --help             Show this message and exit.
+
+Exit codes:
+  0         done
+  1         done, but something failed or was found
+  2         nothing was done: an option, a file or the machine is not as it must be
+  3         a run was paused; it goes on with --resume
+  130, 143  ended by Ctrl-C or SIGTERM
 
 Try it, with no key and no network:
-  rollout run configs/default.yml
-  rollout run configs/default.yml --dry-run
+  rollout run default
+  rollout init my-project
 
 `rollout COMMAND --help` tells more of each.
 """
@@ -67,6 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The process is ours: before and after the command, where nothing is live, Ctrl-C ends it without a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if "_ROLLOUT_COMPLETE" in os.environ or (words and words[0] in ("--install-completion", "--show-completion")):
+        from rollout.cli.completion import run_completion
+
+        run_completion(COMMANDS, words)
     if not words or words[0] in ("-h", "--help"):
         listed = "\n".join(f"  {name:<14}{summary}" for name, (_, summary) in COMMANDS.items())
         sys.stdout.write(USAGE.format(commands=listed))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli import options as o
 from rollout.cli.signals import listening
 from rollout.core.errors import ConfigError, RolloutError
 
@@ -25,9 +26,7 @@ REASON_LENGTH = 140
 
 def score(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
-    dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
-    ] = None,
+    dataset: o.DatasetNames = None,
     write: Annotated[bool, typer.Option("--write", help="Write the scores to RUN/scores.jsonl.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write them to this file instead; its folder is made.")
@@ -35,7 +34,7 @@ def score(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="Instead of the run's saved config: other scoring, or keys.")
     ] = None,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Score a finished run again: its calls are replayed on fresh worlds, nothing is asked of its models.
 

@@ -1,4 +1,4 @@
-"""An MCP server over standard input and output. Each attempt has a process of its own, so its state is the attempt's."""
+"""An MCP server over standard input and output. Each attempt has a process, and so a state, of its own."""
 
 from __future__ import annotations
 

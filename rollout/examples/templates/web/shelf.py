@@ -1,4 +1,4 @@
-"""A site: two pages about books, and a form that borrows one. Each visitor, known by a cookie, has loans of their own."""
+"""A site: pages about books, and a form that borrows one. Each visitor, known by a cookie, has their own loans."""
 
 from __future__ import annotations
 

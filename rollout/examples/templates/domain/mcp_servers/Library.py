@@ -14,7 +14,7 @@ from typing import Any
 TABLES = Path(__file__).parents[1] / "database" / "outputs"
 
 
-class Session:
+class LibrarySession:
     """What one conversation sees."""
 
     def __init__(self) -> None:
@@ -27,10 +27,10 @@ class LibraryServer:
     """The tools of the library desk."""
 
     def __init__(self, domain: str = "Library") -> None:
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, LibrarySession] = {}
 
-    def _get_session(self, session_id: str) -> Session:
-        return self._sessions.setdefault(session_id, Session())
+    def _get_session(self, session_id: str) -> LibrarySession:
+        return self._sessions.setdefault(session_id, LibrarySession())
 
     def invoke(self, session_id: str, tool_name: str, **arguments: Any) -> Any:
         """Call a tool. What it raises becomes an error that the agent reads."""
