@@ -10,7 +10,7 @@ import typer
 from rollout.cli import options as o
 from rollout.cli.exit_codes import EXIT_PROBLEMS
 from rollout.cli.signals import listening
-from rollout.pipelines.check import Check, DatasetCheck, broken_environments, check_datasets, check_run
+from rollout.pipelines.check import DatasetCheck, RunCheck, broken_environments, check_datasets, check_run
 
 if TYPE_CHECKING:
     from rollout.config.schema import Config
@@ -33,7 +33,7 @@ def check(
     as_json: o.AsJson = False,
     no_colors: o.NoColors = False,
 ) -> None:
-    """Check a config and everything that it names; run nothing and leave nothing behind.
+    """RunCheck a config and everything that it names; run nothing and leave nothing behind.
 
     Every environment is constructed: mock servers are loaded, MCP servers are started and asked for their tools,
     functions are imported. Tasks, policies, models, keys and addresses are checked; the run directory, the log and the
@@ -83,7 +83,7 @@ def check(
     sys.exit(EXIT_PROBLEMS if found.problem_count else 0)
 
 
-def check_whole(config: Config, names: list[str], *, resume: bool, ping: bool = False) -> Check:
+def check_whole(config: Config, names: list[str], *, resume: bool, ping: bool = False) -> RunCheck:
     """Look at everything that a run of these datasets would use."""
     with listening() as signals:
         return signals.run(check_run(config, names, resume=resume, ping=ping))

@@ -50,7 +50,7 @@ class DatasetCheck(msgspec.Struct):
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
-class Check(msgspec.Struct):
+class RunCheck(msgspec.Struct):
     """Findings about a whole run."""
 
     datasets: list[DatasetCheck]
@@ -81,11 +81,11 @@ class Check(msgspec.Struct):
         }
 
 
-async def check_run(config: Config, names: list[str], *, resume: bool = True, ping: bool = False) -> Check:
+async def check_run(config: Config, names: list[str], *, resume: bool = True, ping: bool = False) -> RunCheck:
     """Look at everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     async with open_wired(config, names, registry) as wired:
-        found = Check(_check_wired(config, wired, registry), run_dir=str(config.run_dir or ""))
+        found = RunCheck(_check_wired(config, wired, registry), run_dir=str(config.run_dir or ""))
         plans = [one.plan for one in wired if one.plan is not None]
         found.problems, found.warnings = check_places(config, plans, resume=resume)
     if ping:

@@ -48,7 +48,7 @@ print(json.dumps(give_up_rights(Reach((), ()), 1 << 32)))
 """
 
 
-class Finding(msgspec.Struct, frozen=True):
+class MachineFinding(msgspec.Struct, frozen=True):
     """One thing that was looked at."""
 
     name: str
@@ -59,41 +59,41 @@ class Finding(msgspec.Struct, frozen=True):
     """What to do where it is missing."""
 
 
-def examine(folder: Path = Path()) -> list[Finding]:
+def examine(folder: Path = Path()) -> list[MachineFinding]:
     """Look at this machine. `folder` is where runs would be written."""
     return [*_versions(), _space(folder), *_extras(), _chromium(), *_sandbox(), _bubblewrap()]
 
 
-def is_sound(findings: list[Finding]) -> bool:
+def is_sound(findings: list[MachineFinding]) -> bool:
     """Whether everything that is required is there."""
     return all(finding.state == "ok" for finding in findings if finding.need == "required")
 
 
-def _versions() -> Iterator[Finding]:
-    yield Finding(DISTRIBUTION, "ok", installed_version(), "required")
+def _versions() -> Iterator[MachineFinding]:
+    yield MachineFinding(DISTRIBUTION, "ok", installed_version(), "required")
     least = ".".join(map(str, LEAST_PYTHON))
     found = f"{platform.python_version()} ({sys.executable})"
     state: State = "ok" if sys.version_info >= LEAST_PYTHON else "missing"
-    yield Finding("python", state, found, "required", f"install Python {least} or newer")
-    yield Finding("system", "ok", f"{platform.system()} {platform.release()} {platform.machine()}", "required")
-    yield Finding("sqlite", "ok", sqlite3.sqlite_version, "required")
+    yield MachineFinding("python", state, found, "required", f"install Python {least} or newer")
+    yield MachineFinding("system", "ok", f"{platform.system()} {platform.release()} {platform.machine()}", "required")
+    yield MachineFinding("sqlite", "ok", sqlite3.sqlite_version, "required")
 
 
-def _space(folder: Path) -> Finding:
+def _space(folder: Path) -> MachineFinding:
     free = shutil.disk_usage(folder).free
     state: State = "ok" if free >= LEAST_SPACE else "missing"
     remedy = f"make room on the disk of {folder.absolute()}, or choose another place with --output"
-    return Finding("disk space", state, f"{free / (1 << 30):.1f} GB free", "required", remedy)
+    return MachineFinding("disk space", state, f"{free / (1 << 30):.1f} GB free", "required", remedy)
 
 
-def _extras() -> Iterator[Finding]:
+def _extras() -> Iterator[MachineFinding]:
     for extra in get_args(Extra):
         modules, purpose = EXTRAS[extra]
         absent = [module for module in modules if importlib.util.find_spec(module) is None]
         if absent:
-            yield Finding(f"extra {extra}", "missing", f"for {purpose}", remedy=install_command(extra))
+            yield MachineFinding(f"extra {extra}", "missing", f"for {purpose}", remedy=install_command(extra))
         else:
-            yield Finding(f"extra {extra}", "ok", f"{_version_of(modules[0])}, for {purpose}")
+            yield MachineFinding(f"extra {extra}", "ok", f"{_version_of(modules[0])}, for {purpose}")
 
 
 def _version_of(module: str) -> str:
@@ -103,18 +103,18 @@ def _version_of(module: str) -> str:
         return "installed"
 
 
-def _chromium() -> Finding:
+def _chromium() -> MachineFinding:
     from rollout.environments.web.chromium import find_chromium
 
     try:
         found = find_chromium() or "Playwright's own"
     except ConfigError:
         remedy = "apt-get install chromium-headless-shell, or playwright install chromium-headless-shell"
-        return Finding("chromium", "missing", "for tasks in real browsers", remedy=remedy)
-    return Finding("chromium", "ok", found)
+        return MachineFinding("chromium", "missing", "for tasks in real browsers", remedy=remedy)
+    return MachineFinding("chromium", "ok", found)
 
 
-def _sandbox() -> Iterator[Finding]:
+def _sandbox() -> Iterator[MachineFinding]:
     """What keeps the code of mock servers apart. A process of its own gives its rights up and says what it could."""
     from rollout.environments.domains.sandbox import PIECES
 
@@ -131,12 +131,12 @@ def _sandbox() -> Iterator[Finding]:
     for piece, meaning in PIECES.items():
         remedy = "a newer Linux kernel, or a container that allows it; without it, run only servers that you trust"
         state: State = "ok" if given.get(piece) else "missing"
-        yield Finding(f"sandbox {piece.replace('_', ' ')}", state, meaning, "protection", remedy)
+        yield MachineFinding(f"sandbox {piece.replace('_', ' ')}", state, meaning, "protection", remedy)
 
 
-def _bubblewrap() -> Finding:
+def _bubblewrap() -> MachineFinding:
     found = shutil.which("bwrap")
     if found is None:
         remedy = "apt-get install bubblewrap"
-        return Finding("bubblewrap", "missing", "for programs in a sandbox of their own", "protection", remedy)
-    return Finding("bubblewrap", "ok", found, "protection")
+        return MachineFinding("bubblewrap", "missing", "for programs in a sandbox of their own", "protection", remedy)
+    return MachineFinding("bubblewrap", "ok", found, "protection")

@@ -30,7 +30,7 @@ class Ping(msgspec.Struct):
     problem: str | None = None
 
 
-class Asked(NamedTuple):
+class PingedModel(NamedTuple):
     """A model of the configuration; the same one is asked once."""
 
     name: str
@@ -47,22 +47,22 @@ async def ping_models(config: Config, names: Sequence[str]) -> list[Ping]:
     return [task.result() for task in tasks]
 
 
-def _models(config: Config, names: Sequence[str]) -> list[Asked]:
-    found: dict[Asked, None] = {}
+def _models(config: Config, names: Sequence[str]) -> list[PingedModel]:
+    found: dict[PingedModel, None] = {}
     for name in names:
         dataset = config.datasets[name]
         agent, user = dataset.agent, dataset.user
-        found.setdefault(Asked(agent.model, agent.api_base, secret_text(agent.api_key)))
+        found.setdefault(PingedModel(agent.model, agent.api_base, secret_text(agent.api_key)))
         if user is not None and user.kind == "model" and dataset.max_turns > 1:
-            found.setdefault(Asked(user.model, user.api_base, secret_text(user.api_key)))
+            found.setdefault(PingedModel(user.model, user.api_base, secret_text(user.api_key)))
         if dataset.scoring.judge is not None:
-            found.setdefault(Asked(dataset.scoring.judge))
+            found.setdefault(PingedModel(dataset.scoring.judge))
     if config.enable_monitor and config.monitor_use_llm_judge:
-        found.setdefault(Asked(config.monitor_judge_model))
+        found.setdefault(PingedModel(config.monitor_judge_model))
     return [asked for asked in found if not asked.name.startswith("builtin/")]
 
 
-async def _ping(registry: Registry, asked: Asked, config: Config) -> Ping:
+async def _ping(registry: Registry, asked: PingedModel, config: Config) -> Ping:
     started = time.perf_counter()
     message = Message(role="user", content="Say OK.")
     try:

@@ -6,11 +6,11 @@ from rich.console import Console
 from rich.text import Text
 
 from rollout.core.secrets import redact
-from rollout.pipelines.check import Check, DatasetCheck
+from rollout.pipelines.check import DatasetCheck, RunCheck
 from rollout.terminal.tables import side_by_side
 
 
-def show_checks(console: Console, found: Check) -> None:
+def show_checks(console: Console, found: RunCheck) -> None:
     """Print what would run, and everything that is wrong with it."""
 
     def say(text: str) -> None:

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.pipelines.doctor import Finding, is_sound
+from rollout.pipelines.doctor import MachineFinding, is_sound
 
 _WORDS = {"required": ("missing", "bold red"), "optional": ("–", "dim"), "protection": ("missing", "yellow")}
 
 
-def show_findings(console: Console, findings: Sequence[Finding]) -> None:
+def show_findings(console: Console, findings: Sequence[MachineFinding]) -> None:
     """A line for each finding, then what to do about what is missing."""
     table = Table(box=None, show_header=False, padding=(0, 1), pad_edge=False)
     for column in range(3):

@@ -24,6 +24,7 @@ PORTAL: dict[str, Any] = {
     "limit": 1,
     "output_path": "out/portal.jsonl",
 }
+INVOKE = "    def invoke(self, session_id, tool_name, **arguments): pass\n"
 
 
 def config(dataset: dict[str, Any] | None = None, **top: Any) -> str:
@@ -118,14 +119,14 @@ def module_without_the_name() -> str:
 
 
 def bad_tool_list() -> str:
-    dataset = own_domain("class DeskServer:\n    def __init__(self, name): pass\n")
+    dataset = own_domain(f"class DeskServer:\n{INVOKE}")
     Path("own/tool_lists/Desk.json").write_text('[{"type": "function",')
     return config(dataset, models={"m": {"api_base": "http://localhost:1/v1"}})
 
 
 def server_that_raises() -> str:
-    dataset = own_domain("class DeskServer:\n    def __init__(self, name):\n        raise KeyError('no table Loans')\n")
-    return config(dataset, models={"m": {"api_base": "http://localhost:1/v1"}})
+    lines = ["class DeskServer:", "    def __init__(self, name):", "        raise KeyError('no table Loans')", INVOKE]
+    return config(own_domain("\n".join(lines)), models={"m": {"api_base": "http://localhost:1/v1"}})
 
 
 def mcp_command_that_is_not_there() -> str:
@@ -227,16 +228,11 @@ def test_run_refuses_the_same_without_a_traceback(mistake: Callable[[], str], ro
 
 
 @pytest.mark.parametrize(
-    ("status", "message", "check"),
-    [
-        (401, "Incorrect API key", "check api_key in models.yml"),
-        (404, "The model `m` does not exist", "check model and api_base in models.yml"),
-    ],
+    ("status", "check"),
+    [(401, "check api_key in models.yml"), (404, "check model and api_base in models.yml")],
 )
-def test_a_refusal_is_one_line_with_its_number_and_the_key_to_check(
-    status: int, message: str, check: str, rollout: Command
-) -> None:
-    fault = {"kind": "status", "status": status, "message": message, "times": "always"}
+def test_a_refusal_is_one_line_with_its_number_and_the_key_to_check(status: int, check: str, rollout: Command) -> None:
+    fault = {"kind": "status", "status": status, "times": "always"}
     with StubProcess({"faults": [fault]}) as stub:
         write_yaml(Path("models.yml"), {"models": {"m": {"api_base": stub.url, "api_key": "sk-0123456789"}}})
         document = functions(tasks=[f"hello {number}" for number in range(5)])
@@ -267,24 +263,26 @@ def test_a_server_that_is_down_or_a_wrong_port(rollout: Command) -> None:
 
 
 def test_a_run_in_which_nothing_works_pauses_and_says_why(rollout: Command) -> None:
-    fault = {"kind": "status", "status": 401, "message": "Incorrect API key", "times": "always"}
+    fault = {"kind": "status", "status": 401, "times": "always"}
     with StubProcess({"faults": [fault]}) as stub:
         document = functions(tasks=[f"hello {number}" for number in range(60)])
         document["models"] = {"m": {"api_base": stub.url}}
         done = rollout("run", str(write_yaml(Path("c.yml"), {**document, "max_workers": 4})), "--no-colors")
     assert done.code == 3
     said = " ".join(done.out.split())
-    assert "Paused: the first 20 conversations all failed (last error: m: HTTP 401: Incorrect API key" in said
+    assert "Paused: the first 20 conversations all failed (last error: m: HTTP 401" in said
     assert "Fix the cause first. To go on, run: rollout run c.yml --resume" in said
 
 
-def test_a_missing_extra_is_one_line_that_names_it(rollout: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    path = mcp_command_that_is_not_there()
-    done = rollout("check", path, "--no-colors")
-    assert done.code == 2
-    assert "pip install 'rollout-engine[mcp]'" in done.out + done.err
-    assert "Traceback" not in done.out + done.err
+def test_a_missing_extra_is_one_line_that_names_it() -> None:
+    document = functions(mcpServers={"notes": {"command": sys.executable}}, tools=[])
+    document["models"] = {"m": {"api_base": "http://localhost:1/v1"}}
+    without = "import sys; sys.modules['mcp'] = None; from rollout.cli import main; main()"
+    command = [sys.executable, "-c", without, "check", str(write_yaml(Path("c.yml"), document)), "--no-colors"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 2
+    assert "datasets.d.mcpServers needs the extra: pip install 'rollout-engine[mcp]'" in done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_a_full_disk_ends_a_run_with_the_file_and_what_to_do() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from tests.conftest import Command, read_lines, write_yaml
 
 
-def portal() -> str:
-    agent = {"model": "builtin/oracle", "params": {"wrong_argument": 0.9}}
+def portal(wrong_argument: float = 0.9) -> str:
+    agent = {"model": "builtin/oracle", "params": {"wrong_argument": wrong_argument}}
     dataset = {"mcp_domain": "StudentAcademicPortal", "agent": agent, "user": "builtin/user", "limit": 3}
     return str(write_yaml(Path("c.yml"), {"datasets": {"portal": dataset}, "run_dir": "run"}))
 
@@ -23,17 +24,18 @@ def test_limit_samples_and_output_for_one_command(rollout: Command) -> None:
 
 
 def test_set_changes_any_key_also_below_a_name_that_stands_for_a_section(rollout: Command) -> None:
-    tree = write_yaml(Path("short.yml"), {"datasets": {"a.b": {"mcp_domain": "HotelReservations", "agent": "builtin/oracle",
-        "user": "builtin/user"}}, "run_dir": "run"})  # fmt: skip
+    dataset = {"mcp_domain": "HotelReservations", "agent": "builtin/oracle", "user": "builtin/user"}
+    tree = write_yaml(Path("short.yml"), {"datasets": {"a.b": dataset}, "run_dir": "run"})
     settings = ["--set", "datasets.a.b.agent.params.stop_early=1", "--set", "datasets.*.limit=2", "--set", "seed=5"]
     done = rollout("run", str(tree), *settings)
     assert done.code == 0, done.err
-    lines = read_lines(Path("outputs/a.b.jsonl"))
-    assert len(lines) == 2
-    assert all(not line["success"] for line in lines)
+    assert len(read_lines(Path("outputs/a.b.jsonl"))) == 2
+    recorded = json.loads(Path("run/run.json").read_text())["config"]
+    assert recorded["datasets"]["a.b"]["agent"]["params"] == {"stop_early": 1.0}
+    assert recorded["seed"] == 5
 
 
-def test_the_command_that_goes_on_has_the_same_options(rollout: Command) -> None:
+def test_a_dry_run_takes_the_options_of_a_run(rollout: Command) -> None:
     done = rollout(
         "run", portal(), "--limit", "2", "--set", "max_cost=1", "--agent-model", "builtin/oracle", "--dry-run"
     )
@@ -79,7 +81,7 @@ def test_older_spellings_are_read_and_not_shown(rollout: Command) -> None:
 
 
 def test_who_trains_on_what_no_model_made_is_warned_once(rollout: Command) -> None:
-    rollout("run", portal())
+    rollout("run", portal(wrong_argument=0.0))
     done = rollout("export", "run", "--format", "trl", "-o", "rows.jsonl")
     assert done.code == 0, done.err
     assert done.out.count("made by builtin/oracle, which is no language model") == 1

@@ -35,7 +35,7 @@ def test_each_command_has_examples_and_the_short_option_for_help(name: str, roll
 def test_an_option_says_the_same_in_every_command() -> None:
     """Different words under one name would be different meanings."""
     shared = {"--limit", "--set", "--dataset", "--agent-model", "--user-model", "--samples", "--strategy", "--resume"}
-    shared |= {"--dry-run", "--success", "--status", "--stop-reason", "--split", "--filters", "--json", "--no-colors"}
+    shared |= {"--success", "--status", "--stop-reason", "--split", "--filters", "--json", "--no-colors"}
     said: dict[str, set[str]] = {}
     for place, _ in COMMANDS.values():
         for param in as_command(load_function(place)).params:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import sys
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
 from rollout.core.extras import Extra
-from rollout.pipelines.doctor import EXTRAS, Finding, examine, is_sound
+from rollout.pipelines.doctor import EXTRAS, MachineFinding, examine, is_sound
 from tests.conftest import Command
 
 
@@ -24,8 +24,8 @@ def test_every_extra_is_looked_for() -> None:
 def test_what_is_missing_has_the_command_that_gets_it(rollout: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", "/nowhere")
-    monkeypatch.setattr(sys, "meta_path", [Without("ray"), *sys.meta_path])
-    monkeypatch.delitem(sys.modules, "ray", raising=False)
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "ray" else find_spec(name))
     done = rollout("doctor", "--no-colors")
     assert done.code == 0, "what is optional is no fault"
     assert "extra ray: pip install 'rollout-engine[ray]'" in done.out
@@ -41,21 +41,10 @@ def test_json_has_all_findings(rollout: Command) -> None:
 
 
 def test_only_what_is_required_makes_a_machine_unfit() -> None:
-    assert is_sound([Finding("x", "missing", ""), Finding("y", "missing", "", "protection")])
-    assert not is_sound([Finding("disk space", "missing", "", "required")])
+    assert is_sound([MachineFinding("x", "missing", ""), MachineFinding("y", "missing", "", "protection")])
+    assert not is_sound([MachineFinding("disk space", "missing", "", "required")])
 
 
 def test_nothing_is_left_behind() -> None:
     examine()
     assert list(Path().iterdir()) == []
-
-
-class Without:
-    """A finder in which a package is not installed."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == self.name:
-            raise ModuleNotFoundError(name)
