@@ -33,7 +33,7 @@ def check(
     as_json: o.AsJson = False,
     no_colors: o.NoColors = False,
 ) -> None:
-    """RunCheck a config and everything that it names; run nothing and leave nothing behind.
+    """Check a config and everything that it names; run nothing and leave nothing behind.
 
     Every environment is constructed: mock servers are loaded, MCP servers are started and asked for their tools,
     functions are imported. Tasks, policies, models, keys and addresses are checked; the run directory, the log and the
