@@ -148,6 +148,10 @@ def placeholder_key() -> str:
     )
 
 
+def wrong_address() -> str:
+    return config({"agent": "m"}, models={"m": {"api_base": "localhost:8000/v1"}})
+
+
 def log_file_is_a_folder() -> str:
     Path("logs").mkdir()
     return config(log_file="logs")
@@ -191,6 +195,7 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (unknown_model, ["my-agnet", "did you mean 'my-agent'?"]),
     (missing_key, ["openai/gpt-5", "no api_key", "set OPENAI_API_KEY"]),
     (placeholder_key, ["api_key is still the example's placeholder"]),
+    (wrong_address, ["model 'm'", "api_base", "'localhost:8000/v1' is no address", "http://localhost:8000/v1"]),
     (log_file_is_a_folder, ["log_file", "logs is a folder", "expected a file"]),
     (output_under_a_file, ["output_path", "results is a file", "expected a folder"]),
     (run_dir_is_a_file, ["run_dir", "runfile is a file", "expected a folder"]),
@@ -301,6 +306,16 @@ def test_a_full_disk_ends_a_run_with_the_file_and_what_to_do() -> None:
     assert "Traceback" not in said
     assert "cannot be written" in said or "disk" in said
     assert "--resume" in said
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_under_the_log_is_one_warning_and_the_run_goes_on() -> None:
+    path = config(log_file="/dev/full", log_level="DEBUG")
+    command = [sys.executable, "-c", "from rollout.cli import main; main()", "run", path, "--no-colors"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env={**os.environ})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count("log_file: /dev/full cannot be written: No space left on device") <= 1
 
 
 def test_keys_on_the_command_line_are_checked_like_those_of_the_file(rollout: Command) -> None:
