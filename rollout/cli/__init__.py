@@ -15,27 +15,27 @@ from rollout.cli.signals import listening
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("rollout.cli.init:init", "Make a small project that works, to be changed into your own."),
-    "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
+    "run": ("rollout.cli.run:run", "Roll out the datasets of a config; save trajectories."),
     "check": ("rollout.cli.check:check", "Check a config and everything that it names; run nothing."),
     "doctor": ("rollout.cli.doctor:doctor", "Look at this machine: what is missing, and how to get it."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
-    "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
-    "compare": ("rollout.cli.compare:compare", "Roll out the same tasks with several strategies at equal budget."),
+    "web": ("rollout.cli.web:web", "Roll out tasks on web pages, iteration after iteration."),
+    "compare": ("rollout.cli.compare:compare", "Roll out the same tasks by several strategies."),
     "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
     "check-domain": (
         "rollout.cli.check_domain:check_domain",
-        "Play every query's reference actions and report what cannot be solved.",
+        "Play reference actions; report what cannot be solved.",
     ),
     "filter": ("rollout.cli.filter:filter_run", "Mark what should not be learnt, and say why."),
     "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
     "export": (
         "rollout.cli.export:export",
-        "Write trajectories as trainers read them: TRL, ShareGPT, OpenAI, Parquet.",
+        "Write trajectories as TRL, ShareGPT, OpenAI or Parquet.",
     ),
     "train-data": (
         "rollout.cli.train_data:train_data",
-        "Write rows for a trainer: token ids, masks, logprobs, advantages; trees, pairs, best attempts.",
+        "Write rows for a trainer: ids, masks, advantages, pairs.",
     ),
     "recover": ("rollout.cli.recover:recover", "Save what is readable of a damaged run as a new run."),
     "serve-domain": ("rollout.cli.serve_domain:serve_domain", "Serve a mock domain as a real MCP server."),
@@ -46,21 +46,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
 USAGE = """\
 Usage: rollout COMMAND [ARGS]...
 
-  Collect agent trajectories: conversations over tools, the web, reinforcement learning.
+  Collect agent trajectories: over tools, on the web, for training.
 
 Commands:
 {commands}
 
 Options:
   --version              Show the version and exit.
-  --install-completion   Complete commands and options in this shell, from its next start on.
+  --install-completion   Complete commands and options in this shell.
   --show-completion      Show the script that does so.
   -h, --help             Show this message and exit.
 
 Exit codes:
   0         done
   1         done, but something failed or was found
-  2         nothing was done: an option, a file or the machine is not as it must be
+  2         nothing was done: an option or a file is not as it must be
   3         a run was paused; it goes on with --resume
   130, 143  ended by Ctrl-C or SIGTERM
 
