@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -15,11 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from rollout.cli.signals import listening
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("rollout.cli.run:run", "Roll out the datasets of a config: talk, call tools, save trajectories."),
+    "init": ("rollout.cli.init:init", "Make a small project that works, to be changed into your own."),
+    "run": ("rollout.cli.run:run", "Roll out the datasets of a config; save trajectories."),
+    "check": ("rollout.cli.check:check", "Check a config and everything that it names; run nothing."),
+    "doctor": ("rollout.cli.doctor:doctor", "Look at this machine: what is missing, and how to get it."),
     "single": ("rollout.cli.single:single", "Roll out the single domains of a dataset folder."),
     "cross": ("rollout.cli.cross:cross", "Roll out the cross-domain combinations of a dataset folder."),
-    "web": ("rollout.cli.web:web", "Roll out tasks on web pages in real browsers, iteration after iteration."),
-    "compare": ("rollout.cli.compare:compare", "Roll out the same tasks with several strategies at equal budget."),
+    "web": ("rollout.cli.web:web", "Roll out tasks on web pages, iteration after iteration."),
+    "compare": ("rollout.cli.compare:compare", "Roll out the same tasks by several strategies."),
     "ls": ("rollout.cli.ls:ls", "List runs: model, progress, solved, cost."),
     "show": ("rollout.cli.show:show", "Show a trajectory as a person reads it, with scores and evidence."),
     "tree": ("rollout.cli.tree:tree", "Draw all attempts at a task as a tree."),
@@ -29,17 +33,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "score": ("rollout.cli.score:score", "Score a finished run again, without rolling out."),
     "check-domain": (
         "rollout.cli.check_domain:check_domain",
-        "Play every query's reference actions and report what cannot be solved.",
+        "Play reference actions; report what cannot be solved.",
     ),
     "filter": ("rollout.cli.filter:filter_run", "Mark what should not be learnt, and say why."),
     "label": ("rollout.cli.label:label", "Add system prompt and tools to trajectories, exactly as sent."),
     "export": (
         "rollout.cli.export:export",
-        "Write trajectories as trainers read them: TRL, ShareGPT, OpenAI, Parquet.",
+        "Write trajectories as TRL, ShareGPT, OpenAI or Parquet.",
     ),
     "train-data": (
         "rollout.cli.train_data:train_data",
-        "Write rows for a trainer: token ids, masks, logprobs, advantages; trees, pairs, best attempts.",
+        "Write rows for a trainer: ids, masks, advantages, pairs.",
     ),
     "recover": ("rollout.cli.recover:recover", "Save what is readable of a damaged run as a new run."),
     "serve-domain": ("rollout.cli.serve_domain:serve_domain", "Serve a mock domain as a real MCP server."),
@@ -50,18 +54,27 @@ COMMANDS: dict[str, tuple[str, str]] = {
 USAGE = """\
 Usage: rollout COMMAND [ARGS]...
 
-  Collect agent trajectories: conversations over tools, the web, reinforcement learning.
+  Collect agent trajectories: over tools, on the web, for training.
 
 Commands:
 {commands}
 
 Options:
-  --version    Show the version and exit.
-  -h, --help   Show this message and exit.
+  --version              Show the version and exit.
+  --install-completion   Complete commands and options in this shell.
+  --show-completion      Show the script that does so.
+  -h, --help             Show this message and exit.
+
+Exit codes:
+  0         done
+  1         done, but something failed or was found
+  2         nothing was done: an option or a file is not as it must be
+  3         a run was paused; it goes on with --resume
+  130, 143  ended by Ctrl-C or SIGTERM
 
 Try it, with no key and no network:
-  rollout run configs/default.yml
-  rollout run configs/default.yml --dry-run
+  rollout run default
+  rollout init my-project
 
 `rollout COMMAND --help` tells more of each.
 """
@@ -73,6 +86,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The process is ours: before and after the command, where nothing is live, Ctrl-C ends it without a traceback.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if "_ROLLOUT_COMPLETE" in os.environ or (words and words[0] in ("--install-completion", "--show-completion")):
+        from rollout.cli.completion import run_completion
+
+        run_completion(COMMANDS, words)
     if not words or words[0] in ("-h", "--help"):
         listed = "\n".join(f"  {name:<14}{summary}" for name, (_, summary) in COMMANDS.items())
         sys.stdout.write(USAGE.format(commands=listed))
@@ -112,7 +129,7 @@ def call_typed(function: Callable[..., object], arguments: Sequence[str], progra
             context_settings={"help_option_names": ["-h", "--help"]},
         )
         app.command()(_with_defaults(function, defaults) if defaults else function)
-        words = list(arguments)
+        words = _by_present_names(arguments, getattr(function, "older_options", {}))
         for option in getattr(function, "several", ()):
             words = _spread(words, option)
         try:
@@ -138,6 +155,12 @@ def _with_defaults(function: Callable[..., object], defaults: Mapping[str, objec
     ]
     called.__signature__ = signature.replace(parameters=changed)  # type: ignore[attr-defined]
     return called
+
+
+def _by_present_names(words: Sequence[str], older: Mapping[str, str]) -> list[str]:
+    """Options in an earlier spelling as they are spelled now."""
+    pairs = [word.partition("=") for word in words]
+    return [older.get(option, option) + given + value for option, given, value in pairs]
 
 
 def _spread(words: list[str], option: str) -> list[str]:

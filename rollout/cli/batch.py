@@ -17,6 +17,7 @@ from rich.table import Table
 from rollout.compat.batch import Batch, Merge, dataset_name
 from rollout.config import Config, load_registry
 from rollout.config.load import validate
+from rollout.config.settings import change_tree
 from rollout.core.errors import ConfigError, RolloutError
 from rollout.environments.domains.domain import SHIPPED
 from rollout.tasks.discovery import Combination, Kind, choose_combinations, default_base
@@ -24,20 +25,18 @@ from rollout.tasks.discovery import Combination, Kind, choose_combinations, defa
 All = Annotated[bool, typer.Option("--all", help="Everything that is found.")]
 List = Annotated[bool, typer.Option("--list", help="Show what is found, and what is missing for it.")]
 Generate = Annotated[bool, typer.Option("--generate-configs", help="Write a config for review by hand; run nothing.")]
-AgentModel = Annotated[str, typer.Option(help="Who acts.")]
-UserModel = Annotated[str, typer.Option(help="Whom the agent talks to.")]
 ModelsConfig = Annotated[Path, typer.Option(help="The registry of models. The default is left out if it is missing.")]
 ConfigOutput = Annotated[Path, typer.Option(help="The folder for --generate-configs.")]
 MaxTurns = Annotated[int, typer.Option(min=1, help="User messages in a conversation, at most.")]
 AgentTemperature = Annotated[float, typer.Option(min=0)]
 UserTemperature = Annotated[float, typer.Option(min=0)]
 NoThinking = Annotated[bool, typer.Option("--no-thinking", help="Do not ask the agent's model to think.")]
-NoResume = Annotated[bool, typer.Option("--no-resume", help="Start anew; what is there is moved aside.")]
+OutputFolder = Annotated[
+    Path,
+    typer.Option("--output-dir", "--output", "-o", metavar="DIR", help="The folder of the run and its trajectories."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the summary.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print conversations as they happen; more in --list.")]
-Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]
 Seed = Annotated[int, typer.Option(min=0, help="Same seed, same run.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Check everything, run nothing.")]
 Domains = Annotated[list[str] | None, typer.Option("--domains", metavar="NAME...", help="These, one or several.")]
 BasePath = Annotated[
     Path | None,
@@ -56,15 +55,22 @@ def run_batch(
     quiet: bool,
     verbose: bool,
     dry_run: bool,
+    limit: int | None,
+    settings: Sequence[str],
 ) -> int:
     """Roll these out; returns the exit code. Where all are wanted, those that cannot run are left out and reported."""
-    from rollout.cli.run import EXIT_FAILED, run_checked
+    from rollout.cli.exit_codes import EXIT_FAILED
+    from rollout.cli.run import run_checked
 
     runnable, left_out = batch.runnable(chosen)
     if left_out and not is_all:
         raise ConfigError(next(iter(left_out.values())))
     _show_left_out(left_out)
     document = batch.config(runnable)
+    for dataset in document["datasets"].values():
+        if limit is not None:
+            dataset["limit"] = limit
+    document = change_tree(document, settings)
     registry = document.pop("models_config_file", None)
     config = validate(document, Config, str(batch.base_path))
     if registry is not None:
@@ -126,13 +132,15 @@ def perform(
     base_path: Path | None,
     output_dir: Path,
     config_output_dir: Path,
-    no_resume: bool,
+    resume: bool | None,
     quiet: bool,
     verbose: bool,
     dry_run: bool,
+    set_: Sequence[str] | None = None,
     min_domains: int = 1,
     require_policy: bool = False,
-    limit: int = 0,
+    max_combinations: int | None = None,
+    limit: int | None = None,
     merge_queries: bool = False,
     force: bool = False,
     **settings: Any,
@@ -158,7 +166,7 @@ def perform(
                     show_error(console, ConfigError(f"{name}: {reason}"))
             return 2 if broken else 0
         chosen = choose_combinations(found, domains, batch.kind) if domains else found
-        chosen = chosen[:limit] if limit else chosen
+        chosen = chosen[:max_combinations]
         if not chosen:
             raise ConfigError(f"{batch.base_path / 'queries'}: nothing to roll out")
         if generate_configs:
@@ -166,7 +174,15 @@ def perform(
             console.print(f"wrote {batch.write_config(chosen, config_output_dir)}", highlight=False, soft_wrap=True)
             return 0
         return run_batch(
-            batch, chosen, is_all=all_, resume=not no_resume, quiet=quiet, verbose=verbose, dry_run=dry_run
+            batch,
+            chosen,
+            is_all=all_,
+            resume=resume is not False,
+            quiet=quiet,
+            verbose=verbose,
+            dry_run=dry_run,
+            limit=limit,
+            settings=set_ or (),
         )
     except RolloutError as error:
         show_error(console, error)

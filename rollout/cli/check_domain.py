@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli import options as o
 from rollout.cli.signals import listening
 from rollout.core.errors import ConfigError, RolloutError
 from rollout.environments.domains.domain import SHIPPED
@@ -30,9 +31,9 @@ def check_domain(
         typer.Argument(metavar="NAME...", help="Domains; a combination as A_B, in any order.", show_default=False),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every domain and combination in the folder.")] = False,
-    base_path: Annotated[Path, typer.Option(help="The dataset folder. Default: the shipped domains.")] = SHIPPED,
+    base_path: Annotated[Path | None, typer.Option(help="The dataset folder. Default: the shipped domains.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every query.")] = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Play every query's reference actions and report what cannot be solved. Exit code 1 where something cannot.
 
@@ -48,7 +49,7 @@ def check_domain(
 
     console = make_console(no_colors)
     try:
-        found = _find(base_path, names or [], all_)
+        found = _find(base_path or SHIPPED, names or [], all_)
         is_sound = True
         for base, combination in found:
             with listening() as signals:

@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
+from rollout.cli import options as o
+
 
 def clean(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to look.")] = Path("runs"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Remove the old runs below DIR that `--no-resume` has moved aside, with the outputs that were moved with them.
 

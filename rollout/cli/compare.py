@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollout.cli.run import EXIT_PROBLEMS, DatasetOption, NoColorsOption, ResumeOption, choose_datasets, run_checked
-from rollout.config import Config, load_config
+from rollout.cli import options as o
+from rollout.cli.exit_codes import EXIT_PROBLEMS
+from rollout.cli.run import run_checked
+from rollout.config import Config
 from rollout.config.exploring import Budget, StrategyChoice
 from rollout.config.params import read_params
 from rollout.core.errors import ConfigError, RolloutError
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from rollout.pipelines.compare import Figures
+    from rollout.pipelines.run_options import RunOptions
 
 RESULTS = "compare.json"
 
 
 def compare(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The YAML configuration.", show_default=False)],
+    config: o.ConfigPath,
     strategies: Annotated[
         str | None,
         typer.Option(metavar="NAME,…", help="Strategies, or names under compare.strategies. Default: all of those."),
@@ -33,11 +36,17 @@ def compare(
         str | None,
         typer.Option(metavar="UNIT=NUMBER,…", help="For each task: generations, tokens, tool_calls, cost."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks of each dataset.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Where the runs go. Default: runs/<config name>-compare.")] = None,
-    dataset: DatasetOption = None,
-    resume: ResumeOption = None,
-    no_colors: NoColorsOption = False,
+    dataset: o.DatasetNames = None,
+    limit: o.Limit = None,
+    agent_model: o.AgentModel = None,
+    user_model: o.UserModel = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The folder of the runs. Default: runs/<config>-compare."),
+    ] = None,
+    set_: o.Settings = None,
+    resume: o.Resume = None,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Roll out the same tasks with several strategies at equal budget, each in a run directory of its own.
 
@@ -49,11 +58,20 @@ def compare(
 
         rollout compare configs/compare.yml --strategies chain,random_tree --budget generations=30 --limit 5
     """
+    from rollout.pipelines.run_options import RunOptions
     from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     try:
-        sys.exit(_compare(console, config, strategies, budget, limit, output, dataset, resume, no_colors))
+        options = RunOptions(
+            datasets=tuple(dataset or ()),
+            limit=limit,
+            agent_model=agent_model,
+            user_model=user_model,
+            output=output,
+            settings=tuple(set_ or ()),
+        )
+        sys.exit(_compare(console, config, strategies, budget, options, resume, no_colors))
     except RolloutError as error:
         show_error(console, error)
         sys.exit(EXIT_PROBLEMS)
@@ -64,32 +82,26 @@ def _compare(
     path: Path,
     strategies: str | None,
     budget: str | None,
-    limit: int | None,
-    output: Path | None,
-    names: list[str] | None,
+    options: RunOptions,
     resume: bool | None,
     no_colors: bool,
 ) -> int:
     from rollout.pipelines.compare import read_figures, refuse_strategies, with_strategies
-    from rollout.pipelines.discover import with_discovered
+    from rollout.pipelines.run_options import load_changed, with_output
     from rollout.store.reader import open_reader
 
-    config = with_discovered(load_config(path))
-    chosen = choose_datasets(config, names, path)
-    if limit is not None:
-        config = _with_limit(config, chosen, limit)
+    config, chosen = load_changed(path, options)
     allowed = _budget(config, budget)
     choices = _choices(config, strategies)
     refuse_strategies(config, chosen, choices.values(), allowed)
-    folder = output or Path("runs") / f"{path.stem}-compare"
-    given = {"--strategies": strategies, "--budget": budget, "--limit": limit, "--output": output}
-    options = [f"{option} {value}" for option, value in given.items() if value is not None]
-    again = " ".join(["rollout compare", str(path), *options, *(f"-d {name}" for name in names or ()), "--resume"])
+    folder = options.output or Path("runs") / f"{path.stem}-compare"
+    own = [f"{option} {value}" for option, value in (("--strategies", strategies), ("--budget", budget)) if value]
+    again = " ".join(filter(None, ["rollout compare", str(path), *own, options.words(), "--resume"]))
     code = 0
     for label, choice in choices.items():
         run_dir = folder / label
         console.print(f"{label}: {run_dir}", highlight=False, markup=False, soft_wrap=True)
-        one = _placed(with_strategies(config, chosen, choice, allowed), run_dir)
+        one = with_output(with_strategies(config, chosen, choice, allowed), run_dir)
         is_resumed = config.resume if resume is None else resume
         ended = run_checked(one, chosen, resume=is_resumed, again=again, no_colors=no_colors, is_brief=True)
         if ended >= EXIT_PROBLEMS:
@@ -102,24 +114,6 @@ def _compare(
         _write_results(folder / label, found)
     show_figures(console, figures, allowed)
     return code
-
-
-def _with_limit(config: Config, names: list[str], limit: int) -> Config:
-    datasets = {
-        name: dataset.model_copy(update={"limit": min(limit, dataset.limit or limit)})
-        for name, dataset in config.datasets.items()
-        if name in names
-    }
-    return config.model_copy(update={"datasets": datasets})
-
-
-def _placed(config: Config, run_dir: Path) -> Config:
-    """The configuration with everything that it writes in one folder."""
-    datasets = {
-        name: dataset.model_copy(update={"output_path": run_dir / f"{name}.jsonl"})
-        for name, dataset in config.datasets.items()
-    }
-    return config.model_copy(update={"run_dir": run_dir, "datasets": datasets})
 
 
 def _budget(config: Config, text: str | None) -> Budget:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollout.cli import batch as b
+from rollout.cli import options as o
 from rollout.compat import batch as defaults
 from rollout.config.schema import MAX_TURNS
 
@@ -24,16 +25,14 @@ def cross(
     force: Annotated[bool, typer.Option("--force", "-f", help="With --merge-queries: replace merged files.")] = False,
     min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least so many domains.")] = 2,
     require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Only the first so many combinations; 0: all.")] = 0,
-    agent_model: b.AgentModel = defaults.AGENT_MODEL,
-    user_model: b.UserModel = defaults.USER_MODEL,
+    max_combinations: Annotated[int | None, typer.Option(min=1, help="Only the first so many combinations.")] = None,
+    agent_model: o.AgentModel = defaults.AGENT_MODEL,
+    user_model: o.UserModel = defaults.USER_MODEL,
     models_config: b.ModelsConfig = defaults.MODELS_CONFIG,
     base_path: b.BasePath = None,
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,
-    output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(
-        "outputs_cross"
-    ),
+    output_dir: b.OutputFolder = Path("outputs_cross"),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
     max_turns: b.MaxTurns = MAX_TURNS,
     max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 20,
@@ -41,12 +40,14 @@ def cross(
     user_temperature: b.UserTemperature = 1.0,
     no_thinking: b.NoThinking = False,
     max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all combinations.")] = 16,
-    samples: b.Samples = 1,
+    limit: o.Limit = None,
+    samples: o.Samples = 1,
     seed: b.Seed = 0,
-    no_resume: b.NoResume = False,
+    set_: o.Settings = None,
+    resume: o.Resume = None,
     quiet: b.Quiet = False,
-    verbose: b.Verbose = False,
-    dry_run: b.DryRun = False,
+    verbose: o.Verbose = False,
+    dry_run: o.DryRun = False,
 ) -> None:
     """Roll out combinations of domains. A combination is a set: its names may stand in any order.
 

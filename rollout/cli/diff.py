@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rollout.cli.json_output import JsonOption, print_json
+from rollout.cli import options as o
 
 SHOWN_FLIPS = 5
 
@@ -16,8 +16,8 @@ def diff(
     first: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
     second: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
     is_all: Annotated[bool, typer.Option("--all", help="Every task that changed.")] = False,
-    as_json: JsonOption = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    as_json: o.AsJson = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Compare two runs task by task: what was lost, what was gained, and where the attempts part.
 
@@ -32,7 +32,7 @@ def diff(
     from rollout.pipelines.run_diff import compare_runs
     from rollout.pipelines.run_list import locate_run
     from rollout.store.reader import open_reader
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console, print_json, show_error
     from rollout.terminal.run_diff import show_diff
 
     console = make_console(no_colors)

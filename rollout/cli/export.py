@@ -9,7 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rollout.cli.label import Runs
+from rollout.cli.options import (
+    Inputs,
+    MinScores,
+    Runs,
+    Split,
+    SplitSeed,
+    Statuses,
+    StopReasons,
+    Success,
+    UseFilters,
+    WithMarks,
+    WithoutMarks,
+)
 
 if TYPE_CHECKING:
     from rollout.trajectories.selection import Selection
@@ -19,37 +31,10 @@ RESULT_FILES = (
     Path("./mt_cross_domain_tool_call_thinking.jsonl"),
 )
 
-Statuses = Annotated[
-    list[str] | None,
-    typer.Option("--status", metavar="STATUS", help="Only these. Default: completed and truncated. May be repeated."),
-]
-Success = Annotated[
-    bool | None, typer.Option("--success/--failed", help="Only those that succeeded, or only those that did not.")
-]
-StopReasons = Annotated[
-    list[str] | None, typer.Option("--stop-reason", metavar="REASON", help="Only these. May be repeated.")
-]
-MinScores = Annotated[
-    list[str] | None,
-    typer.Option("--min-score", metavar="NAME=VALUE", help="Only with at least this score. May be repeated."),
-]
-WithMarks = Annotated[
-    list[str] | None, typer.Option("--with-mark", metavar="MARK", help="Only with this mark. May be repeated.")
-]
-WithoutMarks = Annotated[
-    list[str] | None, typer.Option("--without-mark", metavar="MARK", help="Only without it. May be repeated.")
-]
 PerTurn = Annotated[
     bool, typer.Option("--per-turn", help="One record for each turn, its context as the model was sent it.")
 ]
-UseFilters = Annotated[
-    bool, typer.Option("--filters", help="Drop, truncate and mask as `rollout filter` marked the run.")
-]
 DropReasoning = Annotated[bool, typer.Option("--drop-reasoning", help="Write no reasoning.")]
-Split = Annotated[
-    str | None, typer.Option(metavar="NAME=SHARE,…", help="Several files, by task: train=0.9,validation=0.1.")
-]
-SplitSeed = Annotated[int, typer.Option(min=0, help="Another seed, another split.")]
 Fields = Annotated[
     list[str] | None,
     typer.Option("--field", metavar="KEY=VALUE", help="Put this into every record (JSON, else text). May be repeated."),
@@ -57,10 +42,7 @@ Fields = Annotated[
 
 
 def export(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
-    ],
+    paths: Inputs,
     format_: Annotated[
         str,
         typer.Option("--format", "-f", help="add_key, openai, sharegpt, trl, parquet, or your own as module:Name."),
@@ -143,6 +125,11 @@ def add_key(
     for name in ("data_source", "use_cot"):
         del given[name]
     sys.exit(perform(**given))
+
+
+OLDER_OPTIONS = {"--failed": "--no-success"}
+"""Earlier spellings, which are read and not shown."""
+export.older_options = add_key.older_options = OLDER_OPTIONS  # type: ignore[attr-defined]
 
 
 def perform(

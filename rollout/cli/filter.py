@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rollout.cli.label import Runs
+from rollout.cli.options import AsJson, NoColors, Runs
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,9 +39,9 @@ def filter_run(
     off: Annotated[
         list[str] | None, typer.Option("--off", metavar="NAME", help="Without this filter. May be repeated.")
     ] = None,
-    set_: Annotated[
+    filter_param: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME.KEY=VALUE", help="A parameter of a filter. May be repeated."),
+        typer.Option("--filter-param", metavar="NAME.KEY=VALUE", help="A parameter of a filter. May be repeated."),
     ] = None,
     counts_in_group: Annotated[
         bool | None,
@@ -54,9 +54,9 @@ def filter_run(
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of RUN/filters.jsonl.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Write nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON.")] = False,
+    as_json: AsJson = False,
     run: Runs = None,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: NoColors = False,
 ) -> None:
     """Mark what should not be learnt, and say why. Trajectories are not changed; the marks lie beside them.
 
@@ -66,12 +66,12 @@ def filter_run(
 
     Only two of them, more strictly, and nothing is written:
 
-        rollout filter runs/default --filter void_turns --filter repetition=drop_trajectory --set repetition.n=3
-        --dry-run
+        rollout filter runs/default --dry-run --filter void_turns --filter repetition=drop_trajectory
+        --filter-param repetition.n=3
 
     For training that compares the attempts at a task:
 
-        rollout filter runs/default --set constant_groups.policy=drop_trajectory
+        rollout filter runs/default --filter-param constant_groups.policy=drop_trajectory
 
     Then `rollout export … --filters` does as the marks say.
     """
@@ -87,7 +87,7 @@ def filter_run(
     try:
         trajectories = FilteredInput(path, run or ())
         given = _config(config, trajectories.run_dir)
-        filters = FiltersByDataset(given, _wished(given, filter_, off, set_, counts_in_group))
+        filters = FiltersByDataset(given, _wished(given, filter_, off, filter_param, counts_in_group))
         summary = FilterSummary(filters.listed(), examples)
         target = output or (None if trajectories.run_dir is None else trajectories.run_dir / FILTERS)
         if dry_run:
@@ -107,6 +107,9 @@ def filter_run(
     sys.exit(1 if trajectories.unreadable else 0)
 
 
+filter_run.older_options = {"--set": "--filter-param"}  # type: ignore[attr-defined]
+
+
 def _config(path: Path | None, run_dir: Path | None) -> Config:
     from rollout.config.load import load_config
     from rollout.config.schema import Config
@@ -121,7 +124,7 @@ def _wished(
     config: Config,
     only: Sequence[str] | None,
     off: Sequence[str] | None,
-    set_: Sequence[str] | None,
+    filter_param: Sequence[str] | None,
     counts_in_group: bool | None,
 ) -> Filters:
     """What the options ask for. Raises ConfigError."""
@@ -139,7 +142,7 @@ def _wished(
             wished[_known(name, "--filter")] = {"enabled": True, **({"policy": policy} if policy else {})}
     for name in off or ():
         wished.setdefault(_known(name, "--off"), {})["enabled"] = False
-    for entry in set_ or ():
+    for entry in filter_param or ():
         name, key, value = _read_setting(entry)
         wished.setdefault(_known(name, "--set"), {})[key] = value
     if counts_in_group is not None:
@@ -170,7 +173,7 @@ def _read_setting(text: str) -> tuple[str, str, Any]:
     where, given, value = text.partition("=")
     name, dot, key = where.rpartition(".")
     if not (given and dot and name and key):
-        raise ConfigError(f"--set: {text!r} is not NAME.KEY=VALUE; expected such as repetition.ratio=0.4")
+        raise ConfigError(f"--filter-param: {text!r} is not NAME.KEY=VALUE; expected such as repetition.ratio=0.4")
     try:
         return name, key, yaml.safe_load(value)
     except yaml.YAMLError:
@@ -178,7 +181,7 @@ def _read_setting(text: str) -> tuple[str, str, Any]:
 
 
 def _print_json(summary: FilterSummary, trajectories: FilteredInput, target: Path | None) -> None:
-    import msgspec
+    from rollout.terminal.console import print_json
 
     document = {
         **summary.to_json(),
@@ -186,7 +189,7 @@ def _print_json(summary: FilterSummary, trajectories: FilteredInput, target: Pat
         "unreadable": trajectories.unreadable,
         "file": None if target is None else str(target),
     }
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    print_json(document)
 
 
 def _show(console: Console, summary: FilterSummary, trajectories: FilteredInput, target: Path | None) -> None:

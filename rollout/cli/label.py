@@ -9,14 +9,11 @@ from typing import Annotated
 
 import typer
 
+from rollout.cli.options import Inputs, Runs
 from rollout.tasks.discovery import Kind
 
 SEED_DATASETS = Path("rollout/tools/datasets")
 
-Runs = Annotated[
-    list[Path] | None,
-    typer.Option("--run", metavar="DIR", help="A run directory to look for prompts in. May be repeated."),
-]
 PolicyRoot = Annotated[
     Path | None, typer.Option(metavar="DIR", help="Policies, for trajectories that no run of ours made.")
 ]
@@ -27,10 +24,7 @@ PreambleFile = Annotated[
 
 
 def label(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
-    ],
+    paths: Inputs,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="What is written.")] = Path(
         "labelled.jsonl"
     ),

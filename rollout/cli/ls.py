@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from rollout.cli.json_output import JsonOption, print_json
+from rollout.cli import options as o
 
 
 def ls(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to look.")] = Path("runs"),
-    as_json: JsonOption = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    as_json: o.AsJson = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """List runs, newest first: when each began, its model, how far it is, what was solved, what it cost.
 
@@ -31,7 +31,7 @@ def ls(
     """
     from rollout.core.errors import RolloutError
     from rollout.pipelines.run_list import list_runs
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console, print_json, show_error
     from rollout.terminal.run_list import show_run_list
 
     console = make_console(no_colors)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli import options as o
 from rollout.core.errors import RolloutError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def recover(
         Path | None,
         typer.Option("--output", "-o", metavar="NEW", help="The new run directory. Default: RUN-recovered."),
     ] = None,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Save what is readable of a damaged run as a new run, which can be resumed and exported. RUN is not changed.
 

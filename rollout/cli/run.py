@@ -5,63 +5,37 @@ from __future__ import annotations
 import logging
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout.cli import options as o
+from rollout.cli.exit_codes import EXIT_FAILED, EXIT_PROBLEMS, EXIT_UNFINISHED
 from rollout.cli.signals import Signals, listening
-from rollout.config import Config, load_config
-from rollout.config.cluster import Cluster
-from rollout.core.errors import ConfigError, RolloutError
-from rollout.core.spelling import suggest
+from rollout.core.errors import RolloutError
+
+if TYPE_CHECKING:
+    from rollout.config import Config
+    from rollout.pipelines.run_options import RunOptions
 
 log = logging.getLogger(__name__)
-EXIT_PROBLEMS = 2
-EXIT_FAILED = 1
-EXIT_UNFINISHED = 3
-
-
-DatasetOption = Annotated[
-    list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
-]
-ResumeOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--resume/--no-resume",
-        "-r",
-        help="Go on where the last run stopped, or move it aside and start anew. Default: what the config says.",
-    ),
-]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print the conversations as they happen.")]
-StrategyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--strategy", metavar="NAME", help="Explore every task by this strategy, with its default parameters."
-    ),
-]
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        "--cluster",
-        metavar="ADDRESS",
-        help="Spread the run over a Ray cluster: auto (the one of this machine), local (one of its own), ray://…",
-    ),
-]
-NoColorsOption = Annotated[bool, typer.Option("--no-colors", help="No colours, no live display.")]
-DryRunOption = Annotated[
-    bool, typer.Option("--dry-run", help="Check all that can be wrong, print what would run, run nothing.")
-]
 
 
 def run(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="The YAML configuration.", show_default=False)],
-    dataset: DatasetOption = None,
-    strategy: StrategyOption = None,
-    cluster: ClusterOption = None,
-    resume: ResumeOption = None,
-    verbose: VerboseOption = False,
-    no_colors: NoColorsOption = False,
-    dry_run: DryRunOption = False,
+    config: o.ConfigPath,
+    dataset: o.DatasetNames = None,
+    limit: o.Limit = None,
+    samples: o.Samples = None,
+    agent_model: o.AgentModel = None,
+    user_model: o.UserModel = None,
+    strategy: o.Strategy = None,
+    output: o.OutputFolder = None,
+    set_: o.Settings = None,
+    cluster: o.ClusterAddress = None,
+    resume: o.Resume = None,
+    verbose: o.Verbose = False,
+    no_colors: o.NoColors = False,
+    dry_run: o.DryRun = False,
 ) -> None:
     """Roll out the datasets of a config.
 
@@ -77,58 +51,88 @@ def run(
 
         rollout run configs/example_new.yml -d CustomerService --resume --verbose
 
+    Five tasks with your model, four attempts at each, in a folder of their own:
+
+        rollout run configs/default.yml --limit 5 --samples 4 --agent-model openai/my-model --output trial
+
+    Any other key of the YAML:
+
+        rollout run configs/default.yml --set max_workers=8 --set 'datasets.*.agent.temperature=0.2'
+
     The same on the Ray cluster that this machine belongs to:
 
         rollout run configs/example_new.yml --cluster auto
     """
-    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, strategy, cluster))
+    options = _options(dataset, limit, samples, agent_model, user_model, strategy, output, set_, cluster)
+    sys.exit(run_config(config, options, resume, verbose, no_colors, dry_run))
 
 
 def run_by_option(
     config: Annotated[Path, typer.Option("--config", "-c", help="The YAML configuration.", show_default=False)],
-    dataset: DatasetOption = None,
-    cluster: ClusterOption = None,
-    resume: ResumeOption = None,
-    verbose: VerboseOption = False,
-    no_colors: NoColorsOption = False,
-    dry_run: DryRunOption = False,
+    dataset: o.DatasetNames = None,
+    limit: o.Limit = None,
+    samples: o.Samples = None,
+    agent_model: o.AgentModel = None,
+    user_model: o.UserModel = None,
+    strategy: o.Strategy = None,
+    output: o.OutputFolder = None,
+    set_: o.Settings = None,
+    cluster: o.ClusterAddress = None,
+    resume: o.Resume = None,
+    verbose: o.Verbose = False,
+    no_colors: o.NoColors = False,
+    dry_run: o.DryRun = False,
 ) -> None:
     """Roll out the datasets of a config: `rollout run CONFIG` in AgentSkiller's spelling."""
-    sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, cluster=cluster))
+    options = _options(dataset, limit, samples, agent_model, user_model, strategy, output, set_, cluster)
+    sys.exit(run_config(config, options, resume, verbose, no_colors, dry_run))
+
+
+def _options(
+    dataset: list[str] | None,
+    limit: int | None,
+    samples: int | None,
+    agent_model: str | None,
+    user_model: str | None,
+    strategy: str | None,
+    output: Path | None,
+    set_: list[str] | None,
+    cluster: str | None,
+) -> RunOptions:
+    from rollout.pipelines.run_options import RunOptions
+
+    return RunOptions(
+        datasets=tuple(dataset or ()),
+        limit=limit,
+        samples=samples,
+        agent_model=agent_model,
+        user_model=user_model,
+        strategy=strategy,
+        output=output,
+        settings=tuple(set_ or ()),
+        cluster=cluster,
+    )
 
 
 def run_config(
     path: Path,
-    names: list[str] | None = None,
+    options: RunOptions,
     resume: bool | None = None,
     verbose: bool = False,
     no_colors: bool = False,
     dry_run: bool = False,
-    strategy: str | None = None,
-    cluster: str | None = None,
 ) -> int:
-    """Run a configuration file; returns the exit code. `run.py` calls this too."""
+    """Run a configuration file; returns the exit code."""
+    from rollout.pipelines.run_options import load_changed
     from rollout.terminal.console import make_console, show_error
 
     console = make_console(no_colors)
     try:
-        from rollout.pipelines.discover import with_discovered
-        from rollout.pipelines.run import run_dir_of
-
-        config = with_discovered(load_config(path))
-        names = choose_datasets(config, names, path)
-        if strategy is not None:
-            config = _with_strategy(config, strategy)
-        config = with_cluster(config, cluster)
-        if config.run_dir is None:
-            config = config.model_copy(update={"run_dir": run_dir_of(config, path)})
+        config, names = load_changed(path, options)
         if verbose:
             config = config.model_copy(update={"verbose": True})
         wanted = config.resume if resume is None else resume
-        only = "".join(f" --dataset {name}" for name in names) if len(names) < len(config.datasets) else ""
-        only += f" --strategy {strategy}" if strategy is not None else ""
-        only += f" --cluster {cluster}" if cluster is not None else ""
-        again = f"rollout run {path}{only} --resume"
+        again = " ".join(filter(None, [f"rollout run {path}", options.words(), "--resume"]))
         return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
     except RolloutError as error:
         show_error(console, error)
@@ -151,42 +155,15 @@ def run_checked(
     unless something is left to do.
     """
     if dry_run:
-        from rollout.cli.check import check_config, show_check
+        from rollout.cli.check import check_whole
+        from rollout.terminal.checks import show_checks
         from rollout.terminal.console import make_console
 
-        return show_check(make_console(no_colors), check_config(config, names))
+        found = check_whole(config, names, resume=resume)
+        show_checks(make_console(no_colors), found)
+        return EXIT_PROBLEMS if found.problem_count else 0
     with listening() as signals:
         return signals.run(_roll_out(config, names, resume, again, no_colors, is_brief, signals))
-
-
-def _with_strategy(config: Config, name: str) -> Config:
-    """The configuration with one strategy everywhere; the limits that a dataset sets stay."""
-    from rollout.pipelines.wiring import with_other_strategy
-
-    datasets = {}
-    for key, dataset in config.datasets.items():
-        choice = dataset.strategy.model_copy(update={"name": name, "params": {}})
-        datasets[key] = with_other_strategy(dataset, choice)
-    return config.model_copy(update={"datasets": datasets})
-
-
-def with_cluster(config: Config, address: str | None) -> Config:
-    """The configuration on the cluster at an address; what it says of clusters otherwise stays."""
-    if address is None:
-        return config
-    cluster = (config.cluster or Cluster()).model_copy(update={"address": address})
-    return config.model_copy(update={"cluster": cluster})
-
-
-def choose_datasets(config: Config, names: list[str] | None, path: Path) -> list[str]:
-    """The datasets that are wanted: those that are named, or all."""
-    if not config.datasets:
-        raise ConfigError(f"{path}: datasets: there are none; expected at least one")
-    unknown = [name for name in names or () if name not in config.datasets]
-    if unknown:
-        hint = suggest(unknown[0], config.datasets)
-        raise ConfigError(f"{path}: no dataset {', '.join(map(repr, unknown))}; {hint}")
-    return list(dict.fromkeys(names)) if names else list(config.datasets)
 
 
 async def _roll_out(

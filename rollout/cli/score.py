@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollout.cli.json_output import JsonOption, print_json
+from rollout.cli import options as o
 from rollout.cli.signals import listening
 from rollout.core.errors import ConfigError, RolloutError
 
@@ -26,9 +26,7 @@ REASON_LENGTH = 140
 
 def score(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
-    dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
-    ] = None,
+    dataset: o.DatasetNames = None,
     write: Annotated[bool, typer.Option("--write", help="Write the scores to RUN/scores.jsonl.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write them to this file instead; its folder is made.")
@@ -36,8 +34,8 @@ def score(
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="Instead of the run's saved config: other scoring, or keys.")
     ] = None,
-    as_json: JsonOption = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    as_json: o.AsJson = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Score a finished run again: its calls are replayed on fresh worlds, nothing is asked of its models.
 
@@ -112,6 +110,8 @@ async def _score(
                     if file is not None:
                         file.write_line(one.line())
     if as_json:
+        from rollout.terminal.console import print_json
+
         print_json({"scores": target, "datasets": {name: table.to_json() for name, table in tables.items()}})
         return
     _show(console, tables)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from rollout.cli import options as o
+
 
 def show(
     run: Annotated[
@@ -30,7 +32,7 @@ def show(
     is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts, results and pages.")] = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Show a trajectory as a person reads it: the conversation, each call with its result, scores with their evidence.
 

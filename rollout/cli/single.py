@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rollout.cli import batch as b
+from rollout.cli import options as o
 from rollout.compat import batch as defaults
 from rollout.config.schema import MAX_TURNS
 
@@ -18,15 +19,13 @@ def single(
     domains: b.Domains = None,
     list_: b.List = False,
     generate_configs: b.Generate = False,
-    agent_model: b.AgentModel = defaults.AGENT_MODEL,
-    user_model: b.UserModel = defaults.USER_MODEL,
+    agent_model: o.AgentModel = defaults.AGENT_MODEL,
+    user_model: o.UserModel = defaults.USER_MODEL,
     models_config: b.ModelsConfig = defaults.MODELS_CONFIG,
     base_path: b.BasePath = None,
     query_dir: b.QueryDir = None,
     policy_dir: b.PolicyDir = None,
-    output_dir: Annotated[Path, typer.Option(help="Where trajectories and the run directory go.")] = Path(
-        "outputs_single"
-    ),
+    output_dir: b.OutputFolder = Path("outputs_single"),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
     max_turns: b.MaxTurns = MAX_TURNS,
     max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 10,
@@ -37,12 +36,14 @@ def single(
         bool, typer.Option("--preamble/--no-preamble", help="Tell the agent first not to make up arguments.")
     ] = True,
     max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all domains.")] = 8,
-    samples: b.Samples = 1,
+    limit: o.Limit = None,
+    samples: o.Samples = 1,
     seed: b.Seed = 0,
-    no_resume: b.NoResume = False,
+    set_: o.Settings = None,
+    resume: o.Resume = None,
     quiet: b.Quiet = False,
-    verbose: b.Verbose = False,
-    dry_run: b.DryRun = False,
+    verbose: o.Verbose = False,
+    dry_run: o.DryRun = False,
 ) -> None:
     """Roll out single domains.
 

@@ -7,19 +7,17 @@ from typing import Annotated
 
 import typer
 
-from rollout.cli.json_output import JsonOption, print_json
+from rollout.cli import options as o
 
 
 def stats(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
-    dataset: Annotated[
-        list[str] | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset. May be repeated.")
-    ] = None,
+    dataset: o.DatasetNames = None,
     is_all: Annotated[
         bool, typer.Option("--all", help="Every tool, and the steps of every attempt instead of a sample.")
     ] = False,
-    as_json: JsonOption = False,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    as_json: o.AsJson = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Show the distributions of a run: turns, steps, tools with their error rates, tokens, times, why attempts ended.
 
@@ -36,7 +34,7 @@ def stats(
     from rollout.pipelines.run_list import locate_run
     from rollout.pipelines.run_stats import MOST_STEPS_READ, read_stats
     from rollout.store.reader import open_reader
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console, print_json, show_error
     from rollout.terminal.run_stats import show_stats
 
     console = make_console(no_colors)

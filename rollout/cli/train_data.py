@@ -8,36 +8,34 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from rollout.cli.export import (
+from rollout.cli.export import OLDER_OPTIONS, make_selection, read_field
+from rollout.cli.options import (
+    Inputs,
     MinScores,
+    Runs,
     Split,
     SplitSeed,
     Statuses,
     StopReasons,
     Success,
+    UseFilters,
     WithMarks,
     WithoutMarks,
-    make_selection,
-    read_field,
 )
-from rollout.cli.label import Runs
 from rollout.trajectories.rows import BUILT_IN
 
 FORMATS = ("parquet", "pt", "jsonl")
 
 
 def train_data(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
-    ],
+    paths: Inputs,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder that is written to.")],
     form: Annotated[
         str, typer.Option(metavar="FORM", help=f"What a record is: {', '.join(BUILT_IN)}, or your own as module:Name.")
     ] = "prefix_merge",
-    set_: Annotated[
+    form_param: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="A parameter of the form. May be repeated."),
+        typer.Option("--form-param", metavar="KEY=VALUE", help="A parameter of the form. May be repeated."),
     ] = None,
     format_: Annotated[
         list[str] | None,
@@ -54,9 +52,9 @@ def train_data(
     advantage: Annotated[
         str, typer.Option(help="grpo, rloo, inter_intra, tree_rl, at2po, gigpo, or none.", metavar="ESTIMATOR")
     ] = "grpo",
-    param: Annotated[
+    advantage_param: Annotated[
         list[str] | None,
-        typer.Option("--param", metavar="KEY=VALUE", help="A parameter of the estimator. May be repeated."),
+        typer.Option("--advantage-param", metavar="KEY=VALUE", help="A parameter of the estimator. May be repeated."),
     ] = None,
     text: Annotated[
         bool | None, typer.Option("--text/--tokens", help="Messages, or token ids. Default: ids where there are some.")
@@ -89,7 +87,7 @@ def train_data(
     above: Annotated[
         float | None, typer.Option(help="process: a step whose value is above this (0) is labelled true.")
     ] = None,
-    filters: Annotated[bool, typer.Option("--filters", help="Keep to the marks of `rollout filter`.")] = False,
+    filters: UseFilters = False,
     status: Statuses = None,
     success: Success = None,
     stop_reason: StopReasons = None,
@@ -116,9 +114,16 @@ def train_data(
 
     A form of your own, with a parameter:
 
-        rollout train-data runs/portal -o data --form my_forms:Prompts --set longest=500
+        rollout train-data runs/portal -o data --form my_forms:Prompts --form-param longest=500
     """
     sys.exit(perform(**locals()))
+
+
+train_data.older_options = {  # type: ignore[attr-defined]
+    **OLDER_OPTIONS,
+    "--set": "--form-param",
+    "--param": "--advantage-param",
+}
 
 
 def perform(
@@ -126,11 +131,11 @@ def perform(
     paths: list[Path],
     output: Path,
     form: str,
-    set_: list[str] | None,
+    form_param: list[str] | None,
     format_: list[str] | None,
     reward: str,
     advantage: str,
-    param: list[str] | None,
+    advantage_param: list[str] | None,
     text: bool | None,
     tokenizer: Path | None,
     images: str,
@@ -164,7 +169,7 @@ def perform(
         if unknown:
             raise ConfigError(f"--format: there is no {', '.join(unknown)}; there are {', '.join(FORMATS)}")
         options = {"memory": memory, "last": last, "best": best, "pairs": pairs, "margin": margin, "above": above}
-        params = dict(read_field(entry, "--set", "last=3") for entry in set_ or ())
+        params = dict(read_field(entry, "--form-param", "last=3") for entry in form_param or ())
         chosen = make_form(form, params, options)
         if text and (tokenizer is not None or chosen.needs_ids):
             raise ConfigError("--text: a tree and a --tokenizer make token ids; leave one of the two out")
@@ -177,7 +182,7 @@ def perform(
             formats,
             reward,
             advantage if chosen.has_advantages and advantage != "none" else None,
-            dict(read_field(entry, "--param", "scale=none") for entry in param or ()),
+            dict(read_field(entry, "--advantage-param", "scale=none") for entry in advantage_param or ()),
             filters,
         )
         sources = find_sources(paths, with_failed=True, leave_out=list(wish.files(output).values()))

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rollout.cli import options as o
+
 STYLES = {
     "head": "bold",
     "agent": "cyan",
@@ -26,7 +28,7 @@ def tree(
     dataset: Annotated[
         str | None, typer.Option("--dataset", "-d", metavar="NAME", help="The dataset, where several have the task.")
     ] = None,
-    no_colors: Annotated[bool, typer.Option("--no-colors")] = False,
+    no_colors: o.NoColors = False,
 ) -> None:
     """Draw all attempts at a task: what they share once, where they part, and how each ended.
 

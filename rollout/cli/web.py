@@ -15,15 +15,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rollout.cli.run import (
-    EXIT_FAILED,
-    EXIT_PROBLEMS,
-    ClusterOption,
-    DryRunOption,
-    NoColorsOption,
-    VerboseOption,
-    run_checked,
-)
+from rollout.cli import options as o
+from rollout.cli.exit_codes import EXIT_FAILED, EXIT_PROBLEMS
+from rollout.cli.run import run_checked
 from rollout.compat.web_results import as_yaml, conclude, open_iteration
 from rollout.config.compose import DEFAULT_NAME, Composed, compose_web
 from rollout.config.web import WebConfig, describe_keys
@@ -54,10 +48,10 @@ def web(
     cfg: Annotated[
         str | None, typer.Option("--cfg", "-c", metavar="job", help="Print the configuration and run nothing.")
     ] = None,
-    cluster: ClusterOption = None,
-    verbose: VerboseOption = False,
-    no_colors: NoColorsOption = False,
-    dry_run: DryRunOption = False,
+    cluster: o.ClusterAddress = None,
+    verbose: o.Verbose = False,
+    no_colors: o.NoColors = False,
+    dry_run: o.DryRun = False,
 ) -> None:
     """Roll out tasks on web pages: the next iteration of an experiment, or the one that was not finished.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl
@@ -21,6 +21,7 @@ from rollout.config.models import ModelEntry
 from rollout.config.problems import SOUNDS_SECRET, describe_problems, list_problems, shown_key
 from rollout.config.schema import Config
 from rollout.config.section import Section
+from rollout.config.settings import change_tree
 from rollout.config.shipped import find_config
 from rollout.core import secrets
 from rollout.core.errors import ConfigError
@@ -44,12 +45,12 @@ class RegistryFile(Section):
     models: dict[str, ModelEntry] = {}
 
 
-def load_config(path: Path, environment: Mapping[str, str] | None = None) -> Config:
+def load_config(path: Path, environment: Mapping[str, str] | None = None, settings: Sequence[str] = ()) -> Config:
     """Read a configuration and the registry file it names, and remember every key in it as a secret. Modules beside the
     file are found from then on, and the filters that it names must be there. `path` may also be the name of a shipped
-    configuration."""
+    configuration. `settings` (`key=value`) replace single keys of the file: see `rollout.config.settings`."""
     path = find_config(path)
-    config = parse_file(path, Config, environment)
+    config = parse_file(path, Config, environment, settings)
     look_in(path.parent)
     return complete_config(config, str(path), environment)
 
@@ -120,7 +121,9 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
     return value
 
 
-def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None = None) -> M:
+def parse_file(
+    path: Path, model: type[M], environment: Mapping[str, str] | None = None, settings: Sequence[str] = ()
+) -> M:
     """Read a YAML or JSON file as a section. Raises ConfigError that names the file and every key that is wrong."""
     try:
         text = path.read_text(encoding="utf-8")
@@ -148,12 +151,14 @@ def parse_file(path: Path, model: type[M], environment: Mapping[str, str] | None
         raw = {}
     if not isinstance(raw, dict):
         raise ConfigError(f"{path}: expected keys and values at the top, got {type(raw).__name__}")
+    where = f"{path} (with --set)" if settings else str(path)
+    raw = change_tree(raw, settings) if settings else raw
     try:
         raw = expand(raw, os.environ if environment is None else environment)
         _refuse_unprintable(raw)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    return validate(raw, model, str(path))
+    return validate(raw, model, where)
 
 
 def validate(raw: Mapping[str, Any], model: type[M], where: str) -> M:

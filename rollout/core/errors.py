@@ -23,6 +23,10 @@ MAX_DESCRIBED = 4_000
 _name_of = type.__dict__["__name__"].__get__
 
 
+KEYS_TO_CHECK = {401: "api_key", 403: "api_key", 404: "model and api_base", 429: "rpm and max_concurrency"}
+"""By the HTTP status of a refusal: which keys of the models registry it is about."""
+
+
 class RolloutError(Exception):
     """Base of everything this package raises on purpose. `kind` is what the records and the summary call it."""
 
@@ -48,9 +52,12 @@ class ModelError(RolloutError):
         retry_after: float | None = None,
         status: int | None = None,
         is_overload: bool = False,
+        check: str | None = None,
     ) -> None:
         super().__init__(message, transient=transient, retry_after=retry_after)
         self.status = status
+        self.check = check or KEYS_TO_CHECK.get(status or 0)
+        """The keys of the models registry that are probably wrong, where the error suggests some."""
         self.is_overload = is_overload
         """The server said that it has too much to do (429, 503): the limiter gives it less."""
 

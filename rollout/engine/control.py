@@ -23,6 +23,8 @@ class Control:
         self.max_cost = max_cost
         self.cost = 0.0
         self.reason: str | None = None
+        self.cause: str | None = None
+        """Why the run pauses, in words."""
         self._weight_version: str | None = None
         self._on_pause: list[Callable[[], None]] = []
         self._on_version: list[Callable[[], None]] = []
@@ -51,10 +53,11 @@ class Control:
         """Have `call()` made when the version of the weights changes."""
         self._on_version.append(call)
 
-    def pause(self, reason: str) -> None:
-        """Start nothing new. Work that is under way finishes its present step."""
+    def pause(self, reason: str, cause: str | None = None) -> None:
+        """Start nothing new. Work that is under way finishes its present step. `cause` puts the reason into words."""
         if self.reason is None:
             self.reason = reason
+            self.cause = cause
             for call in self._on_pause:
                 call()
 
@@ -62,7 +65,7 @@ class Control:
         """Book what an answer cost; at the budget's end the run pauses."""
         self.cost += cost
         if self.max_cost is not None and self.cost >= self.max_cost:
-            self.pause("max_cost")
+            self.pause("max_cost", f"the models have cost ${self.cost:.4f}, and max_cost is ${self.max_cost:g}")
 
     def go_on(self) -> None:
         """Raise `Paused` where the run is pausing."""

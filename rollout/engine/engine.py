@@ -331,9 +331,8 @@ class Engine:
     def _notice_hopelessness(self, head: Head) -> None:
         """Pause where not one conversation of this command has worked: a wrong key would fail ten thousand alike."""
         if self.progress.done == 0 and self.progress.failed >= HOPELESS and not self.control.is_pausing:
-            text = None if head.error is None else head.error.text
-            log.error("the first %d conversations all failed; the last one: %s", HOPELESS, text)
-            self.control.pause("nothing works")
+            text = "unknown" if head.error is None else head.error.text
+            self.control.pause("nothing works", f"the first {HOPELESS} conversations all failed (last error: {text})")
 
     def _as_recorded(self, launch: DueEpisode, saved: SavedEpisode) -> DueEpisode:
         """An attempt that was begun starts where it started then, whatever the strategy says now."""

@@ -177,7 +177,8 @@ class Episode:
             starts_again = isinstance(error, ReplayMismatch) and not self._attempt.is_restart
             if error.kind == "cancelled" or starts_again or error.kind == "journal":
                 raise
-            log.warning("%s: %s: %s", self.trajectory, error.kind, error)
+            # Who looks on is shown each cause once, not each attempt.
+            log.info("%s: %s: %s", self.trajectory, error.kind, error)
             self._fail(error)
         except asyncio.CancelledError:
             if is_cancelled():

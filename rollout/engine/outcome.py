@@ -147,4 +147,5 @@ def _read_prompt(plan: Plan, tools: Toolset) -> tuple[str | None, list[JSON]]:
 
 
 def _describe(error: RolloutError) -> JSON:
-    return {"kind": error.kind, "text": str(error), "notes": getattr(error, "__notes__", [])}
+    check = {} if (keys := getattr(error, "check", None)) is None else {"check": keys}
+    return {"kind": error.kind, "text": str(error), "notes": getattr(error, "__notes__", []), **check}

@@ -64,7 +64,10 @@ def make_suite(name: str, dataset: Dataset) -> Environment:
     """The suite that a dataset names."""
     assert dataset.suite is not None
     refuse_keys(name, dataset, _OWN, dataset.suite)
-    make = find_plugin("rollout.environments", SUITES.get(dataset.suite, dataset.suite))
+    try:
+        make = find_plugin("rollout.environments", SUITES.get(dataset.suite, dataset.suite))
+    except ConfigError as error:
+        raise ConfigError(f"datasets.{name}.suite: {error}") from error
     if make is None:
         raise ConfigError(
             f"datasets.{name}.suite: there is no suite {dataset.suite!r}; {suggest(dataset.suite, SUITES, 'known')} "
@@ -77,7 +80,10 @@ def make_plugin(name: str, dataset: Dataset) -> Environment:
     """The environment of somebody else that a dataset names."""
     assert dataset.environment is not None
     refuse_keys(name, dataset, _PLACES, dataset.environment)
-    found = find_plugin("rollout.environments", dataset.environment)
+    try:
+        found = find_plugin("rollout.environments", dataset.environment)
+    except ConfigError as error:
+        raise ConfigError(f"datasets.{name}.environment: {error}") from error
     if found is None:
         raise ConfigError(
             f"datasets.{name}.environment: there is no environment {dataset.environment!r}; expected module:Name, or "

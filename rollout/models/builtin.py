@@ -42,6 +42,10 @@ _BROWSED = ("Everything that was asked for is done.", "The task is complete.")
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+ORACLE = "builtin/oracle"
+"""The agent that plays reference actions: no language model."""
+
+
 class NoModel:
     """The model of an agent whose program needs none: it answers nothing."""
 

@@ -192,12 +192,14 @@ class OpenAIModel:
         except TimeoutError as error:
             raise DeadlineError(f"{self.name}: no whole answer within {self._deadline:g} s", transient=True) from error
         except aiohttp.InvalidURL as error:
-            raise ModelError(f"{self.name}: {self._url!r} is not a URL") from error
+            raise ModelError(f"{self.name}: {self._url!r} is not a URL", check="api_base") from error
         except BadBody as error:
             raise ModelError(f"{self.name}: refused the answer's body: {error}", transient=True) from error
         except (aiohttp.ClientError, OSError) as error:
             text = f"{self.name}: connection to {self._url} failed: {error or type(error).__name__}"
-            raise ModelError(text, transient=True) from error
+            is_refused = isinstance(error, aiohttp.ClientConnectorError)
+            text += "; is the server running?" if is_refused else ""
+            raise ModelError(text, transient=True, check="api_base" if is_refused else None) from error
 
     async def _read_body(self, answer: aiohttp.ClientResponse) -> bytes:
         """The body, unpacked. What is counted against the limit is what comes out, not what was sent."""

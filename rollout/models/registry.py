@@ -16,6 +16,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -198,6 +199,8 @@ class Registry:
         if found.kind == "direct":
             if found.api_base is None:
                 problems.append(f"model {name!r}: no api_base; put it into the models registry")
+            elif (fault := address_fault(found.api_base)) is not None:
+                problems.append(f"model {name!r}: api_base: {fault}")
             elif is_placeholder(found.api_base):
                 problems.append(f"model {name!r}: api_base is still the example's placeholder ({found.api_base})")
             if found.api_key is None and found.api_base in {base for base, _ in DIRECT.values() if base}:
@@ -328,6 +331,16 @@ class Registry:
             context=config.context,
             log_file=self._log_dir / "local-server.log" if self._log_dir is not None else None,
         )
+
+
+def address_fault(address: str) -> str | None:
+    """Why nothing can be sent to an address; None where it looks right."""
+    try:
+        parts = urlsplit(address)
+        is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_right = False
+    return None if is_right else f"{address!r} is no address; expected such as http://localhost:8000/v1"
 
 
 def _limiter(name: str, entry: ModelEntry) -> Gate:

@@ -1,13 +1,13 @@
 """The dry run: everything that can be wrong with a configuration, found before money is spent.
 
-The datasets are wired as a run wires them; then their tasks, models and output files are looked at. No model is asked
-and nothing is written.
+The datasets are wired as a run wires them, their environments constructed; then their tasks, models, files and folders
+are looked at. No model is asked, unless `ping` wants it, and nothing is left behind.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,14 +15,18 @@ import msgspec
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.extras import install_command
+from rollout.core.messages import JSON
 from rollout.core.spelling import suggest
 from rollout.environments.environment import OpenEnvironment
 from rollout.models.registry import Registry
 from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.agent import secret_text
+from rollout.pipelines.check_places import check_places
+from rollout.pipelines.ping import Ping, ping_models
 from rollout.pipelines.wiring import Wired, open_wired
 from rollout.scoring.panel import Panel
 from rollout.store.output_files import output_problems
+from rollout.store.writable import file_problem
 from rollout.tasks.source import Tasks
 
 
@@ -46,11 +50,58 @@ class DatasetCheck(msgspec.Struct):
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
-async def check_datasets(config: Config, names: list[str]) -> list[DatasetCheck]:
-    """Look at everything that a run of these datasets would use."""
+class RunCheck(msgspec.Struct):
+    """Findings about a whole run."""
+
+    datasets: list[DatasetCheck]
+    run_dir: str = ""
+    problems: list[str] = msgspec.field(default_factory=list)
+    """What is wrong with the run directory or the log."""
+    warnings: list[str] = msgspec.field(default_factory=list)
+    pings: list[Ping] = msgspec.field(default_factory=list)
+    """What models answered, where they were asked."""
+
+    @property
+    def problem_count(self) -> int:
+        """Everything that has to be put right before a run."""
+        asked = sum(ping.problem is not None for ping in self.pings)
+        return len(self.problems) + asked + sum(len(one.problems) for one in self.datasets)
+
+    @property
+    def trajectories(self) -> int:
+        """How many attempts the run would make."""
+        return sum(one.tasks * one.samples for one in self.datasets)
+
+    def to_json(self) -> JSON:
+        """All of it, for a program."""
+        return {
+            "ok": not self.problem_count,
+            "trajectories": self.trajectories,
+            **msgspec.to_builtins(self, enc_hook=str),
+        }
+
+
+async def check_run(config: Config, names: list[str], *, resume: bool = True, ping: bool = False) -> RunCheck:
+    """Look at everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     async with open_wired(config, names, registry) as wired:
-        found = [_check(one, config, registry) for one in wired]
+        found = RunCheck(_check_wired(config, wired, registry), run_dir=str(config.run_dir or ""))
+        plans = [one.plan for one in wired if one.plan is not None]
+        found.problems, found.warnings = check_places(config, plans, resume=resume)
+    if ping:
+        found.pings = await ping_models(config, names)
+    return found
+
+
+async def check_datasets(config: Config, names: list[str]) -> list[DatasetCheck]:
+    """Look at everything that these datasets would use."""
+    registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
+    async with open_wired(config, names, registry) as wired:
+        return _check_wired(config, wired, registry)
+
+
+def _check_wired(config: Config, wired: Sequence[Wired], registry: Registry) -> list[DatasetCheck]:
+    found = [_check(one, config, registry) for one in wired]
     by_name = {report.name: report for report in found}
     if config.cluster is not None and importlib.util.find_spec("ray") is None:
         for report in found:
@@ -90,11 +141,8 @@ def _check(one: Wired, config: Config, registry: Registry) -> DatasetCheck:
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle" and not has_actions:
         report.problems.append("agent: builtin/oracle needs tasks with reference actions (task_info.actions)")
-    folder = Path(report.output).absolute().parent
-    while not folder.exists():
-        folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK):
-        report.problems.append(f"output_path: {folder} is not a folder that can be written to")
+    if not Path(report.output).is_dir() and (problem := file_problem(Path(report.output))) is not None:
+        report.problems.append(f"datasets.{one.name}.output_path: {problem}")
     report.problems = list(dict.fromkeys(report.problems))
     return report
 
@@ -113,8 +161,6 @@ def _check_tasks(report: DatasetCheck, one: Wired, dataset: Dataset, tasks: Task
     report.samples = one.strategy.most if one.strategy is not None else 1
     report.problems += [str(problem) for problem in tasks.problems]
     report.tasks = len(tasks) if dataset.limit is None else min(dataset.limit, len(tasks))
-    if not len(tasks):
-        report.problems.append(f"{tasks}: there is no task in it")
     if dataset.mode == "wrong_tool":
         without = [task.id for task in tasks if not task.tools]
         if without:

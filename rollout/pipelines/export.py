@@ -16,6 +16,7 @@ import msgspec
 
 from rollout.agents.turns import split_steps, split_turns, was_sent_whole, whole
 from rollout.core.errors import ConfigError
+from rollout.models.builtin import ORACLE
 from rollout.pipelines.filter import Records
 from rollout.pipelines.inputs import Prompts, Source
 from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit, can_mask
@@ -40,6 +41,12 @@ class ExportTally:
         self.notes: Counter[str] = Counter()
         self.files: dict[Path, int] = {}
         """The files that were written, with their records."""
+        self.builtin = 0
+        """Trajectories whose agent was no language model."""
+
+    def saw_agent(self, model: str | None) -> None:
+        """Note who made a trajectory that is to be learnt from."""
+        self.builtin += model == ORACLE
 
     def drop(self, reason: str) -> None:
         self.dropped[reason] += 1
@@ -167,6 +174,7 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
                 continue
             if admitted.id != example.id:
                 tally.notes["id was there already: its run's name was put behind it"] += 1
+            tally.saw_agent(line.model)
             yield admitted
 
 

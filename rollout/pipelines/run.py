@@ -20,7 +20,6 @@ from rollout.config.exploring import Dynamic
 from rollout.config.schema import Config
 from rollout.core import plugins
 from rollout.core.errors import ConfigError, JournalError
-from rollout.core.secrets import redact
 from rollout.distributed.rank_counts import RankCounts
 from rollout.engine.control import Control
 from rollout.engine.engine import Engine
@@ -28,18 +27,19 @@ from rollout.engine.episode import Episode
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
 from rollout.models.registry import Registry
+from rollout.pipelines.identity import encoded_identity, identity_key, refuse_other_run
 from rollout.pipelines.measures import measure_dataset, measured
 from rollout.pipelines.recorded_defaults import with_recorded_defaults
 from rollout.pipelines.summary import DynamicSummary, Summary, summarize
 from rollout.pipelines.wiring import open_plans
 from rollout.store.blobs import write_blob, writing
-from rollout.store.damage import damaged
 from rollout.store.journal import Journal, open_journal
 from rollout.store.output_files import locked_outputs, move_aside, open_output, output_problems
 from rollout.store.reader import open_reader
 from rollout.store.result_files import write_failed, write_metrics
 from rollout.store.run_dir import LOGS, RUN_FILE, find_run, lock_run
 from rollout.store.run_file import RecordedTasks, write_run_file
+from rollout.trajectories.causes import Causes
 
 if TYPE_CHECKING:
     from rollout.distributed.link import Machines
@@ -64,6 +64,8 @@ class Opened(msgspec.Struct):
     """The workers, where the run is on a cluster."""
     summary: Summary | None = None
     """What came out; there once the run is left."""
+    registry_file: str | None = None
+    """The file of the models registry, for messages that say where to look."""
 
 
 def run_dir_of(config: Config, config_path: Path) -> Path:
@@ -138,8 +140,9 @@ async def open_run(
             ranks.divide(engine.progress.total - engine.progress.finished_before)
         engine.control.cost = sum(count.sums.cost for count in journal.counts()) + journal.uncounted_cost()
         if config.max_cost is not None and engine.control.cost >= config.max_cost:
-            engine.control.pause("max_cost")
-        opened = Opened(engine, plans, run_dir, moved, mended, ranks)
+            control.charge(0.0)
+        registry_file = None if config.models_config_file is None else str(config.models_config_file)
+        opened = Opened(engine, plans, run_dir, moved, mended, ranks, registry_file=registry_file)
         yield opened
         await journal.flush()
         journal.look_at_files()
@@ -229,6 +232,7 @@ def finish_files(
     summary = summarize(journal.counts(), planned, groups, spared, anew, journal.passed_but_truncated())
     summary.measured = measured(journal, names)
     summary.ranks = list(ranks)
+    summary.failures = Causes(head for name in planned for head in journal.failed_heads(name)).listed()
     if dynamic is not None:
         useful = sum(summary.datasets[plan.name].useful_groups for plan in plans)
         opened = sum(len(journal.begun_tasks(plan.name)) for plan in plans)
@@ -262,35 +266,11 @@ def _warn_of_few_groups(summary: Summary, rule: Dynamic) -> None:
 
 
 def _check_identity(journal: Journal, plans: Sequence[Plan], run_dir: Path) -> None:
-    """A resumed run must be the same run: what shapes its data may not have changed."""
+    """A resumed run must be the same run; a new one says what it is."""
     for plan in plans:
-        key = f"identity:{plan.name}"
-        before = journal.meta(key)
-        now = redact(msgspec.json.encode(plan.identity, order="sorted").decode())
-        if before is None:
-            journal.set_facts({key: now, f"output:{plan.name}": str(plan.output_path.resolve())})
-            continue
-        if before != now:
-            old, new = journal.document(key) or {}, msgspec.json.decode(now)
-            changed = [
-                f"{name} was {old.get(name)!r}, is {new.get(name)!r}"
-                for name in {**old, **new}
-                if old.get(name) != new.get(name)
-            ]
-            raise JournalError(
-                f"{run_dir}: dataset {plan.name!r} was begun with other settings: {'; '.join(changed)}. "
-                "Start again (--no-resume, in Python resume=False; the old run is moved aside), or use another folder "
-                "(run_dir; --output of rollout compare)"
-            )
-        output = journal.meta(f"output:{plan.name}")
-        if output is None:
-            raise damaged(journal.path, f"the output file of {plan.name} is missing")
-        if output != str(plan.output_path.resolve()):
-            raise JournalError(
-                f"{run_dir}: dataset {plan.name!r} wrote to {output} before and now has "
-                f"{plan.output_path.resolve()}. "
-                "Put it back, start again (--no-resume, in Python resume=False), or choose another run_dir"
-            )
+        if not refuse_other_run(journal, plan, run_dir):
+            facts = {identity_key(plan): encoded_identity(plan), f"output:{plan.name}": str(plan.output_path.resolve())}
+            journal.set_facts(facts)
 
 
 def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> None:

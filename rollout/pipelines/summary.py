@@ -9,6 +9,7 @@ import msgspec
 from rollout.core.messages import JSON
 from rollout.distributed.rank_counts import RankCounts
 from rollout.store.counting import StatusCounts
+from rollout.trajectories.causes import Cause
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import Status
 
@@ -117,6 +118,8 @@ class Summary(msgspec.Struct):
     """Where the last command sampled dynamically."""
     measured: dict[str, dict[str, JSON]] = {}
     """What `rollout.pipelines.measures` found, by measure and dataset."""
+    failures: list[Cause] = []
+    """Why attempts failed, the most frequent cause first."""
     ranks: list[RankCounts] = []
     """Where the last command ran on a cluster: what each rank did."""
 
@@ -124,7 +127,8 @@ class Summary(msgspec.Struct):
         """What metrics.json holds: each measure is a section of its own."""
         ranks = {"ranks": [rank.to_json() for rank in self.ranks]} if self.ranks else {}
         dynamic = {"dynamic": self.dynamic} if self.dynamic is not None else {}
-        return {**self.measured, **ranks, **dynamic, "total": self.total, "datasets": self.datasets}
+        failures = {"failures": self.failures} if self.failures else {}
+        return {**self.measured, **ranks, **dynamic, **failures, "total": self.total, "datasets": self.datasets}
 
 
 def summarize(

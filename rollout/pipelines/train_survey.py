@@ -74,6 +74,7 @@ class Survey:
             elif line.status in UNREWARDED:
                 self._tally.drop(f"status {line.status}")
             else:
+                self._tally.saw_agent(line.model)
                 places = groups.setdefault(line.group, [])
                 places.append(LinePlace(begin, where, self._ids.take(line.id, source.run)))
                 self._has_ids = self._has_ids or (line.is_exact and self._is_learnt(line, source))

@@ -165,6 +165,9 @@ def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
         if tasks is None and one.environment is not None:
             tasks = one.environment.tasks
         one.tasks = tasks
+        if tasks is not None and not len(tasks):
+            unread = f"; its {len(tasks.problems)} lines cannot be read" if tasks.problems else ""
+            one.problems.append(f"{tasks}: there is no task in it{unread}; expected one JSON object a line")
 
 
 def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:

@@ -26,6 +26,7 @@ DATA_ERRORS = (
 """Exceptions that bad data causes in a reader."""
 _DAMAGE = {sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT}
 """SQLite's primary result codes for a database whose content is at fault; an ERROR is a missing table or column."""
+MAKE_ROOM = "if the disk is full, make room, then run again with --resume"
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,7 +52,8 @@ def read_error(path: Path, error: Exception) -> JournalError:
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", None)
         if code is not None and code & 0xFF not in _DAMAGE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
-            return JournalError(f"{path}: cannot be used: {error}")
+            advice = f"; {MAKE_ROOM}" if code & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR) else ""
+            return JournalError(f"{path}: cannot be used: {error}{advice}")
         return damaged(path, str(error))
     text = error.args[0] if isinstance(error, LookupError) and error.args else error
     return damaged(path, str(text) or type(error).__name__)

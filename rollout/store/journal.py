@@ -34,7 +34,7 @@ from rollout.core.messages import Image, Message
 from rollout.core.world import Snapshot
 from rollout.store.blobs import write_blob, write_image, writing
 from rollout.store.connection import connect
-from rollout.store.damage import DATA_ERRORS, read_error, reading, reads_data
+from rollout.store.damage import DATA_ERRORS, MAKE_ROOM, read_error, reading, reads_data
 from rollout.store.file_watch import Change, JournalWatch
 from rollout.store.output_files import Output
 from rollout.store.output_repair import compare_output, repair_output
@@ -187,7 +187,7 @@ class Journal(JournalReader):
     def _write_error(self, error: Exception) -> JournalError:
         if isinstance(error, (JournalError, *DATA_ERRORS)):
             return read_error(self.path, error)
-        return JournalError(f"{self.path}: cannot be written: {error}")
+        return JournalError(f"{self.path}: cannot be written: {error}; {MAKE_ROOM}")
 
     def _schedule(self) -> None:
         self._is_due = True

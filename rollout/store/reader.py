@@ -299,6 +299,13 @@ class JournalReader(FiguresReader):
         )
         return [LinePosition(trajectory, place, length) for trajectory, place, length in rows]
 
+    def failed_heads(self, dataset: str) -> Iterator[Head]:
+        """The heads of failed trajectories."""
+        rows = self._db.execute(
+            "SELECT head FROM trajectories WHERE dataset = ? AND status = 'failed' ORDER BY id", (dataset,)
+        )
+        return (_head_decoder.decode(head) for (head,) in rows)
+
     def failed_lines(self, dataset: str) -> Iterator[bytes]:
         """The lines of failed trajectories, up to where they failed."""
         rows = self._db.execute(

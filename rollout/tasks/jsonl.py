@@ -48,7 +48,8 @@ class TaskFile:
             try:
                 self._scan(number, path)
             except OSError as error:
-                raise ConfigError(f"{path}: cannot read the tasks: {error.strerror or error}") from error
+                text = f"{path}: cannot read the tasks: {error.strerror or error}; correct the dataset's path"
+                raise ConfigError(text) from error
             except ValueError as error:  # a NUL
                 raise ConfigError(f"{str(path)!r}: cannot read the tasks: {error}") from error
 

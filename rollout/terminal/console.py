@@ -6,16 +6,19 @@ and removes control sequences from whatever is rendered, so only our own styles 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
 from rollout.core.errors import RolloutError
 from rollout.core.printable import printable
-from rollout.core.secrets import excerpt
+from rollout.core.secrets import excerpt, redact
 
 MOST_SHOWN = 2000
 """Characters of one message on the terminal."""
@@ -40,6 +43,18 @@ class SafeConsole(Console):
 def make_console(no_colors: bool = False) -> Console:
     """The console of this process: standard output, without colours where asked or where it is no terminal."""
     return SafeConsole(no_color=True, force_terminal=False) if no_colors else SafeConsole()
+
+
+def print_json(document: Any) -> None:
+    """What a command found, for programs: JSON on standard output, without secrets."""
+    text = msgspec.json.format(msgspec.json.encode(document, enc_hook=_as_text), indent=2).decode()
+    sys.stdout.write(f"{redact(text)}\n")
+
+
+def _as_text(value: Any) -> str:
+    if isinstance(value, Path):
+        return str(value)
+    raise NotImplementedError(type(value))
 
 
 def show_warning(text: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from rich.logging import RichHandler
 from rollout.core.errors import ConfigError
 from rollout.core.printable import printable
 from rollout.core.secrets import RedactingFilter
-from rollout.terminal.console import MOST_SHOWN
+from rollout.terminal.console import MOST_SHOWN, show_warning
 
 
 class _PrintableFormatter(logging.Formatter):
@@ -31,6 +32,28 @@ class _TerminalFormatter(_PrintableFormatter):
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
         return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text):,} characters)"
+
+
+class _LogFile(logging.FileHandler):
+    """A log file that a full disk does not turn into tracebacks: it is reported once, and the run goes on."""
+
+    is_reported = False
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Called by `logging` where a line cannot be written."""
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self.is_reported:
+            self.is_reported = True
+            show_warning(
+                f"log_file: {self.baseFilename} cannot be written: {error.strerror}; the run goes on without it"
+            )
+
+    def close(self) -> None:
+        """What could not be written is not tried again."""
+        with contextlib.suppress(OSError):
+            super().close()
 
 
 def set_up_logging(level: str, file: Path | None, console: Console) -> None:
@@ -78,9 +101,11 @@ def _open_log_file(file: Path) -> logging.Handler:
         file.parent.mkdir(parents=True, exist_ok=True)
         # For its owner only, as the files of a run directory are.
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
-        handler = logging.FileHandler(file, encoding="utf-8")
+        handler = _LogFile(file, encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"log_file: {file} cannot be written: {error.strerror or error}") from error
+        raise ConfigError(
+            f"log_file: {file} cannot be written: {error.strerror or error}; choose another file"
+        ) from error
     handler.setFormatter(_PrintableFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     handler.addFilter(RedactingFilter())
     return handler

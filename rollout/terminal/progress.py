@@ -17,9 +17,12 @@ from rich.text import Text
 from rollout.distributed.rank_counts import RankCounts
 from rollout.engine.control import Control
 from rollout.engine.observer import Progress
+from rollout.terminal.failures import FailureReport
 
 REFRESH_SECONDS = 0.5
 LOG_SECONDS = 30.0
+MOST_CAUSES = 3
+"""Causes of failure that are shown while a run goes."""
 MOST_RANKS = 16
 """So many ranks are shown as they go; at the end all are."""
 
@@ -35,10 +38,12 @@ class Display:
         *,
         is_live: bool,
         ranks: Callable[[], Sequence[RankCounts]] | None = None,
+        failures: FailureReport | None = None,
     ) -> None:
         self._console = console
         self._progress = progress
         self._control = control
+        self._failures = failures
         self._ranks = ranks or (lambda: ())
         self._is_live = is_live and (console.is_terminal or console.is_jupyter) and not console.no_color
         self._task: asyncio.Task[None] | None = None
@@ -62,26 +67,27 @@ class Display:
     async def _show_plain(self) -> None:
         while True:
             await asyncio.sleep(LOG_SECONDS)
-            self._console.print(f"{time.strftime('%H:%M:%S')} {describe(self._progress)}", highlight=False)
-            for rank in self._ranks():
-                self._console.print(f"         {describe_rank(rank)}", highlight=False, markup=False)
+            counts, rates = _counts(self._progress), _rates(self._progress)
+            lines = [f"{time.strftime('%H:%M:%S')} {counts}", f"         {rates}"]
+            lines += [f"         {describe_rank(rank)}" for rank in self._ranks()]
+            for line in lines:
+                self._console.print(Text(line), overflow="ellipsis", no_wrap=True, highlight=False)
 
     def _block(self) -> Group:
         progress = self._progress
         finished = progress.finished_before + progress.done + progress.failed
         grid = Table.grid(padding=(0, 1))
         state = Text("pausing", "yellow") if self._control.is_pausing else Text("rolling out", "bold")
-        bar = ProgressBar(total=max(1, progress.total), completed=finished, width=40)
+        width = max(10, min(40, self._console.width - 40))
+        bar = ProgressBar(total=max(1, progress.total), completed=finished, width=width)
         grid.add_row(state, bar, f"{finished}/{progress.total}")
         # Two short lines: a long one would wrap when the terminal echoes ^C into it, and leave its head standing.
-        lines = [Text(_counts(progress), "dim"), Text(_rates(progress), "dim")]
+        texts = [_counts(progress), _rates(progress)]
+        lines = [Text(text, "dim", no_wrap=True, overflow="ellipsis") for text in texts]
+        causes = self._failures.lines() if self._failures is not None else []
+        lines += [Text(f"failed {cause}", "red", no_wrap=True, overflow="ellipsis") for cause in causes[:MOST_CAUSES]]
         ranks = list(self._ranks())
         return Group(grid, *lines, *([rank_table(ranks[:MOST_RANKS])] if ranks else []))
-
-
-def describe(progress: Progress) -> str:
-    """The numbers in one line, for a log."""
-    return f"{_counts(progress)} · {_rates(progress)}"
 
 
 def describe_rank(rank: RankCounts) -> str:

@@ -14,8 +14,10 @@ from rich.console import Console
 
 from rollout.config.schema import Config
 from rollout.engine.observer import Observer
+from rollout.models.builtin import ORACLE
 from rollout.pipelines.run import Opened, open_run
 from rollout.terminal.console import make_console
+from rollout.terminal.failures import FailureReport
 from rollout.terminal.progress import Display
 from rollout.terminal.verbose import VerbosePrinter
 
@@ -45,7 +47,9 @@ async def open_shown_run(
     if config.cluster is not None and console is not None:
         where = "a Ray of its own" if config.cluster.address == "local" else f"the cluster ({config.cluster.address})"
         console.print(f"starting workers on {where} …", highlight=False)
-    async with open_run(config, run_dir, datasets=names, resume=resume, observers=looking) as opened:
+    registry_file = None if config.models_config_file is None else str(config.models_config_file)
+    failures = FailureReport(warn, registry_file)
+    async with open_run(config, run_dir, datasets=names, resume=resume, observers=[*looking, failures]) as opened:
         for plan in opened.plans:
             for problem in plan.tasks.problems:
                 warn(str(problem))
@@ -54,13 +58,27 @@ async def open_shown_run(
                 warn(f"{old} was there already: moved to {new}")
             yield opened
             return
-        for notice in _notices(opened):
+        for notice in [*_builtin_notices(opened), *_notices(opened)]:
             console.print(notice, highlight=False, soft_wrap=True)
         engine = opened.engine
         is_live = not config.verbose and not has_person
         ranks = opened.ranks.counts if opened.ranks is not None else None
-        async with Display(console, engine.progress, engine.control, is_live=is_live, ranks=ranks):
+        async with Display(console, engine.progress, engine.control, is_live=is_live, ranks=ranks, failures=failures):
             yield opened
+
+
+def _builtin_notices(opened: Opened) -> Iterator[str]:
+    """Says where no language model is at work: what comes out shows the way, and is nothing to learn from."""
+    agents = [plan.name for plan in opened.plans if plan.agent_name == ORACLE]
+    users = [plan.name for plan in opened.plans if (plan.user_name or "").startswith("builtin")]
+    if not agents:
+        return
+    where = "" if len(agents) == len(opened.plans) else f" of {', '.join(agents)}"
+    if users:
+        yield f"Agent and user{where} are built in, no language models."
+    else:
+        yield f"The agent{where} is built in, no language model."
+    yield f"For real data, name your own: --agent-model openai/…{' --user-model openai/…' if users else ''}"
 
 
 def _notices(opened: Opened) -> Iterator[str]:

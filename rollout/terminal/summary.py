@@ -14,9 +14,10 @@ from rollout.terminal.summary_columns import summary_cells
 from rollout.terminal.tables import side_by_side
 from rollout.terminal.token_metrics import show_token_metrics
 from rollout.terminal.web_metrics import show_refused_hosts, show_web_metrics
+from rollout.trajectories.causes import Cause, describe_cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rollout.core.messages import JSON
     from rollout.pipelines.run import Opened
@@ -43,6 +44,7 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
         for name, found in by_dataset.items():
             if name in {plan.name for plan in opened.plans} and measure in MEASURES:
                 MEASURES[measure](console, found, name)
+    show_failures(console, summary.failures, opened.registry_file)
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)
@@ -60,14 +62,34 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
     text = f"run: {opened.run_dir}  (journal.db, metrics.json, run.json)"
     console.print(text, highlight=False, markup=False, soft_wrap=True)
     todo = ""
-    if paused or summary.total.unfinished:
-        why = f" (paused by {paused})" if paused else ""
-        todo = f"{summary.total.unfinished} unfinished{why}; go on with: "
+    if paused:
+        control = opened.engine.control
+        fix = _FIXES.get(paused, "")
+        cause = control.cause or f"by {paused}"
+        todo = f"Paused: {cause}. {summary.total.unfinished} unfinished. {fix}To go on, run: "
+    elif summary.total.unfinished:
+        todo = f"{summary.total.unfinished} unfinished; go on with: "
     elif summary.total.failed:
         todo = f"{summary.total.failed} failed, see {opened.run_dir / 'failed.jsonl'}; try again with: "
     if todo:
         console.print(Text.assemble(todo, (again, "bold")), highlight=False, soft_wrap=True)
     sys.stdout.flush()
+
+
+_FIXES = {"nothing works": "Fix the cause first. ", "max_cost": "Raise max_cost first. "}
+"""What has to be done before a paused run goes on, by the reason of the pause."""
+MOST_CAUSES = 5
+
+
+def show_failures(console: Console, causes: Sequence[Cause], registry_file: str | None) -> None:
+    """Why attempts failed: a line for each cause, with how often it came and what to check."""
+    for cause in causes[:MOST_CAUSES]:
+        text = describe_cause(cause.text, cause.check, registry_file)
+        line = Text.assemble(("failed ", "bold red"), f"{cause.count} × {text}")
+        console.print(line, highlight=False, soft_wrap=True)
+    if len(causes) > MOST_CAUSES:
+        more = sum(cause.count for cause in causes[MOST_CAUSES:])
+        console.print(f"failed {more} more, of {len(causes) - MOST_CAUSES} other causes: see failed.jsonl")
 
 
 def show_pass_k(console: Console, tables: dict[str, list[PassK]]) -> None:

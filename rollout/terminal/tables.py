@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 NOTHING = ("0", "–")
 NAME_WIDTH = 25
+NARROW_NAME = 20
+"""The width of a name's column where borders are left out to make a table fit."""
 SIDE_BY_SIDE = 3
 
 
@@ -29,7 +32,11 @@ def side_by_side(console: Console, title: str, columns: dict[str, dict[str, str]
     table.caption, table.caption_justify = (f"everywhere: {said}" if said else None), "left"
     table.add_column("dataset", overflow="fold", min_width=min(NAME_WIDTH, max(map(len, columns))))
     widths = [max(len(part) for part in (*row.split(), *(cells[row] for cells in columns.values()))) for row in told]
-    if sum(widths) + 3 * len(told) + NAME_WIDTH + 4 <= console.width:
+    has_borders = sum(widths) + 3 * len(told) + NAME_WIDTH + 4 <= console.width
+    if has_borders or sum(widths) + 2 * len(told) + NARROW_NAME + 4 <= console.width:
+        if not has_borders:
+            table.box, table.pad_edge, table.padding = SIMPLE_HEAD, False, (0, 1, 0, 0)
+            table.columns[0].min_width = NARROW_NAME
         for row in told:
             table.add_column(row.replace(" ", "\n"), overflow="fold")
         for name, cells in columns.items():

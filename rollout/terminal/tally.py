@@ -25,6 +25,12 @@ def show_tally(console: Console, title: str, tally: ExportTally) -> int:
     for path, number in tally.files.items():
         text = f"{path}: {number} records" + ("" if number else " (no task fell into this split)")
         console.print(text, highlight=False, markup=False, soft_wrap=True)
+    if tally.builtin:
+        text = (
+            f"{tally.builtin} trajectories were made by builtin/oracle, which is no language model: they show the "
+            "format; do not train on them"
+        )
+        console.print(Text.assemble(("warning ", "yellow"), text), highlight=False, soft_wrap=True)
     for problem in tally.problems:
         console.print(Text.assemble(("problem ", "bold red"), problem), soft_wrap=True, highlight=False)
     return 1 if tally.problems else 0

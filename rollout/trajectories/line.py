@@ -36,6 +36,8 @@ class Failed(msgspec.Struct, frozen=True):
     kind: str
     text: str = ""
     notes: tuple[str, ...] = ()
+    check: str | None = None
+    """The keys of the models registry that are probably wrong."""
 
 
 class BranchPoint(msgspec.Struct, frozen=True):
@@ -98,7 +100,8 @@ class Head(msgspec.Struct, frozen=True):
         if not found:
             return None
         notes = tuple(map(str, _list(found.get("notes"))))
-        return Failed(str(found.get("kind")), str(found.get("text", "")), notes)
+        check = found.get("check")
+        return Failed(str(found.get("kind")), str(found.get("text", "")), notes, None if check is None else str(check))
 
     @property
     def dataset(self) -> str:

@@ -111,7 +111,7 @@ def test_batch_options_name_files_that_exist(
     settings: dict[str, Any] = {"query_dir": None, "policy_dir": None, "models_config": Path("configs/models.yml")}
     code = perform(
         "single", all_=False, list_=True, generate_configs=False, domains=None, base_path=None, output_dir=Path("out"),
-        config_output_dir=Path("configs"), no_resume=False, quiet=True, verbose=False, dry_run=False,
+        config_output_dir=Path("configs"), resume=True, quiet=True, verbose=False, dry_run=False,
         **{**settings, **option},
     )  # fmt: skip
     assert code == 2

@@ -44,8 +44,9 @@ def test_the_record_of_an_attempt_is_read_by_its_properties() -> None:
 
 def test_the_engine_and_the_pipelines_know_no_environment_by_name() -> None:
     kinds = [f"rollout.environments.{kind}" for kind in ("domains", "functions", "mcp", "web", "suites")]
-    # The iterations of `rollout web` are about browsers by definition, and labels may be made from tool lists.
-    about_one_kind = {"web_iterations.py", "web_saving.py", "inputs.py", "discover.py"}
+    # The iterations of `rollout web` are about browsers by definition, labels may be made from tool lists, and
+    # `rollout doctor` looks for what each kind needs.
+    about_one_kind = {"web_iterations.py", "web_saving.py", "inputs.py", "discover.py", "doctor.py"}
     for room in ("engine", "pipelines", "distributed", "agents", "scoring", "strategies", "store"):
         for path in (PACKAGE / room).rglob("*.py"):
             if path.name not in about_one_kind:

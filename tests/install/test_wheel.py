@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from rollout.pipelines.new_project import KINDS, TEMPLATES
+
 
 @pytest.fixture(scope="module")
 def unpacked(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -48,6 +50,16 @@ def test_an_unknown_config_names_the_shipped_ones(unpacked: Path) -> None:
     done = rollout(unpacked, "run", "defualt", "--no-colors")
     assert done.returncode == 2
     assert "no such shipped config; did you mean 'default'?" in done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_templates_come_with_the_wheel(unpacked: Path, kind: str) -> None:
+    done = rollout(unpacked, "init", "project", "--template", kind)
+    assert done.returncode == 0, done.stdout + done.stderr
+    made = {path.relative_to("project") for path in Path("project").rglob("*") if path.is_file()}
+    shipped = TEMPLATES / kind
+    of_source = {path.relative_to(shipped) for path in shipped.rglob("*") if path.is_file()}
+    assert made == {path for path in of_source if "__pycache__" not in path.parts}
 
 
 def test_the_sdist_builds_the_same_wheel(built: Path, tmp_path: Path) -> None:

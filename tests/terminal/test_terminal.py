@@ -148,3 +148,34 @@ async def test_a_person_is_shown_the_assistants_words_without_their_commands() -
     await PersonUser(ask, brief=HOSTILE).reply([Message(role="assistant", content=HOSTILE)])
     assert_harmless(shown[0])
     assert shown[0].count(CLEAN) == 2
+
+
+@pytest.mark.usefixtures("_own_logging")
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_log_file_on_a_full_disk_is_reported_once(capsys: pytest.CaptureFixture[str]) -> None:
+    console, _ = screen()
+    set_up_logging("INFO", Path("/dev/full"), console)
+    for number in range(3):
+        logging.getLogger("rollout.models").info("line %d", number)
+    shown = " ".join(capsys.readouterr().err.split())
+    assert shown.count("log_file: /dev/full cannot be written: No space left on device") == 1
+    assert "Traceback" not in shown
+
+
+def test_many_datasets_stand_in_80_columns_a_line_each() -> None:
+    row = {
+        "planned": "64",
+        "completed": "63",
+        "truncated": "1",
+        "solved": "56 (88%)",
+        "turns": "164",
+        "tool calls": "445",
+    }
+    rows = {name: {**row, "planned": str(number)} for number, name in enumerate(("A" * 46, "B" * 30, "C", "D"))}
+    rows["D"] = dict.fromkeys(row, "1342")
+    console, shown = screen(is_terminal=False)
+    console.width = 80
+    console.print(side_by_side(console, "done", rows))
+    lines = OURS.sub("", shown.getvalue()).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert [line for line in lines if "445" in line and "63" in line]

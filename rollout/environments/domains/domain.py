@@ -113,7 +113,9 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the tool list: {error.strerror or error}") from error
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
-        raise ConfigError(f"{path}: not a list of tools ({error}); expected [{{'type': 'function', …}}]") from error
+        raise ConfigError(
+            f"{path}: not a JSON list of tools ({error}); expected [{{'type': 'function', …}}]"
+        ) from error
 
 
 def read_policy(path: Path) -> str:

@@ -1,0 +1,55 @@
+"""What a dry run found, for a person to read."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.text import Text
+
+from rollout.core.secrets import redact
+from rollout.pipelines.check import DatasetCheck, RunCheck
+from rollout.terminal.tables import side_by_side
+
+
+def show_checks(console: Console, found: RunCheck) -> None:
+    """Print what would run, and everything that is wrong with it."""
+
+    def say(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def mark(word: str, style: str, text: str) -> None:
+        console.print(Text.assemble((f"{word} ", style), redact(text)), highlight=False, soft_wrap=True)
+
+    reports = found.datasets
+    console.print(side_by_side(console, "would run", {report.name: _cells(report) for report in reports}))
+    for report in reports:
+        say(f"{report.name} → {report.output}")
+        if report.offers:
+            say(f"{report.name} offers {', '.join(report.offers)}")
+    for ping in found.pings:
+        if ping.problem is None:
+            say(f"{ping.model} answered in {ping.seconds:.2f} s")
+    for report in reports:
+        for warning in report.warnings:
+            mark("warning", "yellow", f"{report.name}: {warning}")
+    for warning in found.warnings:
+        mark("warning", "yellow", warning)
+    for problem in [*found.problems, *(ping.problem for ping in found.pings if ping.problem is not None)]:
+        mark("problem", "bold red", problem)
+    for report in reports:
+        for problem in report.problems:
+            mark("problem", "bold red", f"{report.name}: {problem}")
+    if count := found.problem_count:
+        console.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.", highlight=False)
+    else:
+        console.print(f"{found.trajectories} trajectories; no problems found; nothing was run.", highlight=False)
+
+
+def _cells(report: DatasetCheck) -> dict[str, str]:
+    return {
+        "tasks": str(report.tasks),
+        "samples": str(report.samples),
+        "tools": str(report.tools),
+        "policy": report.policy,
+        "agent": report.agent,
+        "user": report.user,
+    }
