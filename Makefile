@@ -47,7 +47,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The slow tests, then the fault campaign (docs/faults.md): more than 1,000 faults of every kind, each attempt accounted for.
+# The slow tests, then the fault campaign (docs/design/faults.md): more than 1,000 faults of every kind, each attempt accounted for.
 # 25 to 40 minutes on 2 cores, by what else they do. A part of it: make test-faults FAULTS="--only signals".
 test-faults: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -m slow --override-ini addopts=-q

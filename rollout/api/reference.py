@@ -22,7 +22,7 @@ import rollout
 HEAD = """\
 # The Python API
 
-Every name of `rollout.__all__`. [Rollout from Python](python.md) shows how they go together. This page is made from the
+Every name of `rollout.__all__`. [Rollout from Python](../getting-started/python.md) shows how they go together. This page is made from the
 docstrings by `python -m rollout.api.reference`. In signatures, `JSON` is `dict[str, Any]`, and `What` is described
 under `run`.
 

@@ -67,15 +67,15 @@ def test_every_command_of_the_docs_runs(page: str, commands: list[str], tmp_path
 
 
 def test_configuration_page_is_what_the_schema_says() -> None:
-    assert (ROOT / "docs" / "configuration.md").read_text() == describe(), (
-        "run: python -m rollout.config.docs > docs/configuration.md"
+    assert (ROOT / "docs" / "reference" / "configuration.md").read_text() == describe(), (
+        "run: python -m rollout.config.docs > docs/reference/configuration.md"
     )
 
 
 def test_page_of_the_web_has_every_key() -> None:
     pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
-    assert (ROOT / "docs" / "web.md").read_text().endswith(f"\n\n{describe_web()}"), (
-        "put what rollout.config.docs.describe_web() says at the end of docs/web.md"
+    assert (ROOT / "docs" / "how-to" / "web.md").read_text().endswith(f"\n\n{describe_web()}"), (
+        "put what rollout.config.docs.describe_web() says at the end of docs/how-to/web.md"
     )
 
 
@@ -109,7 +109,7 @@ def test_yaml_examples_are_valid() -> None:
 
 
 def test_names_of_faults_errors_and_marks_are_all_documented() -> None:
-    stub, users, models = ((ROOT / "docs" / name).read_text() for name in ("stub-server.md", "users.md", "models.md"))
+    stub, users, models = ((ROOT / "docs" / "how-to" / name).read_text() for name in ("stub-server.md", "users.md", "models.md"))
     assert all(f"`{kind}`" in stub for kind in FAULT_KINDS)
     assert all(f"`{error}`" in models for error in ERRORS)
     marks = [faults.CONFIRMED_AND_LEFT, faults.TOLD_UNKNOWN, faults.SPOKE_AS_ASSISTANT, faults.REPEATED]
@@ -117,7 +117,7 @@ def test_names_of_faults_errors_and_marks_are_all_documented() -> None:
 
 
 def test_every_format_of_an_export_is_documented() -> None:
-    page = (ROOT / "docs" / "labels-and-exports.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "labels-and-exports.md").read_text()
     assert all(f"\n### `{name}`\n" in page for name in BUILT_IN)
 
 

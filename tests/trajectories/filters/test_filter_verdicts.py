@@ -166,7 +166,7 @@ def test_unknown_reward_is_refused_by_name() -> None:
 
 
 def test_page_names_every_filter_with_its_policy_and_parameters() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "filters.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "filters.md").read_text()
     table = page[page.index("## The filters") : page.index("## What counts")]
     rows = {row.split("|")[1].strip(" `"): row for row in table.splitlines() if row.startswith("| `")}
     for name, section in read_filters(Filters()).items():
