@@ -109,7 +109,8 @@ def test_yaml_examples_are_valid() -> None:
 
 
 def test_names_of_faults_errors_and_marks_are_all_documented() -> None:
-    stub, users, models = ((ROOT / "docs" / "how-to" / name).read_text() for name in ("stub-server.md", "users.md", "models.md"))
+    pages = ("stub-server.md", "users.md", "models.md")
+    stub, users, models = ((ROOT / "docs" / "how-to" / name).read_text() for name in pages)
     assert all(f"`{kind}`" in stub for kind in FAULT_KINDS)
     assert all(f"`{error}`" in models for error in ERRORS)
     marks = [faults.CONFIRMED_AND_LEFT, faults.TOLD_UNKNOWN, faults.SPOKE_AS_ASSISTANT, faults.REPEATED]
