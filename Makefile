@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth clean
+.PHONY: run run-web docs test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -16,7 +16,7 @@ run: $(VENV)/.core
 	@echo "Next: look at a trajectory with    head -1 outputs/StudentAcademicPortal.jsonl | $(BIN)/python -m json.tool | less"
 	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o outputs/training.jsonl"
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
-	@echo "      and read README.md for your own models and domains."
+	@echo "      and read docs/getting-started/index.md for your own models and tools."
 
 # Tasks on sites of our own, in real browsers.
 run-web: $(VENV)/.web
@@ -57,6 +57,11 @@ test-faults: $(VENV)/.dev chromium
 test-vllm: $(VENV)/.dev $(VENV)/.torch $(VLLM)/.installed
 	$(BIN)/python -m pytest tests/vllm -m vllm --override-ini addopts=-q
 
+# The documentation as a site, in site/. A broken link or anchor is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
+
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
 	$(BIN)/python -m benchmarks.turns
@@ -85,7 +90,7 @@ $(VENV)/.web: $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --editable '.[dev,all]'
+	$(BIN)/pip install --quiet --editable '.[dev,docs,all]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip

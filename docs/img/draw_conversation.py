@@ -1,0 +1,59 @@
+"""Draws the picture of the README: a task of a shipped domain, played and scored, as a terminal shows it.
+
+python docs/img/draw_conversation.py docs/img/run.svg
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+import rollout
+
+TASK = 0
+WIDTH = 96
+
+
+def draw(trajectory: rollout.Trajectory) -> str:
+    """The conversation and its scores as SVG, in the reader's own monospace font."""
+    console = Console(record=True, width=WIDTH, file=io.StringIO(), color_system="truecolor", force_terminal=True)
+    console.print(Text(f"{trajectory.dataset}  {trajectory.task_id}", style="bold"))
+    for message in trajectory.messages:
+        colour = {"user": "green", "assistant": "cyan"}.get(message.role, "bright_black")
+        if message.content:
+            text = " ".join(message.content.split())
+            if message.role == "tool" and len(text) > 84:
+                text = f"{text[:83]}…"
+            console.print(Text.assemble((f"{message.role:>9}  ", f"bold {colour}"), text), soft_wrap=False)
+        for call in message.tool_calls or ():
+            console.print(Text.assemble(("     call  ", "bold magenta"), f"{call.name} {call.arguments}"))
+    console.print()
+    for score in trajectory.scores:
+        sign = "✓" if score.value == 1 else "✗"
+        console.print(Text.assemble((f"    score  {sign} ", "bold yellow"), f"{score.name}: {score.reason}"))
+    end = f"{trajectory.status}, {trajectory.stop_reason}, reward {trajectory.reward}"
+    console.print(Text.assemble(("      end  ", "bold yellow"), end))
+    svg = console.export_svg(title="rollout run default", unique_id="conversation")
+    return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
+
+
+def main(path: Path) -> None:
+    run = rollout.run(
+        mcp_domain="StudentAcademicPortal",
+        model="builtin/oracle",
+        user="builtin/user",
+        max_turns=20,
+        limit=30,
+        progress=False,
+    )
+    multi = run.trajectories.where(lambda one: one.success and one.turns == 2 and 3 <= one.tool_calls <= 4)
+    path.write_text(draw(multi[TASK]), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
