@@ -97,7 +97,7 @@ def test_every_stop_reason_is_listed_with_its_status() -> None:
     page = (ROOT / "docs" / "reference" / "stop-reasons.md").read_text()
     for reason in StopReason:
         assert f"| `{reason}` | `{status_of(reason)}` |" in page, (
-            f"{reason} is missing, or not under {status_of(reason)}"
+            f"{reason} is not under {status_of(reason)}"
         )
 
 

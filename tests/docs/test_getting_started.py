@@ -1,4 +1,4 @@
-"""Getting started works from top to bottom, in its order, in an empty folder. So does the Python example of the README."""
+"""Getting started works from top to bottom, in an empty folder, and so does the Python example of the README."""
 
 from __future__ import annotations
 
