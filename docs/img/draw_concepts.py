@@ -148,9 +148,7 @@ def tree() -> Picture:
 
 
 def reward() -> Picture:
-    picture = Picture(
-        640, 150, "Scorers read the trajectory and the world; a rule turns the scores into one reward"
-    )
+    picture = Picture(640, 150, "Scorers read the trajectory and the world; a rule turns the scores into one reward")
     picture.box(10, 20, 120, "trajectory")
     picture.box(10, 85, 120, "world")
     picture.arrow((132, 42), (188, 66))

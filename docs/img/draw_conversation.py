@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 import rollout
@@ -22,22 +23,25 @@ WIDTH = 96
 def draw(trajectory: rollout.Trajectory) -> str:
     """The conversation and its scores as SVG, in the reader's own monospace font."""
     console = Console(record=True, width=WIDTH, file=io.StringIO(), color_system="truecolor", force_terminal=True)
-    console.print(Text(f"{trajectory.dataset}  {trajectory.task_id}", style="bold"))
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="bold", min_width=9)
+    table.add_column()
+    table.add_row("task", f"{trajectory.dataset} {trajectory.task_id}")
     for message in trajectory.messages:
         colour = {"user": "green", "assistant": "cyan"}.get(message.role, "bright_black")
         if message.content:
             text = " ".join(message.content.split())
-            if message.role == "tool" and len(text) > 84:
-                text = f"{text[:83]}…"
-            console.print(Text.assemble((f"{message.role:>9}  ", f"bold {colour}"), text), soft_wrap=False)
+            if message.role == "tool" and len(text) > 83:
+                text = f"{text[:82]}…"
+            table.add_row(Text(message.role, style=colour), Text(text))
         for call in message.tool_calls or ():
-            console.print(Text.assemble(("     call  ", "bold magenta"), f"{call.name} {call.arguments}"))
-    console.print()
+            table.add_row(Text("call", style="magenta"), Text(f"{call.name} {call.arguments}"))
     for score in trajectory.scores:
         sign = "✓" if score.value == 1 else "✗"
-        console.print(Text.assemble((f"    score  {sign} ", "bold yellow"), f"{score.name}: {score.reason}"))
+        table.add_row(Text("score", style="yellow"), Text(f"{sign} {score.name}: {score.reason}"))
     end = f"{trajectory.status}, {trajectory.stop_reason}, reward {trajectory.reward}"
-    console.print(Text.assemble(("      end  ", "bold yellow"), end))
+    table.add_row(Text("end", style="yellow"), Text(end))
+    console.print(table)
     svg = console.export_svg(title="rollout run default", unique_id="conversation")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 

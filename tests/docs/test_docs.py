@@ -96,9 +96,7 @@ def test_every_configuration_key_has_a_meaning() -> None:
 def test_every_stop_reason_is_listed_with_its_status() -> None:
     page = (ROOT / "docs" / "reference" / "stop-reasons.md").read_text()
     for reason in StopReason:
-        assert f"| `{reason}` | `{status_of(reason)}` |" in page, (
-            f"{reason} is not under {status_of(reason)}"
-        )
+        assert f"| `{reason}` | `{status_of(reason)}` |" in page, f"{reason} is not under {status_of(reason)}"
 
 
 def test_yaml_examples_are_valid() -> None:
