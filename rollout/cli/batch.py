@@ -1,4 +1,4 @@
-"""`rollout single` and `rollout cross`: roll out whole dataset folders, with the seed's flags and defaults.
+"""`rollout single` and `rollout cross`: roll out whole dataset folders, with AgentSkiller's flags and defaults.
 
 Both find what there is below a folder, make one configuration of it (each domain a dataset, one run directory for all)
 and hand it to the same engine as `rollout run`, so `--max-workers` is live conversations over all domains together.
@@ -32,7 +32,7 @@ MaxTurns = Annotated[int, typer.Option(min=1, help="User messages in a conversat
 AgentTemperature = Annotated[float, typer.Option(min=0)]
 UserTemperature = Annotated[float, typer.Option(min=0)]
 NoThinking = Annotated[bool, typer.Option("--no-thinking", help="Do not ask the agent's model to think.")]
-NoResume = Annotated[bool, typer.Option("--no-resume", help="Start anew; what is there is moved aside.")]
+NoResume = Annotated[bool, typer.Option("--no-resume", help="Start a new run; the old one is moved aside.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the summary.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print conversations as they happen; more in --list.")]
 Samples = Annotated[int, typer.Option(min=1, help="Attempts at each task.")]

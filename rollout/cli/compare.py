@@ -33,7 +33,7 @@ def compare(
         str | None,
         typer.Option(metavar="UNIT=NUMBER,…", help="For each task: generations, tokens, tool_calls, cost."),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks of each dataset.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only this many tasks of each dataset.")] = None,
     output: Annotated[Path | None, typer.Option(help="Where the runs go. Default: runs/<config name>-compare.")] = None,
     dataset: DatasetOption = None,
     resume: ResumeOption = None,

@@ -22,9 +22,9 @@ def cross(
         bool, typer.Option("--merge-queries", help="Merge the query files of each combination; run nothing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="With --merge-queries: replace merged files.")] = False,
-    min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least so many domains.")] = 2,
+    min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least this many domains.")] = 2,
     require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
-    limit: Annotated[int, typer.Option(min=0, help="Only the first so many combinations; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Only this many combinations; 0: all.")] = 0,
     agent_model: b.AgentModel = defaults.AGENT_MODEL,
     user_model: b.UserModel = defaults.USER_MODEL,
     models_config: b.ModelsConfig = defaults.MODELS_CONFIG,
@@ -48,7 +48,7 @@ def cross(
     verbose: b.Verbose = False,
     dry_run: b.DryRun = False,
 ) -> None:
-    """Roll out combinations of domains. A combination is a set: its names may stand in any order.
+    """Roll out combinations of domains. A combination is a set: its names may be in any order.
 
     What there is, and which files:
 

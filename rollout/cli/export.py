@@ -1,4 +1,4 @@
-"""`rollout export`, and the seed's `add_key.py`."""
+"""`rollout export`, and AgentSkiller's `add_key.py`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def add_key(
     field: Fields = None,
     run: Runs = None,
 ) -> None:
-    """Write records that are ready to be tokenised: `rollout export --format add_key` in the seed's spelling.
+    """Write records that are ready to be tokenised: `rollout export --format add_key` in AgentSkiller's spelling.
 
     Each message has role, content, reasoning_content, tool_calls and tool_call_id; each record messages, id,
     data_source, use_cot and tools.

@@ -1,4 +1,4 @@
-"""`rollout label`, and the seed's `add_label_single.py` and `add_label_cross.py`."""
+"""`rollout label`, and AgentSkiller's `add_label_single.py` and `add_label_cross.py`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def label(
 
         rollout label outputs_single
 
-    Files of the seed's own tool, from policies and tool lists:
+    Files of AgentSkiller's own tool, from policies and tool lists:
 
         rollout label outputs_cross/*.jsonl --policy-root datasets/cross_domain/policies
         --tools-list datasets/cross_domain/tool_lists
@@ -65,7 +65,7 @@ def label_single(
     preamble_file: PreambleFile = None,
     run: Runs = None,
 ) -> None:
-    """Add system prompt and tools to the trajectories of single domains: `rollout label` with the seed's settings.
+    """Add system prompt and tools to the trajectories of single domains: `rollout label` with AgentSkiller's settings.
 
     Where the run directory is there, they are exactly those that were sent. Policies and tool lists are read only for
     trajectories that no run of ours made.
@@ -83,7 +83,7 @@ def label_cross(
     preamble_file: PreambleFile = None,
     run: Runs = None,
 ) -> None:
-    """Add system prompt and tools to the trajectories of cross domains: `rollout label` with the seed's settings.
+    """Add system prompt and tools to the trajectories of cross domains: `rollout label` with AgentSkiller's settings.
 
     A combination is a set: `A_B_C.jsonl` (also `A_B_C_output.jsonl`) finds the policy `C_B_A.md`.
     """

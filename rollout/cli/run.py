@@ -29,7 +29,7 @@ ResumeOption = Annotated[
     typer.Option(
         "--resume/--no-resume",
         "-r",
-        help="Go on where the last run stopped, or move it aside and start anew. Default: what the config says.",
+        help="Go on where the last run stopped, or move it aside and start a new run. Default: what the config says.",
     ),
 ]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print the conversations as they happen.")]
@@ -93,7 +93,7 @@ def run_by_option(
     no_colors: NoColorsOption = False,
     dry_run: DryRunOption = False,
 ) -> None:
-    """Roll out the datasets of a config: `rollout run CONFIG` in the seed's spelling."""
+    """Roll out the datasets of a config: `rollout run CONFIG` in AgentSkiller's spelling."""
     sys.exit(run_config(config, dataset, resume, verbose, no_colors, dry_run, cluster=cluster))
 
 

@@ -1,4 +1,4 @@
-"""`rollout stub-server`: a scripted model server with latency and faults, for tests and benchmarks of one's own."""
+"""`rollout stub-server`: a scripted model server with latency and faults, for your own tests and benchmarks."""
 
 from __future__ import annotations
 
