@@ -1,4 +1,4 @@
-"""The seed's records, ready to be tokenised (`add_key.py`).
+"""AgentSkiller's records, ready to be tokenised (`add_key.py`).
 
 Every message has the same five keys. The whole trajectory is in it, with all reasoning; arguments are the text that the
 model wrote.

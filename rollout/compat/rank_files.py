@@ -1,4 +1,4 @@
-"""The seed's files of single ranks, beside the file of all: `<split>_trajectories.pt.iteration<N>_rank_<R>`.
+"""WebGym's files of single ranks, beside the file of all: `<split>_trajectories.pt.iteration<N>_rank_<R>`.
 
 Like the file of all they are views of the journal, which knows the rank of every trajectory: they can be made again at
 any time, and the same run makes the same files. The file of all is compared with them, trajectory by trajectory, before
@@ -85,7 +85,7 @@ def _check(whole: Path, parts: list[Path]) -> None:
             if not left[fingerprint]:
                 raise JournalError(
                     f"{whole}: lacks a trajectory of {part.name}; the files of the ranks are kept, and the same "
-                    "command makes all of them anew"
+                    "command makes all of them again"
                 )
             left[fingerprint] -= 1
 
