@@ -1,4 +1,4 @@
-"""A web rollout as an ordinary run: from the seed's keys to the `Config` that the engine takes."""
+"""A web rollout as an ordinary run: from WebGym's keys to the `Config` that the engine takes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROVIDERS = frozenset(
 """What `base_model` may begin with to mean a provider rather than a model of `vllm_server_url`, whose models are often
 named in the same form: `organisation/model`."""
 WIDTH, HEIGHT, POINTS = 1280, 768, 1000
-"""The seed's window, and the range of its coordinates."""
+"""WebGym's window, and the range of its coordinates."""
 FAILED_GOBACKS = 3
 """So many calls of `goback` in a row that lead nowhere end an episode of training, never one of a test."""
 UNLIMITED_STEPS = 30
@@ -164,7 +164,7 @@ def _agent(web: WebConfig, model: str, is_served: bool, notes: list[str]) -> Age
 
 
 def _web_settings(web: WebConfig) -> dict[str, object]:
-    """What the seed's keys say of pages, where `web` says nothing else."""
+    """What WebGym's keys say of pages, where `web` says nothing else."""
     given = web.web.model_fields_set
     mode = web.context_config.interaction_mode
     settings: dict[str, object] = {
