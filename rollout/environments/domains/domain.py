@@ -1,4 +1,4 @@
-"""A tool domain on disk, in the seed's layout: servers, tool lists, policy, database.
+"""A tool domain on disk, in AgentSkiller's layout: servers, tool lists, policy, database.
 
 A `Domain` is what all episodes of a dataset share and none of them changes: where the servers are, the tools as they
 are offered, the policy. It is loaded once; what can be wrong with it is found then, with the file's name. None of the
@@ -66,7 +66,7 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
     folder = base_path / "mcp_servers"
     known = known_servers(base_path)
     if not known:
-        raise ConfigError(f"{folder}: no servers found; expected <Domain>.py files in the seed's layout")
+        raise ConfigError(f"{folder}: no servers found; expected <Domain>.py files in AgentSkiller's layout")
     named = None if mcp_domain is None else _named_servers(base_path, mcp_domain, known, has_tools=bool(tools))
     servers: list[str] = []
     for wanted in tools:

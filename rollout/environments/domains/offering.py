@@ -1,12 +1,12 @@
-"""What the agent of a file of trajectories was sent, where nobody recorded it: made from policy and tool lists.
+"""System prompt and tools of recorded trajectories that do not have them: made from policy and tool lists.
 
 The file's name says which servers: `A.jsonl`, `A_B_C.jsonl`, with or without `_output`. A combination is a set, so
 `A_B_C.jsonl` finds `C_B_A.md`. A policy that is missing is an error; no text is made up in its place. What was said
-before the policies (the seed's script for single domains does so) only its user knows: the preamble.
+before the policies (AgentSkiller's script for single domains does so) only its user knows: the preamble.
 
 The calls in the file say how the tools were named: as our runs offer them (`rollout.tasks.naming`), un-prefixed, or as
-the seed's tool does it (`sap.get_grades`). The naming that fits most of the names called is taken; ours where all fit
-alike.
+AgentSkiller's tool does it (`sap.get_grades`). The naming that fits most of the names called is taken; ours where
+all fit alike.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _offers(path: Path, servers: list[str], lists: dict[str, list[ToolSpec]]) ->
 
 
 def initials(server: str) -> str:
-    """The seed's prefix of a server."""
+    """AgentSkiller's prefix of a server."""
     return "".join(word[0] for word in _SEED_WORD.findall(server)).lower() or server.lower()
 
 

@@ -73,7 +73,7 @@ class AnswerScorer:
 
 
 def definite_answer(task: Task) -> str:
-    """The reference answer of a task in the seed's form; empty where it has none."""
+    """The reference answer of a task in WebGym's form; empty where it has none."""
     return str(task.info.get("definite_answer") or "").strip()
 
 
