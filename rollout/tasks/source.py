@@ -1,4 +1,4 @@
-"""Where tasks come from: what the engine asks of any source of them, and the one that holds them in memory.
+"""Sources of tasks: what the engine asks of any source of them, and the one that holds them in memory.
 
 A dataset's tasks are the lines of files (`rollout.tasks.jsonl`), or what a suite made of its own data (`TaskList`).
 """
@@ -17,7 +17,7 @@ from rollout.core.task import Task
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something a person should mend in a data file."""
+    """Something a person should fix in a data file."""
 
     where: str
     what: str
@@ -90,7 +90,7 @@ class TaskList:
 
 
 def trajectory_id(task_id: str, number: int) -> str:
-    """The id of a task's attempt: the first one keeps the task's own id, as the seed has it."""
+    """The id of a task's attempt: the first one keeps the task's own id, as in AgentSkiller."""
     return task_id if number == 0 else f"{task_id}~{number}"
 
 

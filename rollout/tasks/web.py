@@ -24,7 +24,7 @@ Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
 class WebLine(msgspec.Struct, frozen=True):
-    """A line of the seed's task files; further keys are kept by `web_entry`."""
+    """A line of WebGym's task files; further keys are kept by `web_entry`."""
 
     task_name: Text
     """The instruction."""
@@ -62,7 +62,7 @@ class WebLine(msgspec.Struct, frozen=True):
 
 
 def web_entry(entry: JSON) -> JSON:
-    """An ordinary task line of a line of the seed's. Raises msgspec's ValidationError that names what is wrong."""
+    """An ordinary task line of a line of WebGym's. Raises msgspec's ValidationError that names what is wrong."""
     line = msgspec.convert(entry, WebLine)
     info = {key: value for key, value in entry.items() if key not in _REPLACED}
     info["website"] = full_url(line.website)
