@@ -1,4 +1,4 @@
-"""A run that a person follows: what they are told when it opens, and its progress while it goes on.
+"""A run that a person follows: what it prints when it opens, and its progress while it goes on.
 
 `rollout run` and `rollout.run` open their runs here, so both follow the same rules. A person who plays the user talks
 to one attempt at a time, and has the terminal to themselves; so do conversations that are printed as they happen.
@@ -30,7 +30,7 @@ async def open_shown_run(
     warn: Callable[[str], None],
     console: Console | None,
 ) -> AsyncIterator[Opened]:
-    """Open a run, with its progress on `console` where there is one. `warn` reports what nobody should overlook."""
+    """Open a run, with its progress on `console` where there is one. `warn` reports what must not be overlooked."""
     names = list(config.datasets) if datasets is None else list(datasets)
     users = [config.datasets[name].user for name in names]
     has_person = any(user is not None and user.kind == "person" for user in users)
