@@ -71,7 +71,7 @@ class Example(Head, frozen=True, kw_only=True):
     offers: dict[int, list[JSON]] = msgspec.field(default_factory=dict)
     """Where the tools changed: those of each turn from which on they were others. The first user message is turn 0."""
     context: int | None = None
-    """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
+    """Set where only what comes after this many messages is to be learnt (`--per-turn`)."""
     masked: frozenset[int] = frozenset()
     """The places of answers that are context only: see `rollout.trajectories.filters`."""
     has_images: bool = False
@@ -146,7 +146,7 @@ def _as_seen(head: Head, messages: tuple[Message, ...]) -> tuple[tuple[Message, 
 
 
 def _read_tools(raw: msgspec.Raw) -> list[JSON]:
-    """The tools of a labelled line. The seed's labels hold the whole or the parameters as JSON within a string."""
+    """The tools of a labelled line. AgentSkiller's labels hold the whole or the parameters as JSON within a string."""
     try:
         tools = _unwrap(msgspec.json.decode(raw)) or []
         for tool in tools:

@@ -1,8 +1,9 @@
-"""Reading saved trajectories: lines of our runs, lines that have their label, and the flat records of the seed's tool.
+"""Reading saved trajectories: lines of our runs, lines that have their label, and the flat records of AgentSkiller's
+tool.
 
-A line is taken apart only as far as asked: its fields stay the bytes they are until somebody reads them, so a label can
+A line is taken apart only as far as asked: its fields stay the bytes they are until they are read, so a label can
 be added without touching the rest, and a filter need not read the messages. All three kinds look the same afterwards:
-the seed's flags (`stopped`, `reached_max_turns`, `error`, …) are read as our status and stop reason.
+AgentSkiller's flags (`stopped`, `reached_max_turns`, `error`, …) are read as our status and stop reason.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ def _outcome(fields: dict[str, msgspec.Raw], said: str | None, error: Any, succe
     flagged = [reason for flag, reason in _FLAGS if _value(fields, flag)]
     said = said or _value(fields, "stop_reason")
     known = [StopReason(said)] if said in StopReason.__members__.values() else []
-    # Without a flag the seed's tool says only whether it worked: one turn, or something that broke.
+    # Without a flag AgentSkiller's tool says only whether it worked: one turn, or something that broke.
     default = StopReason.AGENT_DONE if success else StopReason.ERROR
     reason = StopReason.ERROR if error is not None else (*flagged, *known, default)[0]
     return bare_metadata(reason, None if error is None else {"kind": "infra", "text": str(error), "notes": []})
