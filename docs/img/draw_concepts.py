@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 
 STYLE = """
+svg { background: #ffffff; }
 text { font: 14px system-ui, sans-serif; fill: #24292f; text-anchor: middle; }
 .small { font-size: 12px; fill: #57606a; }
 rect { fill: #eef2ff; stroke: #4051b5; rx: 6; }
@@ -20,6 +21,7 @@ rect { fill: #eef2ff; stroke: #4051b5; rx: 6; }
 path { fill: none; stroke: #57606a; stroke-width: 1.5; marker-end: url(#tip); }
 #tip path { fill: #57606a; stroke: none; marker-end: none; }
 @media (prefers-color-scheme: dark) {
+svg { background: #0d1117; }
 text { fill: #e6edf3; } .small { fill: #9da7b3; }
 rect { fill: #1f2547; stroke: #8c9eff; } .plain { fill: none; stroke: #6e7681; }
 .good { fill: #12351f; stroke: #3fb950; } .bad { fill: #3d1417; stroke: #f85149; }

@@ -1,4 +1,4 @@
-"""The house dialect that public text must not contain: `python -m tests.docs.prose` names each place, and what to write.
+"""Phrases that public text must not contain: `python -m tests.docs.prose` names each place, and what to write.
 
 It reads the pages in Markdown without their code, and of the package docstrings, comments and texts of messages.
 """
@@ -17,7 +17,7 @@ PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "docs/**
 CODE = "rollout/**/*.py"
 SHIPPED_DATA = "rollout/examples/datasets"
 DIALECT = {
-    r"\bis told\b|\bare told\b|\bto be told\b|\btold apart\b|\bunless told\b|\bhas told\b|\btold on\b": "is given, reported, asked",
+    r"\b(?:is|are|be|has|unless) told\b|\btold (?:apart|on)\b": "is given, reported, asked",
     r"\bso many\b": "N, that many",
     r"\banew\b": "again, from the start",
     r"\bto be had\b": "available",
@@ -44,8 +44,15 @@ DIALECT = {
     r"\bput aside\b|\bput beside\b": "moved to",
 }
 OPENING = re.compile(r'^[rR]?"""(?:What|How|Where|Who|Which)\b')
-ALLOWED: dict[str, tuple[str, ...]] = {}
-"""Phrases of a file, by its path, that only look like dialect."""
+ALLOWED: dict[str, tuple[str, ...]] = {
+    "rollout/agents/users/model.py": ("somebody",),
+    "rollout/environments/suites/miniwob/environment.py": ("is told", "are told"),
+    "rollout/environments/web/prompts.py": ("somebody",),
+    "rollout/environments/web/scoring/verdict.py": ("stands in",),
+    "rollout/examples/web/tracker/views.py": ("somebody",),
+    "rollout/scoring/judge.py": ("whoever",),
+}
+"""Phrases of texts that models are sent, and of a page, by the path of the file. Changing them would change runs."""
 _FOUND = re.compile("|".join(f"(?P<p{number}>{pattern})" for number, pattern in enumerate(DIALECT)))
 _ADVICE = list(DIALECT.values())
 
@@ -87,7 +94,7 @@ def faults(root: Path = ROOT) -> Iterator[str]:
 
 def main() -> None:
     found = list(faults())
-    print("\n".join([*found, f"{len(found)} places"]))
+    sys.stdout.write("\n".join([*found, f"{len(found)} places"]) + "\n")
     sys.exit(1 if found else 0)
 
 

@@ -14,7 +14,8 @@ def test_no_public_text_contains_the_dialect() -> None:
 def test_phrases_are_found_in_pages_and_modules_but_not_in_code(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("It starts anew.\n\n```python\nanew = 1\n```\n`anew` is a name.\n")
     (tmp_path / "rollout").mkdir()
-    (tmp_path / "rollout" / "one.py").write_text('"""What it does."""\nanew = 1  # starts anew\nraise ValueError("is not to be had")\n')
+    module = '"""What it does."""\nanew = 1  # starts anew\nraise ValueError("is not to be had")\n'
+    (tmp_path / "rollout" / "one.py").write_text(module)
     assert [fault.split(": write")[0] for fault in faults(tmp_path)] == [
         "README.md:1: 'anew'",
         "rollout/one.py:1: begins with 'What': say what the module is for",
