@@ -161,8 +161,8 @@ class AgentConfig(SamplingKeys):
     max_images: int | None = Field(None, ge=1)
     """Send only this many of the last images; earlier messages keep their text."""
     max_rounds: int | None = Field(None, ge=1)
-    """Send only this many of the last answers with their results; earlier ones are a line each. Needs `max_turns:
-    1`."""
+    """Send only this many of the last answers with their results; earlier ones are a line each. Needs
+    `max_turns: 1`."""
     params: dict[str, float] = {}
     """For `builtin/oracle`: how often it errs (wrong_argument, unknown_tool, malformed_call, void_turn, stop_early,
     repeat), each a probability for one answer."""

@@ -1,6 +1,6 @@
 """Every key of a configuration file, with its meaning. The text under a field is what `--help` and the docs show.
 
-AgentSkiller's keys keep their names and meanings; what they lack (timeouts, retries, seeds, samples, budgets) stands
+AgentSkiller's keys keep their names and meanings; what they lack (timeouts, retries, seeds, samples, budgets) is
 beside them. Unknown keys are refused. Reading a file, `${VAR}` and error texts are in `rollout.config.load`.
 """
 

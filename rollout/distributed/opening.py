@@ -105,7 +105,7 @@ def _module_path() -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _connected(cluster: Cluster) -> AsyncIterator[Machines]:
-    """The machines of Ray. A thread connects to it, and nothing waits for that thread longer than he wants to: Ray
+    """The machines of Ray. A thread connects to it, and no caller waits for it longer than it wants to: Ray
     takes seconds to start, and where it is not there it may try forever. The thread stays until the end, because
     what Ray starts dies with the thread that started it."""
     answer: Future[Machines] = Future()

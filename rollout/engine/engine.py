@@ -162,7 +162,7 @@ class Engine:
             if saved:
                 log.error(
                     "%s: the task's opening changed since it was begun, and %d of its attempts have ended; it is left "
-                    "out: restore the old words, give the new ones an id of their own, or start a new run (--no-resume)",
+                    "out: restore the old words, give the new ones other ids, or start a new run (--no-resume)",
                     task.id,
                     len(saved),
                 )

@@ -7,7 +7,7 @@ its text.
 
 The same trick tells what the tokens of a context are (`TemplateLabels`): the template writes the messages with a mark
 in the place of each text, which shows what it puts around them. Where the ids are not what the tokenizer makes of their
-own text, or the template does not write them so, the answer is that it is unknown.
+own text, or the template does not write them so, the answer is unknown.
 """
 
 from __future__ import annotations
