@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
+.PHONY: run run-web docs test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -20,7 +20,7 @@ run: $(VENV)/.core
 	@echo "      see what the run came to     $(BIN)/rollout stats default"
 	@echo "      make training data of it     $(BIN)/rollout export runs/default --format trl -o exports/training.jsonl"
 	@echo "      watch conversations with     $(BIN)/rollout run configs/example_new.yml"
-	@echo "      and read README.md for your own models and domains."
+	@echo "      and read docs/getting-started/index.md for your own models and tools."
 
 # Tasks on sites of our own, in real browsers.
 run-web: $(VENV)/.web
@@ -51,7 +51,7 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The slow tests, then the fault campaign (docs/faults.md): more than 1,000 faults of every kind, each attempt accounted for.
+# The slow tests, then the fault campaign (docs/design/faults.md): more than 1,000 faults of every kind, each attempt accounted for.
 # 25 to 40 minutes on 2 cores, by what else they do. A part of it: make test-faults FAULTS="--only signals".
 test-faults: $(VENV)/.dev chromium
 	$(BIN)/python -m pytest -m slow --override-ini addopts=-q
@@ -60,6 +60,11 @@ test-faults: $(VENV)/.dev chromium
 # Token-exact records against a real vLLM server on the CPU, which has a virtual environment of its own: 3.4 GB.
 test-vllm: $(VENV)/.dev $(VENV)/.torch $(VLLM)/.installed
 	$(BIN)/python -m pytest tests/vllm -m vllm --override-ini addopts=-q
+
+# The documentation as a site, in site/. A broken link or anchor is an error.
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html"
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.engine
@@ -89,7 +94,7 @@ $(VENV)/.web: $(VENV)/.core
 
 $(VENV)/.dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,all]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,docs,all]'
 	touch $@ $(VENV)/.core $(VENV)/.web
 
 # Tests load our .pt files with it, and train with TRL, which needs it. Only its build without CUDA is small; where pip

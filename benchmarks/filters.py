@@ -1,4 +1,4 @@
-"""Precision and recall of each filter on its labelled set: the table of docs/filters.md.
+"""Precision and recall of each filter on its labelled set: the table of docs/reference/filters.md.
 
 python -m benchmarks.filters              # the table
 python -m benchmarks.filters repetition   # what that filter gets wrong, too

@@ -1,8 +1,8 @@
-"""How an agent's model is told of tools and asks for them: by fields of the protocol, or in the text.
+"""Tool-call dialects: an agent's model gets its tools and asks for them by fields of the protocol, or in the text.
 
 A dialect stands at the border between the record and the model. The record is the same for all of them: messages with
 calls, and results that answer calls. A dialect says what the model is shown of it and reads what the model answers;
-nobody else needs to know which one is spoken.
+no other module needs to know which one is spoken.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rollout.core.messages import CALL_BEGIN, CALL_END, NO_TOOLS, Message, Tools
 from rollout.trajectories.generation import Generation
 
 UNCALLED_ID = "uncalled_"
-"""How the id of the call begins that stands in the record for an answer in words alone."""
+"""Prefix of the id of the call that the record has for an answer in words alone."""
 RESULT_BEGIN, RESULT_END = "<tool_response>", "</tool_response>"
 
 
@@ -53,7 +53,7 @@ class NativeDialect:
     name = "native"
 
     def __init__(self, *, must_call: bool = False) -> None:
-        """`must_call`: an answer without a call is a malformed one, since nobody is there to talk to."""
+        """`must_call`: an answer without a call is a malformed one, since there is no user."""
         self._must_call = must_call
 
     def system(self, system: str | None, tools: Toolset) -> str | None:
@@ -92,7 +92,7 @@ class TextDialect:
     name = "text"
 
     def __init__(self, *, must_call: bool = False) -> None:
-        """`must_call`: an answer without a call is a malformed one, since nobody is there to talk to."""
+        """`must_call`: an answer without a call is a malformed one, since there is no user."""
         self._must_call = must_call
 
     def system(self, system: str | None, tools: Toolset) -> str | None:
@@ -111,7 +111,7 @@ class TextDialect:
             return message
         text = message.text
         if message.tool_calls and message.raw is None:
-            # Calls of an opening, which nobody has written as text yet.
+            # Calls of an opening, which were not written as text yet.
             text = "\n".join(filter(None, (text, write_calls(message.tool_calls))))
         reasoning = message.reasoning
         thought, rest = split_reasoning(text) if message.raw is not None else (None, text)
@@ -119,7 +119,7 @@ class TextDialect:
             if reasoning is None:
                 text = rest
             elif reasoning == thought:
-                reasoning = None  # It stands in the text, as the model wrote it.
+                reasoning = None  # It is in the text, as the model wrote it.
         return Message(role="assistant", content=text, reasoning=reasoning, images=message.images)
 
     def export(self, message: Message) -> Message:

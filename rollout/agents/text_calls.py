@@ -29,7 +29,7 @@ _SPACE = re.compile(r"\s*")
 
 
 class Asked(msgspec.Struct, frozen=True):
-    """A call as it stands in a text: what it asks for, or what is wrong with it."""
+    """A call as a text has it: what it asks for, or what is wrong with it."""
 
     name: str = ""
     arguments: str = "{}"
@@ -37,7 +37,7 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """What stands in a text."""
+    """What a text holds."""
 
     said: str
     """The words around the calls."""
@@ -144,7 +144,7 @@ def _read_object(text: str) -> Asked:
     if arguments is not None:
         return Asked(name, bytes(arguments).decode())
     if len(fields) > 1:
-        return Asked(problem=_wrong(f"{name}: it has no arguments; they stand in an object of their own"))
+        return Asked(problem=_wrong(f"{name}: it has no arguments; expected an object of their own"))
     return Asked(name)
 
 

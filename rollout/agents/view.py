@@ -29,7 +29,7 @@ class ReasoningRule(enum.StrEnum):
     CLEAR_ON_USER_TURN = "clear_on_user_turn"
     """Within a turn all of it; at the next user message all earlier reasoning is cleared (DeepSeek V3.2)."""
     KEEP_TOOL_TURNS = "keep_tool_turns"
-    """Reasoning of turns that called tools stays for ever, that of other turns is cleared at the next user message."""
+    """Reasoning of turns that called tools always stays, that of other turns is cleared at the next user message."""
     KEEP_ALL = "keep_all"
     DROP = "drop"
     """None is ever sent back."""
@@ -52,7 +52,7 @@ class ContextView:
         max_images: int | None = None,
     ) -> None:
         """`system` as it is sent. `image_url` makes a URL of an image's name, for a model that sees images; without it
-        none are sent. With `max_images` only so many of the last ones are."""
+        none are sent. With `max_images` only that many of the last ones are."""
         self.messages: list[Message] = []
         """As they are sent."""
         self.wire: list[bytes] = []

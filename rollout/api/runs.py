@@ -137,7 +137,7 @@ class Run:
         return read_saved(line).read_messages()
 
     def _read_once(self, name: str, ask: Callable[[JournalReader], T]) -> T:
-        """Something about the whole run, read again only where somebody has written since."""
+        """Something about the whole run, read again only if something was written since."""
 
         def read(journal: JournalReader) -> T:
             version = journal.data_version

@@ -53,11 +53,11 @@ class Stream:
     ) -> None:
         assert self._thread is not None
         self._is_left = True
-        self._thread.pause("nobody takes groups any more")
+        self._thread.pause("the consumer of groups is gone")
         self._asked.release()
         self._thread.leave()
         while kind is None:
-            # What went wrong while nobody was waiting must not be lost.
+            # What went wrong while no one was waiting must not be lost.
             try:
                 left = self._groups.get_nowait()
             except queue.Empty:

@@ -23,7 +23,7 @@ def cross(
         bool, typer.Option("--merge-queries", help="Merge the query files of each combination; run nothing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="With --merge-queries: replace merged files.")] = False,
-    min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least so many domains.")] = 2,
+    min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least this many domains.")] = 2,
     require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
     max_combinations: Annotated[int | None, typer.Option(min=1, help="Only the first so many combinations.")] = None,
     agent_model: o.AgentModel = defaults.AGENT_MODEL,
@@ -49,7 +49,7 @@ def cross(
     verbose: o.Verbose = False,
     dry_run: o.DryRun = False,
 ) -> None:
-    """Roll out combinations of domains. A combination is a set: its names may stand in any order.
+    """Roll out combinations of domains. A combination is a set: its names may be in any order.
 
     What there is, and which files:
 

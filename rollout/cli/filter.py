@@ -233,7 +233,7 @@ def _show(console: Console, summary: FilterSummary, trajectories: FilteredInput,
                 line.append(f": {example.evidence}", "dim")
             console.print(line, highlight=False, soft_wrap=True)
     if trajectories.without_prompt:
-        say(f"{trajectories.without_prompt} without a known system prompt: nobody looked for pieces of it")
+        say(f"{trajectories.without_prompt} without a known system prompt: pieces of it were not looked for")
     for problem in trajectories.unreadable[:SHOWN_PROBLEMS]:
         say(f"cannot be read: {problem}")
     if len(trajectories.unreadable) > SHOWN_PROBLEMS:

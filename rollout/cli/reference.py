@@ -1,6 +1,6 @@
 """The reference of all commands, made from the commands themselves (`python -m rollout.cli.reference`).
 
-A test keeps docs/commands.md equal to what this prints, so an option cannot change without its documentation.
+A test keeps docs/reference/commands.md equal to what this prints, so an option cannot change without its documentation.
 """
 
 from __future__ import annotations

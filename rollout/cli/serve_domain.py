@@ -39,7 +39,7 @@ def serve_domain(
 
         rollout serve-domain StudentAcademicPortal --http --port 8000
 
-    Each session has a world of its own that begins untouched. docs/mcp.md has the lines for a client's configuration.
+    Each session has a world of its own that begins untouched. docs/how-to/mcp.md shows how to configure a client.
     """
     try:
         with listening() as signals:

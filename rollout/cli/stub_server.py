@@ -1,4 +1,4 @@
-"""`rollout stub-server`: a scripted model server with latency and faults, for tests and benchmarks of one's own."""
+"""`rollout stub-server`: a scripted model server with latency and faults, for your own tests and benchmarks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def stub_server(
 
         rollout stub-server --port 8000 --fault overload:0.1 --fault reset:0.02
 
-    What it has done so far: GET /stats. The script's keys are in docs/stub-server.md.
+    What it has done so far: GET /stats. The script's keys are in docs/how-to/stub-server.md.
     """
     from rollout.testing import load_script, run_stub_server
 

@@ -27,7 +27,7 @@ from rollout.pipelines.web_iterations import Sample
 from rollout.terminal.console import make_console, show_error, show_warning
 
 SHOWN_PROBLEMS = 5
-"""Bad lines of a task file that are told one by one."""
+"""Bad lines of a task file that are reported one by one."""
 
 
 def web(

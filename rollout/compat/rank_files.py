@@ -85,7 +85,7 @@ def _check(whole: Path, parts: list[Path]) -> None:
             if not left[fingerprint]:
                 raise JournalError(
                     f"{whole}: lacks a trajectory of {part.name}; the files of the ranks are kept, and the same "
-                    "command makes all of them anew"
+                    "command makes all of them again"
                 )
             left[fingerprint] -= 1
 

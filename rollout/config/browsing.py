@@ -27,9 +27,9 @@ class WebSettings(Section):
     height: int = Field(720, ge=100, le=8192)
     """Of the window, in pixels."""
     locale: str = "en-US"
-    """What pages are told about the language."""
+    """The language that pages see."""
     timezone: str = "UTC"
-    """What pages are told about the time zone."""
+    """The time zone that pages see."""
     coordinate_range: int | None = Field(None, ge=1)
     """null: points are pixels of the screenshot. A number: points run from 0 to it in both directions, whatever the
     size of the screenshot (1000 for Qwen models)."""
@@ -67,7 +67,7 @@ class WebSettings(Section):
     """The longest that a loaded page may take to come to rest after an action: its requests, changes, animations that
     end and timers of up to a second. The observation names what is still under way then."""
     quiet: float = Field(0.06, ge=0)
-    """A page without changes for so many seconds is settled."""
+    """A page is settled after this many seconds without changes."""
     max_wait: float = Field(10.0, gt=0)
     """The longest that the agent may ask to wait."""
 
@@ -82,7 +82,7 @@ class Browsers(Section):
     contexts_per_browser: int = Field(16, ge=1)
     """Contexts that one browser serves at once."""
     max_served: int = Field(400, ge=1)
-    """A browser is replaced when it has served so many contexts."""
+    """A browser is replaced when it has served this many contexts."""
     max_memory_mb: int = Field(4096, ge=256)
     """And when its processes hold more than this."""
     max_active: int | None = Field(None, ge=1)

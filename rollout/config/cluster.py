@@ -31,7 +31,7 @@ class Cluster(Section):
     one for each CPU."""
     rank_weights: RankWeights = None
     """One weight for each rank, as `"2,1,1"`: its share of `max_workers` and of the tasks. Without it each machine's
-    CPUs are its weight, and tasks go to whoever is free."""
+    CPUs are its weight, and tasks go to any rank that is free."""
     cpus: float = Field(1.0, ge=0)
     """CPUs that Ray sets aside for one worker."""
     max_restarts: int = Field(20, ge=0)

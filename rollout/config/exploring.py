@@ -34,7 +34,7 @@ class Budget(Section):
 
 
 class StrategyChoice(Section):
-    """How a task is explored. See docs/strategies.md."""
+    """How a task is explored. See docs/how-to/strategies.md."""
 
     name: str = "chain"
     """`chain`: `samples` independent attempts. `random_tree`, `entropy_tree`, `arpo`, `treerl`, `mcts`, or

@@ -106,7 +106,7 @@ class SamplingKeys(Section):
     min_p: float | None = Field(None, ge=0, le=1)
     """Leave out tokens below this share of the likeliest."""
     max_tokens: int | None = Field(None, ge=1)
-    """Cut an answer at so many tokens."""
+    """The most tokens of an answer."""
     presence_penalty: float | None = None
     """Sent as it is."""
     frequency_penalty: float | None = None
@@ -148,7 +148,7 @@ class AgentConfig(SamplingKeys):
     logprobs: bool = False
     """Ask for the log-probabilities of sampled tokens."""
     top_logprobs: int | None = Field(None, ge=0)
-    """And of so many alternatives."""
+    """Also ask for the log-probabilities of this many alternatives."""
     reasoning: Reasoning | None = None
     """Instead of the registry's rule for this model."""
     tool_format: Literal["native", "text", "computer_use"] = "native"
@@ -156,12 +156,13 @@ class AgentConfig(SamplingKeys):
     text, `<tool_call>{…}</tool_call>`, for models whose server knows no tool calls (Qwen, Hermes). computer_use: the
     same with one tool, whose `action` says what to do, for models that were trained on such calls."""
     prompt: Literal["complete", "plain"] | None = None
-    """For datasets with `web`: what it is told to write. complete: memory, progress, intention and action before each
-    call. plain: the action alone. By default plain, unless the dataset has a system prompt of its own."""
+    """For datasets with `web`: what the agent is asked to write. complete: memory, progress, intention and action
+    before each call. plain: the action alone. By default plain, unless the dataset has a system prompt of its own."""
     max_images: int | None = Field(None, ge=1)
-    """Send only so many of the last images; earlier messages keep their text."""
+    """Send only this many of the last images; earlier messages keep their text."""
     max_rounds: int | None = Field(None, ge=1)
-    """Send only so many of the last answers with their results; earlier ones are a line each. Needs `max_turns: 1`."""
+    """Send only this many of the last answers with their results; earlier ones are a line each. Needs
+    `max_turns: 1`."""
     params: dict[str, float] = {}
     """For `builtin/oracle`: how often it errs (wrong_argument, unknown_tool, malformed_call, void_turn, stop_early,
     repeat), each a probability for one answer."""

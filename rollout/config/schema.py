@@ -1,7 +1,7 @@
 """Every key of a configuration file, with its meaning. The text under a field is what `--help` and the docs show.
 
 AgentSkiller's keys keep their names and meanings; what it does not have (timeouts, retries, seeds, samples, budgets)
-stands beside them. Unknown keys are refused. Reading a file, `${VAR}` and error texts are in `rollout.config.load`.
+is beside them. Unknown keys are refused. Reading a file, `${VAR}` and error texts are in `rollout.config.load`.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Scoring(Section):
     judge_attempts: int = Field(3, ge=1)
     """Tries until the judge's answer is one that can be used."""
     judge_max_tokens: int | None = Field(None, ge=1)
-    """Cut the judge's answers at so many tokens; by default the registry's limit."""
+    """The most tokens of the judge's answers; by default the registry's limit."""
     judge_images: int = Field(8, ge=1)
     """Screenshots of a web trajectory that the judge is shown, the last ones, where its registry entry has `images`."""
     custom: list[str] = []
@@ -135,7 +135,7 @@ class Dataset(Section):
     """Record the key of the world's state that each step started from, as `metadata.states`: for advantages that
     compare steps from the same state (GiGPO)."""
     limit: int | None = Field(None, ge=1)
-    """Only the first so many tasks."""
+    """Only this many tasks, from the first on."""
     seed: int | None = None
     """Instead of the run's."""
     irreversible: list[str] = []
@@ -146,7 +146,7 @@ class Dataset(Section):
     reward: str | None = None
     """What an attempt is worth: success, partial, scores, score:NAME, partial:NAME, or a function of your own as
     module:function, which is given the trajectory. By default success, and the scorer's own value where a single custom
-    scorer decides. Streamed groups, dynamic sampling, early stops, filters and training data go by it unless they name
+    scorer decides. Streamed groups, dynamic sampling, early stops, filters and training data use it unless they name
     another rule; mcts too, whose default is partial."""
     filters: Filters | None = None
     """What is not to be learnt; what is not said here is as the top-level `filters` says."""
@@ -200,7 +200,7 @@ class Config(Section):
     max_workers: int = Field(32, ge=1)
     """Live conversations at once, over all datasets."""
     resume: bool = True
-    """Go on where the last run stopped. false starts anew and moves what is there aside."""
+    """Go on where the last run stopped. false starts a new run and moves the old one aside."""
     use_checkpoints: bool = True
     """Keep every node in the journal, so that a conversation resumes in its middle. false keeps finished ones only."""
     checkpoint_dir: Path | None = None

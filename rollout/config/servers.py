@@ -62,7 +62,7 @@ class McpServer(Section):
     timeout: float | None = Field(None, gt=0)
     """Seconds for one call, instead of `timeouts.tool`."""
     start_timeout: float = Field(30.0, gt=0)
-    """Seconds from its start until it has told its tools."""
+    """Seconds from its start until it has listed its tools."""
     max_result_chars: int = Field(100_000, ge=100)
     """A longer text is cut there, with a mark that says so."""
 

@@ -30,7 +30,7 @@ def find_shipped(path: Path) -> Path:
 
 
 def find_config(given: Path) -> Path:
-    """The configuration file that somebody means: a path, or the name of a shipped one. Raises ConfigError where a name
+    """The configuration file that a user means: a path, or the name of a shipped one. Raises ConfigError where a name
     is neither."""
     name, found = str(given), find_shipped(given)
     if found.exists() or found.name != name or given.suffix or not name.isprintable():

@@ -1,7 +1,7 @@
 """Every key of a web rollout, as `rollout web` takes them. Their defaults are in the YAML files of `web/` beside this.
 
 The groups and their keys are WebGym's, and keep their meaning where they have one here; `NO_EFFECT` says of the
-others why they have none. What WebGym does not have stands beside the groups. Composing them with Hydra is in
+others why they have none. What WebGym does not have is beside the groups. Composing them with Hydra is in
 `rollout.config.compose`, what becomes of them in `rollout.config.web_run`.
 """
 
@@ -63,7 +63,7 @@ class ContextConfig(Section):
     max_rounds: int | None = Field(ge=1)
     """So many rounds before the present one are sent whole; older ones as a line each. null: all."""
     max_images: int | None = Field(ge=1)
-    """The last so many screenshots are sent, the present one included. null: all."""
+    """How many of the last screenshots are sent, the present one included. null: all."""
 
 
 class JudgePart(Section):
@@ -90,7 +90,7 @@ class OpenAIConfig(Section):
     keypoint_detection: JudgePart
     blocking_detection: JudgePart
     evaluation: JudgePart
-    """Who judges rubrics, and blocking where the rules are unsure: what is not null stands instead of the above."""
+    """Who judges rubrics, and blocking where the rules are unsure: what is not null replaces the above."""
 
 
 class StepLimits(Section):
@@ -148,7 +148,7 @@ class EnvConfig(Section):
     test_tasks: str
     """The test tasks, below `data_path`."""
     test_tasks_rollout_size: int
-    """The first so many test tasks; 0 or less: all."""
+    """Only this many test tasks, from the first on; 0 or less: all."""
     test_tasks_repeat_times: int
     """Attempts at each test task; less than 1 is 1."""
     test_difficulty_max_steps: StepLimits | list[int]
@@ -254,7 +254,7 @@ class WebConfig(Section):
     """A whole web rollout."""
 
     save_path: Path
-    """Where everything of an experiment goes; made if need be."""
+    """Where everything of an experiment goes; made if it is not there."""
     data_path: ShippedPath
     """The folder with the task files."""
     env_config: EnvConfig
@@ -273,7 +273,7 @@ class WebConfig(Section):
     models_config_file: ShippedPath | None
     """A registry of models, as `rollout run` takes it."""
     max_cost: float | None = Field(gt=0)
-    """Pause when the models have cost so many dollars."""
+    """Pause when the models have cost this many dollars."""
     sites: list[str]
     """Sites that are served while it runs, each at `http://<name>.test/`: shipped ones, folders, `module:function`."""
     web: WebSettings
@@ -335,7 +335,7 @@ def describe_keys() -> str:
     own = [key for key in WebConfig.model_fields if key not in sections and key != "model_settings"]
     listed = {"By themselves": own, **{name: list(section.model_fields) for name, section in sections.items()}}
     lines = [f"{name}: {', '.join(keys)}" for name, keys in listed.items()]
-    return "\n\n".join(["Keys; docs/web.md says what each means.", *lines])
+    return "\n\n".join(["Keys; docs/how-to/web.md says what each means.", *lines])
 
 
 def groups() -> dict[str, type[Section]]:

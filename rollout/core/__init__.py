@@ -1,1 +1,1 @@
-"""What every room builds on: messages, tasks, the World contract, errors, seeds, retries, secrets, plugins."""
+"""The base of every room: messages, tasks, the World contract, errors, seeds, retries, secrets, plugins."""

@@ -31,7 +31,7 @@ _watcher: threading.Thread | None = None
 
 
 def is_cancelled() -> bool:
-    """Whether somebody asked the running task to end. A `CancelledError` without that was raised by foreign code."""
+    """Whether the running task was asked to end. A `CancelledError` without that was raised by foreign code."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 

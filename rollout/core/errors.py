@@ -1,4 +1,4 @@
-"""How things fail, on one page.
+"""The error model, on one page.
 
 Every failure belongs to the boundary that was crossed when it happened: the model's server, a tool, the world
 around the tools, the simulated user, a judge, the configuration, the journal. The code that calls out across a
@@ -6,7 +6,7 @@ boundary catches what the other side throws and raises one of these instead; eve
 
 An error knows whether trying again can help (`transient`). Retry asks the error, never its text. An episode that ends
 in an error is recorded once, as a trajectory of status `failed` with the error's `kind`; it never cancels its
-siblings and never becomes a score of 0. The text of an error holds no secret, whoever wrote it.
+siblings and never becomes a score of 0. The text of an error holds no secret, whatever its origin.
 
 What foreign code raises (a tool, a mock server, a scorer, a plugin) is put into words by `describe_error` and nothing
 else: such an exception may have a `__str__` that raises, or a text of many megabytes.
@@ -85,7 +85,7 @@ class NavigationError(WorldError):
 
 
 class ReplayMismatch(WorldError):
-    """A replayed world answered otherwise than the record says: the path has to start anew."""
+    """A replayed world answered otherwise than the record says: the path has to start again."""
 
 
 class BranchMismatch(ReplayMismatch):

@@ -47,7 +47,7 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     images: tuple[str, ...] = ()
     """Names of blobs, never the bytes."""
     raw: str | None = None
-    """What the model wrote, to the letter, where calls or reasoning were read out of its text; None where `content`
+    """The exact text that the model wrote, where calls or reasoning were read out of its text; None where `content`
     is all of it."""
 
     @property
@@ -67,7 +67,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str = ""
     parameters: JSON = msgspec.field(default_factory=lambda: {"type": "object", "properties": {}})
     is_write: bool | None = None
-    """Whether it changes the world; None where nobody said."""
+    """Whether it changes the world; None where it is unknown."""
     takes_numerals: bool = False
     """Whether `"12"` is read as 12 where its schema wants a number."""
 
@@ -256,7 +256,7 @@ def _as_message(entry: _Entry) -> Message:
 
 
 def has_words(text: str | None) -> bool:
-    """Whether a text says anything to whoever reads it: not where it is white space, invisible characters or a thought
+    """Whether a text says anything to a reader: not where it is white space, invisible characters or a thought
     that a server left in the answer."""
     said = (text or "").strip()
     if said.startswith(_THOUGHT):

@@ -7,7 +7,7 @@ Modules are found where Python finds them, then in the working directory, then b
 folders come last in `sys.path`, so that a file in them never hides an installed package.
 
 A program that has the object itself offers it to its run (`Offers`) under a reference. So a configuration holds names
-only, whoever made it, and another process that can import the module finds the same object.
+only, wherever it was made, and another process that can import the module finds the same object.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Offers(dict[str, Any]):
         """A reference for an object.
 
         It is `module:Name` where a module holds the object under a name: that of a class or function, or a global of
-        whoever calls. The main script counts as the module that it would be imported as. Two runs of the same program
+        any caller. The main script counts as the module that it would be imported as. Two runs of the same program
         get the same reference.
         """
         reference = unique = _reference_of(given)

@@ -82,7 +82,7 @@ def error_of(content: str) -> str | None:
 
 
 def _by_the_standard_library(value: Any) -> str:
-    """For what msgspec refuses: lone surrogates, odd keys. What nobody can write down is named by its type."""
+    """For what msgspec refuses: lone surrogates, odd keys. What cannot be encoded is named by its type."""
     try:
         return json.dumps(value, default=lambda inner: f"<{type(inner).__name__}>", skipkeys=True)
     except Exception:  # noqa: BLE001 - as above

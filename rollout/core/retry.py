@@ -1,6 +1,6 @@
 """The one retry of the house: transient errors only, full jitter, the server's own wish first, a cap on everything.
 
-Written by hand because it stands in the hot path: a call that succeeds costs nothing here, where tenacity's
+Written by hand because it is in the hot path: a call that succeeds costs nothing here, where tenacity's
 `AsyncRetrying` costs 24 µs, a tenth of what the engine spends on a generation.
 """
 
@@ -46,7 +46,7 @@ async def retry(
 ) -> T:
     """Await `call()` until it answers, fails for good, or the policy is used up; then its last error is raised.
 
-    `on_error(error, attempt, wait)` is told of every failed try; `wait` is None when there is no next one.
+    `on_error(error, attempt, wait)` is called for every failed try; `wait` is None when there is no next one.
     """
     loop = asyncio.get_running_loop()
     started = loop.time()

@@ -131,7 +131,7 @@ def _find_breaks(text: str, mark: str) -> Iterator[tuple[int, int]]:
 
 
 def _find_encoded(text: str, lowered: str, form: str) -> Iterator[tuple[int, int]]:
-    """Whole runs of base64: around the part that is the same wherever a secret stands in the encoded text there are
+    """Whole runs of base64: around the part that is the same wherever a secret is in the encoded text there are
     characters that also depend on it."""
     end = 0
     while (begin := lowered.find(form, end)) >= 0:

@@ -1,4 +1,4 @@
-"""Where randomness comes from: every number is derived from the run's seed and the names of what it is for.
+"""Seeds: every random number is derived from the run's seed and the names of what it is for.
 
 `derive(seed, "task", 3)` is the same on every machine, in every process and whatever ran before it, so a resumed run, a
 second worker and a re-ordered queue all draw what the undisturbed run drew.

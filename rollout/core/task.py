@@ -1,4 +1,4 @@
-"""What to attempt: one task, as the rest of the house sees it.
+"""One task to attempt, as the rest of the package sees it.
 
 A task comes from one line of a JSONL file (`rollout.tasks.jsonl` reads it). AgentSkiller's fields keep their meaning;
 the reference actions, the user's later lines and the good replies are our additions under `task_info`, used by the
@@ -52,7 +52,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     max_steps: int | None = None
     """Instead of the dataset's `max_steps_per_turn`."""
     info: JSON = msgspec.field(default_factory=dict)
-    """The whole `task_info`, as it stands in the file."""
+    """The whole `task_info`, as the file has it."""
 
     if TYPE_CHECKING:
 
@@ -104,7 +104,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
         return sum(1 for message in self.messages if message.role == "user")
 
     def turn_after(self, user_messages: int) -> int:
-        """The turn that a conversation with so many user messages is in; 0 is that of the opening's last one."""
+        """The turn that a conversation with this many user messages is in; 0 is that of the opening's last one."""
         return user_messages - max(self.opening_users, 1)
 
 

@@ -79,7 +79,7 @@ class _Worker:
             try:
                 answer.get_loop().call_soon_threadsafe(_deliver, answer, value)
             except RuntimeError:
-                return  # the loop is closed: nobody waits any more
+                return  # the loop is closed: nothing waits any more
 
 
 def run_guarded(call: Callable[[], Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Reading a tokenizer from the disk, for whoever encodes text."""
+"""Reading a tokenizer from the disk."""
 
 from __future__ import annotations
 

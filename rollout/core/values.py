@@ -3,7 +3,7 @@
 `encode` writes down numbers, texts, containers, enums, dates, paths, random generators, and objects of classes that
 keep their state in attributes (dataclasses, msgspec Structs, pydantic models, ordinary classes). Shared references and
 cycles stay what they are. `decode` gives the same values again. It imports no module and calls no constructor but those
-of Structs, so bytes that somebody tampered with can do no more than hold wrong values; pickle could run anything.
+of Structs, so bytes that were tampered with can do no more than hold wrong values; pickle could run anything.
 
 `key_of` is a hash of a value: equal values have equal keys in every process, whatever the order of dicts and sets.
 """

@@ -215,7 +215,7 @@ class World:
         Raises WorldError where the state cannot be copied."""
         before = self._alive.before
         if before is None:
-            raise WorldError(f"{type(self).__name__}: its state cannot be copied, so no changes can be told")
+            raise WorldError(f"{type(self).__name__}: its state cannot be copied, so its changes are unknown")
         try:
             return compare_tables(_tables(decode(before)), _tables(await self._state()))
         except NotPlain as error:
@@ -242,7 +242,7 @@ class World:
     @property
     def _alive(self) -> _Life:
         if self._life is None:
-            # Also outside of a run, where somebody tries a world by hand.
+            # Also outside of a run, where a world is tried by hand.
             self._life = _Life(0)
         return self._life
 

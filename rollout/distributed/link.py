@@ -1,4 +1,4 @@
-"""What the driver needs of whatever starts workers and reaches them: Ray, or a stand-in of the tests."""
+"""The contract of the driver with what starts and reaches workers: Ray, or a stand-in of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a configuration to the ranks of a run: what workers are told, and who starts them."""
+"""From a configuration to the ranks of a run: the settings of the workers, and what starts them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def open_ranks(
     async with contextlib.AsyncExitStack() as held:
         if machines is None:
             if config.cluster.address == "local" and "ray" not in sys.modules:
-                # Ray listens on every interface, whatever it is told; only who has the token is let in. It reads this
+                # Ray listens on every interface, whatever its settings; clients need the token. It reads this
                 # when it is imported.
                 os.environ.setdefault("RAY_AUTH_MODE", "token")
                 os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))
@@ -105,9 +105,9 @@ def _module_path() -> list[str]:
 
 @contextlib.asynccontextmanager
 async def _connected(cluster: Cluster) -> AsyncIterator[Machines]:
-    """The machines of Ray. A thread connects to it, and nobody waits for that thread longer than he wants to: Ray takes
-    seconds to start, and where it is not there it may try for ever. The thread stays until the end, because what Ray
-    starts dies with the thread that started it."""
+    """The machines of Ray. A thread connects to it, and no caller waits for it longer than it wants to: Ray
+    takes seconds to start, and where it is not there it may try forever. The thread stays until the end, because
+    what Ray starts dies with the thread that started it."""
     answer: Future[Machines] = Future()
     answer.set_running_or_notify_cancel()
     is_over = threading.Event()

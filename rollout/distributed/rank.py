@@ -136,7 +136,7 @@ class Rank:
             while self._outgoing and self._is_listening and self._link is not None:
                 await self._link.tell(self._message())
         except LinkLost:
-            pass  # whoever listens learns of it
+            pass  # the listener learns of it
         finally:
             self._telling = None
 
@@ -148,7 +148,7 @@ class Rank:
         return told
 
     def _let_go(self) -> None:
-        """The worker is gone: nobody waits for it any more, and what it held of models' limits is free."""
+        """The worker is gone: nothing waits for it any more, and what it held of models' limits is free."""
         self._link = None
         self._outgoing = []
         self.count.is_live = False

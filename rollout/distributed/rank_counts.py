@@ -1,4 +1,4 @@
-"""What each rank of a cluster has done, for people: the display and metrics.json."""
+"""Counts of each rank of a cluster, for the display and metrics.json."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """All ranks of a run: where the next episode goes, and what happens when machines come and go.
 
-Episodes are pulled: whoever has room gets the next one. With `rank_weights` each rank has its share of the places and
-of the episodes, and goes beyond its share (`stolen`) only where its own is used up and others are behind, or dead.
-Without weights the places are divided by the CPUs of the machines that are there, and each machine has one rank.
+Episodes are pulled: a rank that has room gets the next one. With `rank_weights` each rank has its share of the
+places and of the episodes, and goes beyond its share (`stolen`) only where its own is used up and others are behind,
+or dead. Without weights the places are divided by the CPUs of the machines that are there, and each machine has one
+rank.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ class Ranks:
         ]
 
     def divide(self, total: int) -> None:
-        """Give each rank its share of so many episodes, where ranks have weights."""
+        """Give each rank its share of this many episodes, where ranks have weights."""
         if self._cluster.rank_weights is not None:
             weights = self._cluster.rank_weights
             for rank, quota in zip(self._ranks, share_out(total, weights, [total] * len(weights)), strict=True):
@@ -317,7 +318,7 @@ class Ranks:
         self._give_slots()
 
     async def _watch(self) -> None:
-        """Start what died again, and ranks on machines that are new; pause where nobody is left for too long."""
+        """Start what died again, and ranks on machines that are new; pause where no worker is left for too long."""
         loop = asyncio.get_running_loop()
         last_seen = loop.time()
         while True:

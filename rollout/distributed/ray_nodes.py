@@ -124,7 +124,7 @@ def connect(cluster: Cluster) -> Iterator[RayMachines]:
 
 
 def _knock(address: str) -> None:
-    """Raise OSError where nobody listens: Ray itself tries for long, and then ends the process."""
+    """Raise OSError where nothing listens: Ray itself tries for long, and then ends the process."""
     if address == "auto":
         address = os.environ.get("RAY_ADDRESS", "")
     if address.startswith("ray://") and not re.search(r":\d+$", address):

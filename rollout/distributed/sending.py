@@ -80,7 +80,7 @@ class Sending:
         return join(self._taken.records)
 
     def end(self) -> None:
-        """Nothing more comes: whoever waits for a parcel gets what there is."""
+        """Nothing more comes: a waiting reader gets what there is."""
         self._is_over = True
         self._has_some.set()
 

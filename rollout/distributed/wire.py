@@ -1,4 +1,4 @@
-"""What driver and workers tell each other. Both directions carry lists of small tagged records, in MessagePack.
+"""The messages between driver and workers. Both directions carry lists of small tagged records, in MessagePack.
 
 What a worker sends is asked for one parcel at a time, so it comes in order. What the driver sends is numbered, because
 a large message may be overtaken by a small one: Ray brings it another way.

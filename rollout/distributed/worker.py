@@ -63,7 +63,7 @@ class Setup(msgspec.Struct, frozen=True):
     rank: int
     run_dir: str
     token: str
-    """The name of a file in `run_dir`: whoever sees it shares the driver's folder."""
+    """The name of a file in `run_dir`: a worker that sees it shares the driver's folder."""
     folder: str
     """The driver's working directory, which the configuration's paths are relative to."""
     module_path: list[str]
@@ -114,7 +114,7 @@ class Worker:
                 f"{socket.gethostname()}: the folder {setup.folder} cannot be used ({error.strerror}); every machine "
                 "of the cluster has to see the configuration's files under the same path"
             ) from error
-        # Ray puts the driver's folder first, where any file in it may stand in the way of a package.
+        # Ray puts the driver's folder first, where any file in it may shadow a package.
         own = [path for path in sys.path if path != setup.folder]
         sys.path[:] = own + [path for path in setup.module_path if path not in own]
         if setup.objects:

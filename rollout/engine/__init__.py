@@ -1,1 +1,1 @@
-"""How a plan is executed: the engine, the episode, live trees, replay, control."""
+"""The execution of a plan: the engine, the episode, live trees, replay, control."""

@@ -120,14 +120,14 @@ class Admission:
             self._dynamic.close((plan.name, task_id), False)
 
     def ended(self, plan: Plan, task_id: str, attempts: int, rewards: Iterable[float | None]) -> None:
-        """Note that a task needs nothing more after so many attempts."""
+        """Note that a task needs nothing more after this many attempts."""
         self._spare(plan, plan.strategy.most - attempts)
         if self._dynamic is not None:
             self._dynamic.close((plan.name, task_id), is_mixed(rewards))
             self._spare_rest(self._dynamic)
 
     def not_needed(self) -> dict[str, int]:
-        """Trajectories of each dataset that were planned at most and that nobody asks for."""
+        """Trajectories of each dataset that were planned at most and that are not asked for."""
         return dict(self._spared)
 
     def _spared_before(self, plan: Plan) -> int:

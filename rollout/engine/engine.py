@@ -37,7 +37,7 @@ from rollout.trajectories.tree import NodeBody, RolloutTree
 log = logging.getLogger(__name__)
 HIRE_AT_ONCE = 16
 HOPELESS = 20
-"""So many failures and not one success: something is wrong that a person has to mend."""
+"""This many failures and no success: something is wrong that a person has to fix."""
 
 
 class Engine:
@@ -97,7 +97,8 @@ class Engine:
 
     async def stream(self, ahead: int = 4) -> AsyncIterator[Group]:
         """Run, and give out each task's group as soon as it is grown. Other tasks go on meanwhile, until `ahead` groups
-        wait. Leaving the loop early pauses the run. Groups that an earlier command grew and nobody took come first."""
+        wait. Leaving the loop early pauses the run. Groups that an earlier command grew and that were not taken come
+        first."""
         self._stream = stream = GroupStream(ahead)
         running = asyncio.create_task(self._run_stream(stream))
         try:
@@ -106,7 +107,7 @@ class Engine:
                 self._journal.finish_tree(group.tree_id)
         finally:
             if not running.done():
-                self.control.pause("nobody takes groups any more")
+                self.control.pause("the consumer of groups is gone")
                 stream.let_go()
             await running
 
@@ -129,7 +130,7 @@ class Engine:
         await self._journal.flush()
 
     def not_needed(self) -> dict[str, int]:
-        """Trajectories of each dataset that were planned at most and that nobody asks for."""
+        """Trajectories of each dataset that were planned at most and that are not asked for."""
         return self._admission.not_needed()
 
     def _open_tasks(self, plans: Sequence[Plan]) -> Iterator[LiveTree | None]:
@@ -158,14 +159,14 @@ class Engine:
 
     def _take_up(self, live_tree: LiveTree) -> bool:
         """Take what earlier commands made of a task into its tree. False where that began with other words: attempts at
-        two tasks are no group. Where none of them has ended, nothing is lost and the tree starts anew."""
+        two tasks are no group. Where none of them has ended, nothing is lost and the tree starts again."""
         plan, task = live_tree.plan, live_tree.task
         tree, saved = self._journal.saved_leaves(plan.name, task.id)
         if tree and self._journal.opening(tree) != task.messages:
             if saved:
                 log.error(
                     "%s: the task's opening changed since it was begun, and %d of its attempts have ended; it is left "
-                    "out: put the old words back, give the new ones an id of their own, or start anew (--no-resume)",
+                    "out: restore the old words, give the new ones other ids, or start a new run (--no-resume)",
                     task.id,
                     len(saved),
                 )
@@ -228,7 +229,7 @@ class Engine:
             self._due.append(DueEpisode(live_tree, node, number, reason, temperature, beginning))
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
-        """Start workers for what is due, at most so many; whether there may be more to start."""
+        """Start workers for what is due, at most this many; whether there may be more to start."""
         for _ in range(most):
             if self._workers >= self._max_workers or self.control.is_pausing:
                 return False
@@ -260,7 +261,7 @@ class Engine:
         saved = self._saved[plan.name].pop(launch.trajectory, None)
         tries = 0
         if saved is not None and self._journal.opening(saved.tree) != live_tree.task.messages:
-            log.warning("%s: the task's opening changed since it was begun; it starts anew", launch.trajectory)
+            log.warning("%s: the task's opening changed since it was begun; it starts again", launch.trajectory)
             tries = saved.attempt + 1
             saved = None
         if saved is not None:
@@ -277,7 +278,7 @@ class Engine:
                 tries = (saved.attempt if saved is not None else tries) + 1
                 if isinstance(error, BranchMismatch):
                     launch = msgspec.structs.replace(launch, start=live_tree.tree.trunk, reason="fresh", beginning=None)
-                log.warning("%s: %s; the path starts anew (attempt %d)", launch.trajectory, error, tries + 1)
+                log.warning("%s: %s; the path starts again (attempt %d)", launch.trajectory, error, tries + 1)
                 episode = self._open_episode(launch, None, tries, is_restart=True)
                 head = await self._run(episode)
         except Paused:

@@ -184,7 +184,7 @@ class Episode:
             if is_cancelled():
                 raise
             self._fail(
-                RolloutError("an agent, a model, a world or a user raised CancelledError, though nobody cancelled it")
+                RolloutError("an agent, a model, a world or a user raised CancelledError, though it was not cancelled")
             )
             log.warning("%s: %s", self.trajectory, self._error)
         except Exception as error:
@@ -340,7 +340,7 @@ class Episode:
 
 
 async def _run_program(program: Coroutine[Any, Any, None]) -> None:
-    """Run somebody else's coroutine in a task of its own: a program that cancels its task must not look like a
+    """Run a foreign coroutine in a task of its own: a program that cancels its task must not look like a
     cancelled episode, which would stay unfinished."""
     task = asyncio.ensure_future(program)
     cancelled: asyncio.CancelledError | None = None

@@ -84,7 +84,7 @@ class GroupStream:
         self._arrived.set()
 
     def let_go(self) -> None:
-        """The consumer is gone: nobody waits for room any more."""
+        """The consumer is gone: nothing waits for room."""
         self._ahead = len(self._ready) + 1_000_000
         self._has_room.set()
 

@@ -1,4 +1,4 @@
-"""Who looks on while a run goes: the display, the log, later the viewer. Observers are told, never asked."""
+"""Observers of a run: the display, the log, later the viewer. They are notified, never asked."""
 
 from __future__ import annotations
 

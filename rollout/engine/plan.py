@@ -137,7 +137,7 @@ class AttemptSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     trajectory: str
     task: Task
     branch: JSON
-    """Where it branched off and why, as it stands in the trajectory's metadata."""
+    """Where it branched off and why, as in the trajectory's metadata."""
     seed: int
     sampling: Sampling
     prefix: Prefix | None = None

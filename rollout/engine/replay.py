@@ -27,7 +27,7 @@ def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
 
 async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
     """Make the calls of a path again, the agent's and the user's, but for those that were undone. Those at its end that
-    have no answer on record are left to whoever goes on. Raises `ReplayMismatch`."""
+    have no answer on record are left to the caller. Raises `ReplayMismatch`."""
     # An agent may ask its model something aside before it makes the calls of an answer.
     bodies = [body for body in bodies if body.kind != "aside"]
     for place, body in enumerate(bodies):

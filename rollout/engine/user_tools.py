@@ -1,4 +1,4 @@
-"""What a user does with tools of its own, in one episode: where its calls go, which are open, what came of them.
+"""The calls of a user with tools of its own, in one episode: where its calls go, which are open, what came of them.
 
 The agent sees none of it. Its nodes lie on the path all the same, so that a resumed episode brings the user's world
 back as it brings back the agent's.

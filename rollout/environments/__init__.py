@@ -1,1 +1,2 @@
-"""Where tasks are attempted: mock domains, Python functions, MCP servers, browsers, and suites of others."""
+"""Environments, where tasks are attempted: mock domains, Python functions, MCP servers, browsers, and suites of
+others."""

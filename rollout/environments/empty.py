@@ -11,7 +11,7 @@ from rollout.core.world import Invocation, Opening, Snapshot, World
 
 
 class EmptyWorld(World):
-    """Offers tools that nobody serves (or none) and answers every call with an error."""
+    """Offers tools without a server (or none) and answers every call with an error."""
 
     def __init__(self, toolset: Toolset) -> None:
         self._toolset = toolset

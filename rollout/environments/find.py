@@ -77,7 +77,7 @@ def make_suite(name: str, dataset: Dataset) -> Environment:
 
 
 def make_plugin(name: str, dataset: Dataset) -> Environment:
-    """The environment of somebody else that a dataset names."""
+    """The environment of another package that a dataset names."""
     assert dataset.environment is not None
     refuse_keys(name, dataset, _PLACES, dataset.environment)
     try:

@@ -1,4 +1,4 @@
-"""Where an offered tool lives, when several servers offer theirs together."""
+"""Routes from offered tools to their servers, when several servers offer theirs together."""
 
 from __future__ import annotations
 

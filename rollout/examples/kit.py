@@ -1,9 +1,9 @@
-"""What every shipped mock server needs: tables that a session may change, checked arguments, authorization, dispatch.
+"""The base of the shipped mock servers: tables that a session may change, checked arguments, authorization, dispatch.
 
 A server file brings the domain: a subclass of `Tools` whose methods are the tools, an explicit table of them made by
 `tool_table`, and a subclass of `Server` that names its tables and passes its own `__file__`, because the database is
 found from there. The tables are JSON files, read once for a server; every session has a deep copy of them, which the
-engine's tables make cheap: rows are copied when somebody may write to them. A tool either answers, or raises `Refusal`,
+engine's tables make cheap: rows are copied when they may be written to. A tool either answers, or raises `Refusal`,
 which `invoke` turns into `{"error": …}`; a tool that writes first checks everything, then returns a `preview` unless
 `confirm` is true, and only then writes. This module makes no ids and reads no clock: the engine puts seeded ones into
 the globals of the server file, so they must be asked there.
@@ -137,7 +137,7 @@ class Tools:
         return [row for row in rows if all(row[name] == value for name, value in having.items())]
 
     def _own(self, table: str, row_id: str) -> Row:
-        """One row, if it is the authorized person's. Whether it is somebody else's is not told."""
+        """One row, if it is the authorized person's. Whether it belongs to another person is not said."""
         key = f"{table.lower()}_id"
         for row in self._mine(table):
             if row[key] == row_id:
@@ -226,7 +226,7 @@ class Server:
         return session
 
     def close_session(self, session_id: str) -> None:
-        """Forget a session and its changes. The same id may be used anew afterwards."""
+        """Forget a session and its changes. The same id may be used again afterwards."""
         self._sessions.pop(session_id, None)
 
     def invoke(self, session_id: str, tool_name: str, **kwargs: Any) -> Row:

@@ -7,7 +7,7 @@ its text.
 
 The same trick tells what the tokens of a context are (`TemplateLabels`): the template writes the messages with a mark
 in the place of each text, which shows what it puts around them. Where the ids are not what the tokenizer makes of their
-own text, or the template does not write them so, the answer is that it cannot be told.
+own text, or the template does not write them so, the answer is unknown.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ChatTemplate:
 
     def offsets(self, ids: Sequence[int]) -> tuple[str, list[tuple[int, int]]] | None:
         """The text of ids and where each of them lies in it; None where the tokenizer would encode that text otherwise,
-        so that it cannot be told."""
+        so that it is unknown."""
         listed = list(ids)
         text = str(self._tokenizer.decode(listed, **_AS_IT_IS))
         again = self._tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)

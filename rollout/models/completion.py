@@ -1,4 +1,4 @@
-"""What servers of chat completions send back, read leniently: answers, usage, error texts, wishes to be left alone.
+"""Lenient reading of chat completions: answers, usage, error texts, wishes to be left alone.
 
 An answer is parsed once, by msgspec, into typed slots. Servers differ in details and break them under load: what can
 be read is read, and the rest is the caller's error.
@@ -132,7 +132,7 @@ def read_tokens(
     entropies: Sequence[float] = (),
 ) -> Tokens | None:
     """What a server said of tokens, None where that is nothing. Logprobs that are not one for each id are left out:
-    nobody can tell whose they are."""
+    their owner is unknown."""
     if not prompt_ids and not completion_ids and not logprobs:
         return None
     if completion_ids and logprobs and len(logprobs) != len(completion_ids):
@@ -155,7 +155,7 @@ def checked_logprobs(logprobs: Sequence[float]) -> Sequence[float]:
 
 
 def unreadable(name: str, error: Exception) -> ModelError:
-    """The error for an answer that surprised us in a way nobody foresaw."""
+    """The error for an answer that was not foreseen."""
     text = excerpt(str(error), MAX_ERROR_TEXT)
     return ModelError(f"{name}: the answer cannot be read: {type(error).__name__}: {text}", transient=True)
 

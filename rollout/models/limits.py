@@ -1,4 +1,4 @@
-"""How much a server is asked at once: concurrency that backs off and grows again, requests and tokens a minute.
+"""Limits on the requests to a server: concurrency that backs off and grows again, requests and tokens a minute.
 
 The concurrency limit moves like TCP's window: a 429 or 503 cuts it to 0.7 of what was really in flight (once for each
 burst, not once for each victim), every full round of successes adds one, up to `max_concurrency`. A Retry-After stops
@@ -49,7 +49,7 @@ class Window:
 
 
 class Gate(Protocol):
-    """What stands in front of one model's server. `enter` before a request, exactly one `leave…` after it."""
+    """The gate in front of one model's server. `enter` before a request, exactly one `leave…` after it."""
 
     @property
     def counts_tokens(self) -> bool:
@@ -131,7 +131,7 @@ class Limiter:
         self._serve()
 
     def _delay(self, tokens: float, now: float) -> float:
-        """0: may go now. inf: when somebody leaves. Otherwise seconds."""
+        """0: may go now. inf: when a request leaves. Otherwise seconds."""
         if self.in_flight >= 1 and self.in_flight + 1 > self.limit:
             return float("inf")
         delay = max(0.0, self._not_before - now)

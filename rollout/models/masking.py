@@ -40,7 +40,7 @@ def checked(generation: Any, name: str) -> Generation:
         if not math.isfinite(found.cost) or not math.isfinite(found.latency):
             raise ValueError(f"cost {found.cost}, latency {found.latency}: expected numbers")
         if found.message.role != "assistant":
-            # Nothing would count as an answer, and the model would be asked for ever.
+            # Nothing would count as an answer, and the model would be asked without end.
             raise ValueError(f"its message has the role {found.message.role!r}; expected 'assistant'")
         ids = [call.id for call in found.message.tool_calls]
         if len(set(ids)) < len(ids):

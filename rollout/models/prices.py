@@ -1,4 +1,4 @@
-"""What a token costs: the registry's figures first, then LiteLLM's table where that package is installed.
+"""Prices of tokens: the registry's figures first, then LiteLLM's table where that package is installed.
 
 The table is a JSON file inside the package; it is read without importing LiteLLM, which would take seconds.
 """
@@ -19,7 +19,7 @@ TABLE = "model_prices_and_context_window_backup.json"
 
 
 def find_price(entry: ModelEntry, *names: str) -> Price | None:
-    """The price of a model known under any of these names; None where nobody knows it."""
+    """The price of a model known under any of these names; None where it is unknown."""
     if entry.input_cost_per_token is not None or entry.output_cost_per_token is not None:
         return Price(
             entry.input_cost_per_token or 0.0, entry.output_cost_per_token or 0.0, entry.cached_input_cost_per_token

@@ -1,4 +1,4 @@
-"""How servers take token ids in and give them back: the request's body and the answer, for each kind of server.
+"""Token ids in requests and answers: the request's body and the answer, for each kind of server.
 
 Three forms: `/v1/completions` with the ids as prompt (vLLM, and what follows it), `/generate` (SGLang), `/completion`
 (llama.cpp). What they answer is read into one record.

@@ -3,7 +3,7 @@
 The prompt of a conversation's next generation is the ids so far, as they were given and sampled, with the ids of the
 new messages behind them (`ChatTemplate.encode_suffix`). So the prefix invariant holds by construction, and servers that
 cache prefixes find them. Only where the conversation so far is to be sent otherwise than before (reasoning cleared,
-steps folded) is it encoded anew as a whole, and the drift is on record with its cause.
+steps folded) is it encoded again as a whole, and the drift is on record with its cause.
 
 The answer's text is what our tokenizer makes of its ids. Calls and reasoning within it are read by the dialect, as with
 any model that writes them as text.

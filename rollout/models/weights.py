@@ -33,7 +33,7 @@ def find_weights() -> Path | None:
 
 
 def fetch_weights() -> Path:
-    """The weights, downloaded if need be (93 MB, once). Blocks while it does."""
+    """The weights, downloaded if missing (93 MB, once). Blocks while it does."""
     known = find_weights()
     if known is not None:
         return known

@@ -1,1 +1,1 @@
-"""What is done with runs, without a terminal: run, score, filter, export, train data, compare, web iterations."""
+"""The work of the commands, without a terminal: run, score, filter, export, train data, compare, web iterations."""

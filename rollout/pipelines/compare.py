@@ -1,4 +1,4 @@
-"""What strategies found for the same budget: the figures of one run for each, counted alike.
+"""Comparison of strategies at the same budget: the figures of one run for each, counted alike.
 
 An attempt that was begun is played to its end, so a run may go over its budget in the end, each strategy by as much as
 its last attempts happen to cost. So that all are measured by the same yardstick, the attempts at a task are counted in

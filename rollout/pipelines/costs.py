@@ -23,7 +23,7 @@ def describe_unpriced(dataset: Dataset, config: Config, registry: Registry) -> l
             continue  # told with the models
         if found is not None and found.kind in ("direct", "litellm") and price_of(found) is None:
             told.append(
-                f"{keys}: nobody knows what {name} costs, so it counts as free; set its input_cost_per_token and "
+                f"{keys}: the price of {name} is unknown, so it counts as free; set its input_cost_per_token and "
                 "output_cost_per_token in the models registry"
             )
     return told

@@ -55,13 +55,13 @@ class ExportTally:
         self.notes[text] += 1
 
     def blame(self, source: Source, where: str, error: NoPrompt | BadLine) -> None:
-        """Leave a trajectory out for something that should be mended."""
+        """Leave a trajectory out for something that should be fixed."""
         self.drop("no system prompt and tools" if isinstance(error, NoPrompt) else "cannot be read")
         self._problems.setdefault((source.path, str(error)), where)
 
     @property
     def problems(self) -> list[str]:
-        """What a person should mend, each once for a file, with the place where it first showed; not too many."""
+        """What a person should fix, each once for a file, with the place where it first showed; not too many."""
         told = [f"{where}: {text}" for (_, text), where in self._problems.items()]
         more = len(told) - MOST_PROBLEMS
         return told if more <= 0 else [*told[:MOST_PROBLEMS], f"and {more} more"]

@@ -2,7 +2,7 @@
 
 Trajectories come from the journal, with all that is known of each answer; or from JSONL files, where less is known:
 finish reasons and token counts are not in a line. Whether a call could be read is found out again in both cases by the
-rules that the run itself goes by. Nothing that was written before is changed: the marks are a file of their own.
+rules that the run itself uses. Nothing that was written before is changed: the marks are a file of their own.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FilteredInput:
         self.unreadable: list[str] = []
         """Lines that hold no trajectory, each with its place and what is wrong."""
         self.without_prompt = 0
-        """Trajectories of which nobody knows what their model was sent: no system prompt is looked for in them."""
+        """Trajectories whose request is unknown: no system prompt is looked for in them."""
 
     def read(self) -> Iterator[Trajectory]:
         """One at a time."""
@@ -136,7 +136,7 @@ def filter_trajectories(
 ) -> Iterator[Filtered]:
     """Filter everything that is there: read all of it, then give the records one at a time and count each.
 
-    `folder`: where to put aside what does not fit into memory; see `Filtering`.
+    `folder`: where to store what does not fit into memory; see `Filtering`.
     """
     filtering = Filtering(filters.of, folder)
     for trajectory in found.read():

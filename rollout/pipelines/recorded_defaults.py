@@ -1,8 +1,9 @@
 """Defaults that a resumed run keeps from when it began.
 
 A default may change between two versions. A run that was begun under the old one must not change in its middle, nor be
-refused for a setting that nobody wrote. So a setting listed here that the configuration leaves out has, on resume, the
-value that the run recorded: `max_turns` in the journal's identity of each dataset, the monitor's in `run.json`.
+refused for a setting that was not written. So a setting listed here that the configuration leaves out has, on
+resume, the value that the run recorded: `max_turns` in the journal's identity of each dataset, the monitor's in
+`run.json`.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def with_recorded_defaults(config: Config, names: Iterable[str], run_dir: Path) 
                 continue
             found = _unset(dataset, DATASET_SETTINGS, reader.identity(name))
             for setting, value in found.items():
-                advice = f"the default is {getattr(dataset, setting)} now; start anew (--no-resume) to use that"
+                advice = f"the default is {getattr(dataset, setting)} now; start a new run (--no-resume) to use that"
                 _say(run_dir, f"datasets.{name}.{setting}", value, advice)
             datasets[name] = _with_earlier(dataset.model_copy(update=found), (recorded.get("datasets") or {}).get(name))
     return config.model_copy(update={**kept, "datasets": datasets})

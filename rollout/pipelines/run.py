@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 MEASURED_WITHIN = 2.0
-"""Seconds for the figures of a dataset where the run was paused: whoever pressed Ctrl-C waits for them."""
+"""Seconds for the figures of a dataset where the run was paused: the user who pressed Ctrl-C waits for them."""
 
 
 class Opened(msgspec.Struct):
@@ -86,7 +86,7 @@ async def open_run(
     machines: Machines | None = None,
 ) -> AsyncIterator[Opened]:
     """Make everything ready to run, let go of everything on leaving. Run `engine` inside, read `summary` after. Where
-    the configuration has a cluster, `machines` stand instead of Ray's."""
+    the configuration has a cluster, `machines` replace Ray's."""
     names = list(config.datasets) if datasets is None else list(datasets)
     if resume:
         config = with_recorded_defaults(config, names, run_dir)
@@ -179,7 +179,7 @@ def _start_anew(run_dir: Path, plans: Sequence[Plan]) -> list[tuple[Path, Path]]
             if others:
                 raise JournalError(
                     f"{run_dir}: also holds {', '.join(others)}, which would be moved aside too; start all its "
-                    "datasets anew, or give these another run_dir"
+                    "datasets again, or give these another run_dir"
                 )
             paths = [run_dir, *paths]
         for path in paths:
@@ -210,7 +210,7 @@ def finish_files(
 ) -> Summary:
     """Write what is a view of the whole journal: the failed trajectories and the summary.
 
-    `not_needed`: trajectories of each dataset that nobody asks for any more. `ranks`: what each rank of a cluster did
+    `not_needed`: trajectories of each dataset that are no longer needed. `ranks`: what each rank of a cluster did
     in this command. `dynamic`: how this command chose its tasks, where it did not open all of them. `seconds`: how long
     measuring a dataset may take; what takes longer is left for the command that goes on.
     """
@@ -228,8 +228,8 @@ def finish_files(
     write_failed(run_dir, journal, planned)
     spared = {name: journal.number(f"not_needed:{name}") for name in names}
     groups = {name: journal.groups(name) for name in planned}
-    anew = {name: journal.begun_anew(name) for name in planned}
-    summary = summarize(journal.counts(), planned, groups, spared, anew, journal.passed_but_truncated())
+    again = {name: journal.begun_anew(name) for name in planned}
+    summary = summarize(journal.counts(), planned, groups, spared, again, journal.passed_but_truncated())
     summary.measured = measured(journal, names)
     summary.ranks = list(ranks)
     summary.failures = Causes(head for name in planned for head in journal.failed_heads(name)).listed()

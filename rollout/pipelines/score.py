@@ -5,7 +5,7 @@ judges what comes out. A trajectory whose replay differs is unscored and says so
 scores are marks beside it.
 
 Browsers are not opened again: a site is not what it was. What was scored in the live page is carried over from the
-record and marked so; answers, rubrics and blocking are looked at anew.
+record and marked so; answers, rubrics and blocking are looked at again.
 """
 
 from __future__ import annotations

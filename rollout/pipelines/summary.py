@@ -47,7 +47,7 @@ class DatasetSummary(msgspec.Struct):
     useful_groups: int = 0
     """tasks with a solved and an unsolved attempt: the others have nothing to teach by comparison"""
     replay_mismatches: int = 0
-    """paths that began anew: a replay was answered otherwise, a call on the way is irreversible, the task changed"""
+    """paths that started again: a replay was answered otherwise, a call on the way is irreversible, the task changed"""
     cost: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -141,12 +141,12 @@ def summarize(
 ) -> Summary:
     """Sum up what the journal counts for the datasets that were planned. `not_needed`, `begun_anew` and `truncated`
     (`Journal.passed_but_truncated`) are numbers of each dataset."""
-    spared, anew, truncated = not_needed or {}, begun_anew or {}, truncated or {}
+    spared, again, truncated = not_needed or {}, begun_anew or {}, truncated or {}
     datasets = {
         name: DatasetSummary(
             planned=number,
             not_needed=spared.get(name, 0),
-            replay_mismatches=anew.get(name, 0),
+            replay_mismatches=again.get(name, 0),
             passed_but_truncated=truncated.get(name, 0),
         )
         for name, number in planned.items()

@@ -10,9 +10,9 @@
 
 Numbers continue by themselves from 0. An iteration is over when `iteration.json` in it says so; one whose run directory
 is there and says nothing of the kind is gone on with, over the sample that it drew. Files of trajectories alone are
-somebody's results, and the next number is taken. What the block list learns comes from the journals, so a killed run
-loses nothing of it: the next command, of either split, reads them again, and what is known already is not written
-twice.
+results of another program, and the next number is taken. What the block list learns comes from the journals, so a
+killed run loses nothing of it: the next command, of either split, reads them again, and what is known already is not
+written twice.
 """
 
 from __future__ import annotations
@@ -295,7 +295,7 @@ def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked]
                 elif head.error is not None and head.error.kind == "navigation":
                     failed.add(head.task_id)
     except JournalError:
-        # A journal that cannot be read stops nobody from rolling out; whoever resumes that iteration is told.
+        # A journal that cannot be read does not prevent a rollout; the next resume reports it.
         return [], set()
     sites = _sites_of(iteration.paths.tasks, {task_id for task_id, _, _ in blocked} | failed)
     findings = [

@@ -217,7 +217,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
         if entry.constrain_tools and len(opened.toolset):
             if environment.traits.do_tools_vary:
                 raise ConfigError(
-                    f"datasets.{name}.agent.model: {dataset.agent.model} is told its tools once (constrain_tools), but "
+                    f"datasets.{name}.agent.model: {dataset.agent.model} gets its tools once (constrain_tools), but "
                     f"those of {environment.name} differ by task; use a model that calls tools by itself"
                 )
             system = with_tool_list(system, opened.toolset)

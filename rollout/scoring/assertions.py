@@ -2,7 +2,7 @@
 
 The judge sees the whole conversation, calls and results included, and must answer with one JSON object: for each
 assertion whether it holds, and a quotation that shows it. An answer that is cut, is no such object, leaves an assertion
-out or quotes what nobody wrote is no verdict: see `rollout.scoring.judge` for what follows then.
+out or quotes text that does not exist is no verdict: see `rollout.scoring.judge` for what follows then.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def read_answer(generation: Generation, count: int, conversation: str) -> list[S
     for one in answer.verdicts:
         quote = flat(one.quote)
         if len(quote) < MIN_QUOTE or quote not in said:
-            raise JudgeError(f"the quote of statement {one.statement} does not stand in the conversation")
+            raise JudgeError(f"the quote of statement {one.statement} is not in the conversation")
     return answer.verdicts
 
 

@@ -1,4 +1,4 @@
-"""Scoring by what the user was told: every text of `communicate` must stand in the agent's messages to the user."""
+"""Scoring by what the user was informed of: every text of `communicate` must be in the agent's messages to the user."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 
 `added`: a new row (its key was not there at the beginning). `removed`: a row that is gone. `row`: a row that is as it
 was not at the beginning, new or changed into that. Each holds fields and what they must be: a value, or one of `$in` (a
-list), `$not`, `$min`, `$max`, `$contains`. `{}` fits any row. `count` (1 unless told): how many rows must fit.
+list), `$not`, `$min`, `$max`, `$contains`. `{}` fits any row. `count` (by default 1): how many rows must fit.
 """
 
 from __future__ import annotations

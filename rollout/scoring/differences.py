@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A row and the table it stands in."""
+    """A row and its table."""
 
     table: str
     row: Row
@@ -129,7 +129,7 @@ def _differences(wanted: Changes, got: Changes, unadded: list[Place], added: lis
 
 
 def _same_rows(table: str, missing: list[Row], extra: list[Row], rules: Rules) -> list[dict[str, Any]]:
-    """Rows that stand in both lists by their key, as the fields in which they differ. They leave the lists."""
+    """Rows that are in both lists by their key, as the fields in which they differ. They leave the lists."""
     twins: dict[bytes, list[int]] = {}
     for place, row in enumerate(extra):
         if (key := rules.key_of(table, row)) is not None:

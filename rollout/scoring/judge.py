@@ -1,6 +1,6 @@
 """Asking a judge model for a verdict: one JSON object that carries the nonce of its instructions.
 
-An answer that is empty, cut, malformed or without the nonce is no verdict. The judge is told what was wrong and asked
+An answer that is empty, cut, malformed or without the nonce is no verdict. The judge reads what was wrong and asked
 again. After the last try, or when the judge cannot be reached, there is no verdict: the scorers leave the trajectory
 unscored, which is neither a pass nor a 0. Every answer is kept, to be paid for and journalled.
 

@@ -1,9 +1,9 @@
-"""Which values in changed rows the world made at run time: they may be named otherwise without being wrong.
+"""Values in changed rows that the world made at run time: they may be named otherwise without being wrong.
 
 Two kinds count as made. *Keys of new rows*: the value that identifies a row that was not there before. *What depends on
 the seed*: the reference is played in a second world with another seed, and what comes out otherwise there was drawn by
 the world (an id, a confirmation code, also inside a text). Not made, whatever it looks like: a value that was there
-before, one that somebody gave (it stood in the arguments of a call before any tool had told it), and a key put together
+before, one that was given (it stood in the arguments of a call before any tool had told it), and a key put together
 from such. So a wrong phone number or a wrong user name is never taken for a mere name.
 """
 

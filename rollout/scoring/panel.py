@@ -145,7 +145,7 @@ class Panel:
         if deciding is None:
             advisory = {_name(scorer) for scorer in self._scorers if getattr(scorer, "is_advisory", False)}
             deciding = {score.name for score in scores} - advisory
-            # A state that nobody had to change shows nothing; then what was called has to show it.
+            # A state that did not have to change shows nothing; then what was called has to show it.
             shown = any(score.shows_work for score in scores if score.name not in ("actions", "minefields"))
             deciding -= {"actions"} if "state" in deciding and shown else set()
         marked = tuple(msgspec.structs.replace(score, decides=score.name in deciding) for score in scores)
@@ -161,7 +161,7 @@ class Panel:
         return Verdict(marked)
 
     def chosen(self, task: Task) -> set[str] | None:
-        """The scorers that were chosen to decide; None where nobody chose. Raises ConfigError where the task chooses
+        """The scorers that were chosen to decide; None where none was chosen. Raises ConfigError where the task chooses
         what is not there."""
         declared = task_rules(task).decide
         if self._decide is not None or declared is None:

@@ -1,7 +1,7 @@
 """Playing a task's reference actions on a world of their own: what they answer and what they change.
 
 Nothing of it is guessed: an action that cannot be called, fails, or takes its argument from nowhere ends the play with
-a problem in words, and a reference with a problem scores nobody.
+a problem in words, and a reference with a problem gives no scores.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ An agent that creates the same two bookings in the other order gets other ids fo
 them differs. So each row is read as a *pattern*: its text with every made value taken out, and the made values in
 order. Two sets of rows are the same if some one-to-one renaming of made values turns one into the other.
 
-Rows that share a made value hang together; each such cluster is compared on its own. Within one, made values are told
-apart by where they stand (colour refinement: a value's colour is the set of its places and the colours beside it).
-Values of one colour that stand in a single row each may be named either way; where others are still alike, one is
+Rows that share a made value hang together; each such cluster is compared on its own. Within one, made values are
+distinguished by their places (colour refinement: a value's colour is the set of its places and the colours beside it).
+Values of one colour that are in a single row each may be named either way; where others are still alike, one is
 singled out on either side and the rest refined again, trying all partners. That search is exact: a renaming is only
 claimed where it exists, and only denied where none does.
 """
@@ -107,12 +107,12 @@ class _Cluster:
         return tuple(sorted((text, tuple(self.colours[value] for value in made)) for text, made in self.edges))
 
     def single_out(self, value: Value) -> _Cluster:
-        """The same cluster with this value told apart from all others."""
+        """The same cluster with this value distinguished from all others."""
         colours = {**self.colours, value: self._intern(("singled out", self.colours[value]))}
         return _Cluster(self._rows, self.places, self._intern, colours)
 
     def alike(self) -> list[Value]:
-        """The values of one colour that stand in more than one row, of the fewest such; none: all is told apart."""
+        """The values of one colour that are in more than one row, of the fewest such; none: all are distinguished."""
         classes: dict[int, list[Value]] = defaultdict(list)
         for value, colour in self.colours.items():
             classes[colour].append(value)

@@ -1,8 +1,8 @@
-"""What may differ without being wrong: declared for a domain or for a task, never guessed.
+"""Differences that are not wrong: declared for a domain or for a task, never guessed.
 
-A domain's rules stand in `<base_path>/scoring/<Domain>.yml` (or `.json`); a combination has the rules of its servers
+A domain's rules are in `<base_path>/scoring/<Domain>.yml` (or `.json`); a combination has the rules of its servers
 and those of a file of its own name, in any order. Attributes that the generator's `blueprints.json` marks
-`ignore_in_eval` count too. A task adds its own under `task_info.scoring`. What nobody declared is compared.
+`ignore_in_eval` count too. A task adds its own under `task_info.scoring`. What is not declared is compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether something was said: a wanted text within what somebody wrote, however numbers and dates are written.
+"""Whether something was said: a wanted text within a text, however numbers and dates are written.
 
 Both texts are brought to one form: case, spacing, typographic characters and emphasis do not matter, numbers lose
 thousands separators, currency signs and empty decimals (`$2,318.00` is `2318`), a day of a month has one spelling

@@ -63,7 +63,7 @@ def connect_read_only(run_dir: Path) -> Iterator[sqlite3.Connection]:
     refuse_damaged_files(run_dir)
     if not path.is_file():
         raise JournalError(f"{run_dir}: is not a run directory: there is no {JOURNAL} in it")
-    # On a read-only file system SQLite reads a journal in WAL mode only if told that nobody changes it.
+    # On a read-only file system SQLite reads a journal in WAL mode only if told that it does not change.
     mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
     with reading(path):
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, check_same_thread=False)

@@ -90,7 +90,7 @@ class CountsReader(FactsReader):
 
     @property
     def data_version(self) -> int:
-        """A number that changes whenever somebody else writes to the journal."""
+        """A number that changes whenever another process writes to the journal."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
         return int(version)
 

@@ -1,6 +1,6 @@
-"""Files that somebody else changes, moves or deletes while this process has them open.
+"""Files that are changed, moved or deleted from outside while this process has them open.
 
-Writing to a file that was deleted or moved succeeds, and nobody finds what was written. So whoever keeps a file open
+Writing to a file that was deleted or moved succeeds, and what was written is lost. So code that keeps a file open
 for long looks from time to time whether its name still leads to it.
 """
 

@@ -207,7 +207,7 @@ class Journal(JournalReader):
         self.commits += 1
         if error is not None:
             self._error = batch.error = error if isinstance(error, Exception) else JournalError(repr(error))
-            # Nothing more will be written, so whoever waits for the next batch gets the error, too.
+            # Nothing more will be written, so waiters for the next batch get the error, too.
             self._batch.error = self._error
             self._release(self._batch)
         elif not self._batch.is_empty:

@@ -1,7 +1,7 @@
 """The run file (`run.json`): configuration, tasks, and every start of a run with its host and versions.
 
 It is written for people and for later commands; the journal is the source of truth. So an unreadable run file is an
-error only for commands that have nothing else to go by (`read_run_file`), and a warning for all others
+error only for commands that have nothing else to use (`read_run_file`), and a warning for all others
 (`recorded_part`).
 """
 

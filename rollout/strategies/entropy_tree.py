@@ -2,7 +2,7 @@
 
 After some whole chains, each round scores every generation that is not the last of its attempt: the mean of -log p over
 its sampled tokens, less a little for each sibling, so that one place does not take all. Before the best ones the agent
-generates anew.
+generates again.
 """
 
 from __future__ import annotations

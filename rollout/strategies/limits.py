@@ -1,4 +1,4 @@
-"""Limits on any strategy: a budget for each task, an end when a group has both outcomes, so many attempts.
+"""Limits on any strategy: a budget for each task, an end when a group has both outcomes, a number of attempts.
 
 What a task has cost is read off its tree, each node once, so it is the same after a resume. An attempt that was begun
 is played to its end: a budget decides what is begun. Before anything is known of a task, one attempt goes alone and

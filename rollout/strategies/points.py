@@ -1,7 +1,7 @@
-"""Where a tree can branch: nodes after which the agent generates.
+"""Points where a tree can branch: nodes after which the agent generates.
 
-Branching before a generation is branching from its parent: the next thing there is generated anew. What a failed or cut
-attempt added is no such place: it is not known what would have become of it.
+Branching before a generation is branching from its parent: the next thing there is generated again. What a failed or
+cut attempt added is no such place: it is not known what would have become of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the shipped strategies have in common: a strategy *is* its parameters, and nothing else.
+"""The base of the shipped strategies: a strategy *is* its parameters, and nothing else.
 
 Frozen and checked like any other section of a configuration, so it cannot keep anything of a tree. It begins as it goes
 on: what it wants follows from the leaves that are there, of which a new tree has none.

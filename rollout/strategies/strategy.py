@@ -12,12 +12,12 @@ from rollout.trajectories.tree import Beginning, Node, RolloutTree
 
 
 class Expansion(msgspec.Struct, frozen=True):
-    """A wish to grow `count` new episodes from `node`: the next thing there is generated anew."""
+    """A wish to grow `count` new episodes from `node`: the next thing there is generated again."""
 
     node: Node
     count: int
     reason: str
-    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct. It stands in `metadata.branch`."""
+    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct. It is in `metadata.branch`."""
     temperature: float | None = None
     """What these episodes sample with, instead of the agent's own."""
     beginning: Beginning | None = None

@@ -21,7 +21,7 @@ import msgspec
 from rollout.core.errors import ConfigError
 
 HOURS = 12.0
-"""How long a site stays on the list, unless told otherwise."""
+"""How long a site stays on the list by default."""
 
 
 class Blocked(msgspec.Struct, frozen=True, omit_defaults=True):

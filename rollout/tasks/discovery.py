@@ -1,4 +1,4 @@
-"""What is on disk: which query files there are, for which servers, and what is missing for them.
+"""Datasets on disk: query files, their servers, and what is missing for them.
 
 A dataset folder holds `queries`, `policies`, `tool_lists`, `mcp_servers` and `database`. It may be given itself, or
 be the `single_domain` or `cross_domain` folder of a larger one, or the `outputs` of the generator. Combinations of
@@ -32,7 +32,7 @@ class Combination(msgspec.Struct, frozen=True):
     """Usually one file; several where the queries of a combination lie scattered in a folder of its name."""
     policy: Path | None
     missing: tuple[str, ...] = ()
-    """What stands in the way of running it."""
+    """What prevents running it."""
 
 
 def resolve_base(path: Path, kind: Kind) -> Path:

@@ -1,6 +1,6 @@
 """Elements of a page by what an observation says of them.
 
-A browser numbers the elements of each observation anew, so a reference action names one by role and name instead:
+A browser numbers the elements of each observation again, so a reference action names one by role and name instead:
 `{"$element": "button \"Add to cart\""}`. Of several that fit, `"nth": 2` is the second; `"match": "prefix"` wants only
 the beginning of the name. Observations list elements as `[7] button "Add to cart" (disabled)`, one a line or, where the
 page is shown as text, within it.

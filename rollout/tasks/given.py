@@ -27,7 +27,7 @@ TasksLike = Tasks | str | os.PathLike[str] | Iterable[Task | Mapping[str, Any] |
 
 
 def open_tasks(given: TasksLike, name: str = "tasks") -> Tasks:
-    """The tasks that somebody gave. Raises ConfigError where one of them is none, or two have the same id."""
+    """The tasks that were given. Raises ConfigError where one of them is none, or two have the same id."""
     if isinstance(given, str | os.PathLike):
         return TaskFile(Path(given))
     if hasattr(given, "fingerprint"):

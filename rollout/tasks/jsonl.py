@@ -78,7 +78,7 @@ class TaskFile:
         return self._decode(self._files[index], self.line(index))
 
     def line(self, index: int) -> bytes:
-        """The line at this position of `ids`, as it stands in its file."""
+        """The line at this position of `ids`, as its file has it."""
         if self._files[index] in self._lists:
             return self._lists[self._files[index]][self._places[index]]
         with self.paths[self._files[index]].open("rb") as file:
@@ -86,7 +86,7 @@ class TaskFile:
             return file.readline()
 
     def lines(self) -> Iterator[bytes]:
-        """The good lines as they stand in the files, each with a newline."""
+        """The good lines as the files have them, each with a newline."""
         return (self.line(index).strip() + b"\n" for index in range(len(self.ids)))
 
     @property
@@ -137,7 +137,7 @@ class TaskFile:
         self._keep(found)
 
     def _look(self, number: int, line: bytes) -> Any:
-        """What stands in a line of a file, by `id`. Raises as `parse_task` does on what is no task."""
+        """The line of a file, by `id`. Raises as `parse_task` does on what is no task."""
         return parse_task(self._decode(number, line))
 
     def _keep(self, found: Any) -> None:

@@ -1,4 +1,4 @@
-"""Which tasks of a file are rolled out.
+"""Sampling: chooses the tasks of a file to roll out.
 
 `WebTaskFile` reads a file of web tasks and keeps of each task only what choosing needs. `draw_train` draws without
 replacement among *unique* tasks (rows with the same subdomain, site, difficulty and instruction are one task), so n

@@ -1,4 +1,4 @@
-"""Where tasks come from: what the engine asks of any source of them, and the one that holds them in memory.
+"""Sources of tasks: what the engine asks of any source of them, and the one that holds them in memory.
 
 A dataset's tasks are the lines of files (`rollout.tasks.jsonl`), or what a suite made of its own data (`TaskList`).
 """
@@ -17,7 +17,7 @@ from rollout.core.task import Task
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something a person should mend in a data file."""
+    """Something a person should fix in a data file."""
 
     where: str
     what: str

@@ -1,4 +1,4 @@
-"""A run that a person follows: what they are told when it opens, and its progress while it goes on.
+"""A run that a person follows: what it prints when it opens, and its progress while it goes on.
 
 `rollout run` and `rollout.run` open their runs here, so both follow the same rules. A person who plays the user talks
 to one attempt at a time, and has the terminal to themselves; so do conversations that are printed as they happen.

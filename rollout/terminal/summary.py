@@ -55,7 +55,7 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
         )
         console.print(text, highlight=False, soft_wrap=True)
     if summary.total.replay_mismatches:
-        text = f"replay mismatches: {summary.total.replay_mismatches}; each of these paths began anew"
+        text = f"replay mismatches: {summary.total.replay_mismatches}; each of these paths started again"
         console.print(text, highlight=False, soft_wrap=True)
     for plan in opened.plans:
         console.print(f"trajectories: {plan.output_path}", highlight=False, markup=False, soft_wrap=True)

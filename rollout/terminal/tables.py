@@ -25,7 +25,7 @@ def side_by_side(console: Console, title: str, columns: dict[str, dict[str, str]
         for row in rows:
             table.add_row(row, *(cells[row] for cells in columns.values()))
         return table
-    # What is the same everywhere is told once.
+    # What is the same everywhere is printed once.
     told = [row for row in rows if len({cells[row] for cells in columns.values()}) > 1]
     alike = {row: cells[row] for cells in columns.values() for row in rows if row not in told}
     said = ", ".join(f"{row} {value}" for row, value in alike.items() if value not in NOTHING)

@@ -10,7 +10,8 @@ from rollout.pipelines.export import ExportTally
 
 
 def show_tally(console: Console, title: str, tally: ExportTally) -> int:
-    """Print what was read, kept and left out, and where it is; returns the exit code: 1 where something is to mend."""
+    """Print what was read, kept and left out, and where it is; returns the exit code: 1 where something is to be
+    fixed."""
     console.print(Text(title, "bold"))
     table = Table(show_header=False)
     table.add_column(overflow="fold")

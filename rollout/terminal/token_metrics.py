@@ -1,4 +1,4 @@
-"""What stands under `tokens` in metrics.json, for a person to read."""
+"""`tokens` of metrics.json, for a person to read."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     async with StubServer({"latency": 0.05, "faults": [{"kind": "overload", "rate": 0.1}]}) as server:
         ...  # an OpenAI-compatible client at server.url; server.stats counts
 
-It speaks chat completions over HTTP/1.1, binds loopback, and gives the same answer to the same body for ever. `script`
+It speaks chat completions over HTTP/1.1, binds loopback, and gives the same answer to the same body forever. `script`
 holds the format, `replies` what is said, `faults` what goes wrong, `http` and `server` the wire, `program` the process.
 """
 

@@ -1,4 +1,4 @@
-"""What goes wrong: which fault an attempt meets, and what the client then gets.
+"""Faults on demand: which fault an attempt meets, and what the client then gets.
 
 `FaultDice` decides. The chance is a hash of (seed, body, attempt number of that body), so a run that is repeated meets
 the same faults, and it knows how many faults in a row a body has met, so that `times` can let a retry through.

@@ -145,7 +145,7 @@ class ChunkReader:
 
 
 class ClientConnection(asyncio.Protocol):
-    """One client's connection: reads requests one after the other, and writes what it is told to."""
+    """One client's connection: reads requests one after the other, and writes what it is given."""
 
     def __init__(
         self,

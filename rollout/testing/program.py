@@ -1,7 +1,7 @@
 """The stub server in a process of its own: how it runs there, and how another program starts it.
 
 `run_stub_server` is the program: it serves until SIGINT or SIGTERM. `StubProcess` starts that program as a child and
-knows it is ready when the child has written its URL, so nobody has to wait and guess. The child's standard input is a
+knows it is ready when the child has written its URL, so no polling is needed. The child's standard input is a
 pipe that the parent never writes to: when the parent ends, however it ends, the pipe closes and the child ends too.
 """
 

@@ -159,7 +159,7 @@ class Rule(ScriptSection):
 
 
 class StubScript(ScriptSection):
-    """All that a stub server can be told."""
+    """All settings of a stub server."""
 
     latency: Latency = Latency()
     """Seconds before an answer: a number, or `{min, max}` chosen by the body's hash."""

@@ -2,7 +2,7 @@
 
 A request is read, its answer made at once and kept as bytes; a timer delivers it after its latency. Nothing of the
 answer depends on what came before, so a client that was killed and resumed gets the same answers again; only the faults
-remember how often a body was tried. A `ServedExchange` exists from request to answer and is told when its client
+remember how often a body was tried. A `ServedExchange` exists from request to answer and is notified when its client
 leaves.
 
 `StubServer` lives in the event loop that opens it. `run_stub_server` (in `program`) gives it a process of its own.

@@ -1,4 +1,4 @@
-"""What a stub server has done so far, so that a test can ask whether anything was paid for twice.
+"""Counts of a stub server, so that a test can ask whether anything was paid for twice.
 
 Every request ends in exactly one way, hence always
 
@@ -33,7 +33,7 @@ class Stats(msgspec.Struct):
     repeats: int = 0
     """Completed requests whose body had been answered before."""
     faults: dict[str, int] = {}
-    """How often each kind struck; `capacity` counts the 429s for want of room."""
+    """How often each kind struck; `capacity` counts the 429s for lack of room."""
     by_model: dict[str, int] = {}
 
 

@@ -109,7 +109,7 @@ def completion_pieces(
 def logprob_entries(tokens: Sequence[int], alternatives: int = 0) -> list[dict[str, Any]]:
     """`choices[0].logprobs.content` for these tokens; the values are made up, always the same and below 0.
 
-    Of so many `top_logprobs` the first is the sampled token, as vLLM has it; each of the others has half of what is
+    Of `top_logprobs` the first is the sampled token, as vLLM has it; each of the others has half of what is
     left.
     """
     entries: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What one model call gave: the message, and everything a trainer or an auditor asks about it later."""
+"""The result of one model call: the message, and everything a trainer or an auditor asks about it later."""
 
 from __future__ import annotations
 

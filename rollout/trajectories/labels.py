@@ -71,7 +71,7 @@ class Example(Head, frozen=True, kw_only=True):
     offers: dict[int, list[JSON]] = msgspec.field(default_factory=dict)
     """Where the tools changed: those of each turn from which on they were others. The first user message is turn 0."""
     context: int | None = None
-    """Set where only what comes after so many messages is to be learnt (`--per-turn`)."""
+    """Set where only what comes after this many messages is to be learnt (`--per-turn`)."""
     masked: frozenset[int] = frozenset()
     """The places of answers that are context only: see `rollout.trajectories.filters`."""
     has_images: bool = False

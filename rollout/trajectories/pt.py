@@ -2,7 +2,7 @@
 
 What `torch.save` writes of plain values (dicts, lists, texts, numbers, None, booleans) is a zip archive with one pickle
 in it. So the standard library is all it takes, and `torch.load(path, weights_only=True)` reads the result. The pickle
-is written a trajectory at a time: each is pickled by itself and appended to the list, and where each begins stands in
+is written a trajectory at a time: each is pickled by itself and appended to the list, and where each begins is in
 a further record of the archive, which torch does not look at. With it a file is read a trajectory at a time, too.
 `torch.load` itself holds all of a file in memory.
 """

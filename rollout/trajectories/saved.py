@@ -1,6 +1,6 @@
 """Reading saved trajectories: lines of our runs, lines that have their label, and flat AgentSkiller records.
 
-A line is taken apart only as far as asked: its fields stay the bytes they are until somebody reads them, so a label can
+A line is taken apart only as far as asked: its fields stay the bytes they are until they are read, so a label can
 be added without touching the rest, and a filter need not read the messages. All three kinds look the same afterwards:
 AgentSkiller's flags (`stopped`, `reached_max_turns`, `error`, …) are read as our status and stop reason.
 """

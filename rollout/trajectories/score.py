@@ -22,7 +22,7 @@ class Score(msgspec.Struct, frozen=True, omit_defaults=True):
     decides: bool = False
     """Whether `success` depends on it. The panel sets it; a scorer need not."""
     is_carried: bool = False
-    """Whether it was not asked for anew but taken from the record, because it needs a world that is gone."""
+    """Whether it was not asked for again but taken from the record, because it needs a world that is gone."""
     evidence: dict[str, Any] = msgspec.field(default_factory=dict)
     asked: tuple[Generation, ...] = ()
     """What was asked of a model on the way, to be paid for and journalled. Not part of the record of the score."""

@@ -1,4 +1,4 @@
-"""Which trajectories an export takes: by status, success, stop reason, scores and marks."""
+"""Selection of trajectories for an export: by status, success, stop reason, scores and marks."""
 
 from __future__ import annotations
 

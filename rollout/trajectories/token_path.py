@@ -3,8 +3,8 @@
 The invariant that trainers rely on: prompt and completion of one generation are, id for id, the beginning of the next
 generation's prompt. Where it holds, a path is one sequence and each generation owns only what it added, so that a path
 of any length is stored once. Where it does not hold, the prompt *drifts*: what was trained on would not be what was
-sampled. Nothing is mended then. The generation says how far its prompt agrees and why it stops to, as far as that can
-be told:
+sampled. Nothing is repaired then. The generation says how far its prompt agrees and why it stops to, as far as that can
+be found out:
 
 | cause | |
 |---|---|
@@ -12,7 +12,7 @@ be told:
 | `window` | older steps were folded into a line each (`max_rounds`) |
 | `images` | an older image is no longer sent (`max_images`) |
 | `tools` | other tools were offered |
-| `calls` | the first difference lies in an answer with tool calls: they were written anew from what was parsed |
+| `calls` | the first difference lies in an answer with tool calls: they were written again from what was parsed |
 | `text` | it lies in an answer of words: they were encoded otherwise than they had been sampled |
 | `template` | it lies in no answer: the template writes earlier messages otherwise than before |
 

@@ -45,7 +45,7 @@ class Labels(Protocol):
 
     def label(self, ids: Sequence[int], messages: Sequence[tuple[TokenKind, Message]], *, is_first: bool) -> bytes:
         """A kind for each of the ids, which are how `messages` were given to the model: at the beginning of a
-        conversation, or behind an answer. `CONTEXT` for all of them where it cannot be told."""
+        conversation, or behind an answer. `CONTEXT` for all of them where that is unknown."""
         ...
 
 
@@ -129,7 +129,8 @@ def view_tokens(bodies: Iterable[NodeBody], labels: Labels | None = None, system
             if not segments or tokens.drift is not None:
                 segments.append(_begin(segments, tokens.shared, tokens.drift))
             segment = segments[-1]
-            # Behind a drift the prompt repeats earlier messages from somewhere within them: nobody can tell them apart.
+            # Behind a drift the prompt repeats earlier messages from somewhere within them: they cannot be
+            # distinguished.
             knows = labels is not None and tokens.drift is None
             kinds = labels.label(new, said[waiting:], is_first=not segment.ids) if labels and knows else bytes(len(new))
             _extend(segment, new, kinds, array("f", [math.nan]) * len(new))

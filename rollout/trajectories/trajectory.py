@@ -42,8 +42,8 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     given: Sequence[Message] | Callable[[], Sequence[Message]] = ()
     """The messages, or what reads them, where there are no nodes."""
     given_errors: Mapping[int, str] = {}
-    """The kinds of error observations by the indexes of their messages, where there are no nodes and somebody found
-    them out."""
+    """The kinds of error observations by the indexes of their messages, where there are no nodes and they were found
+    out."""
     image_url: Callable[[str], str] | None = None
     """An image of a message, by its name, as a `data:` URL; None where images are not kept."""
     image_path: Callable[[str], str] | None = None

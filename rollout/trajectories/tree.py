@@ -93,7 +93,7 @@ class Node:
         self.place = place
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.snapshot: Any = None
-        """The world's state here, where somebody may branch from it. Opaque, and only in memory."""
+        """The world's state here, where it may be branched from. Opaque, and only in memory."""
 
     def __repr__(self) -> str:
         return f"Node({self.episode}.{self.place} {self.body.kind})"
@@ -193,7 +193,7 @@ class RolloutTree:
         bisect.insort(self.leaves, leaf, key=lambda leaf: leaf.number)
 
     def chains(self) -> dict[int, int]:
-        """For each attempt, by number, the attempt that it grew from in the end: its own where it began anew."""
+        """For each attempt, by number, the attempt that it grew from in the end: its own where it started again."""
         owners = {own[0].episode: leaf for leaf in self.leaves if (own := leaf.own_nodes())}
         chains: dict[int, int] = {}
         for leaf in self.leaves:

@@ -1,4 +1,4 @@
-"""What docs/advantages.md says is so: its example runs, its tables are whole."""
+"""What docs/how-to/advantages.md says is so: its example runs, its tables are whole."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ async def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     config = tree_config()
     config["datasets"]["portal"]["output_path"] = Path("outputs/portal.jsonl")
     await roll_out(config)
-    example, rule = (body for page, body in blocks("python") if page == "docs/advantages.md")
-    exec(compile(example, "docs/advantages.md", "exec"), {})
+    example, rule = (body for page, body in blocks("python") if page == "docs/how-to/advantages.md")
+    exec(compile(example, "docs/how-to/advantages.md", "exec"), {})
     assert len([line for line in capsys.readouterr().out.splitlines() if "[" in line]) == 40
     Path("my_rewards.py").write_text(rule)
     worth = reward_rule("my_rewards:brief")
@@ -30,7 +30,7 @@ async def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_every_estimator_and_rule_is_in_it() -> None:
-    page = (ROOT / "docs" / "advantages.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "advantages.md").read_text()
     assert all(f"\n| `{name}` |" in page for name in ESTIMATORS)
     assert all(f"`{rule}`" in page for rule in RULES)
 

@@ -8,8 +8,8 @@ from tests.docs.test_docs import ROOT
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == describe(), (
-        "run: python -m rollout.api.reference > docs/api.md"
+    assert (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8") == describe(), (
+        "run: python -m rollout.api.reference > docs/reference/api.md"
     )
 
 

@@ -15,7 +15,7 @@ from rollout.config.schema import Config
 from rollout.config.web import WebConfig
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "getting-started" / "coming-from.md").read_text(encoding="utf-8")
 WORDS = {"add_key", "chain", "verl", "tau2", "actions", "state", "communicate", "user", "metadata", "on_checkpoint"}
 """What stands beside a name and is a value of it, or a word of another page."""
 IN_LINES = {"task_info.actions", "user_system_prompt"}
@@ -81,7 +81,7 @@ def exists(name: str) -> bool:
 
 @pytest.mark.parametrize("name", our_names())
 def test_name_of_ours_exists(name: str) -> None:
-    assert exists(name), f"docs/coming-from.md names `{name}`, which is not there"
+    assert exists(name), f"docs/getting-started/coming-from.md names `{name}`, which is not there"
 
 
 def test_what_is_not_there_is_noticed() -> None:

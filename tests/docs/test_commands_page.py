@@ -1,4 +1,4 @@
-"""docs/commands.md is what the commands themselves say."""
+"""docs/reference/commands.md is what the commands themselves say."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rollout.cli.exit_codes import EXIT_CODES
 from rollout.cli.reference import describe_commands
 from tests.conftest import Command
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "commands.md"
 
 
 def test_commands_page_is_what_the_commands_say() -> None:
-    assert PAGE.read_text() == describe_commands(), "run: python -m rollout.cli.reference > docs/commands.md"
+    assert PAGE.read_text() == describe_commands(), "run: python -m rollout.cli.reference > docs/reference/commands.md"
 
 
 def test_the_page_has_every_command_and_every_exit_code() -> None:

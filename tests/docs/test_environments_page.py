@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.conftest import Command, read_lines
 
-PAGE = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
 
 
 def block(language: str) -> str:

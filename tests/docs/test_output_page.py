@@ -1,4 +1,4 @@
-"""What docs/output.md says is so: its example runs."""
+"""What docs/reference/output.md says is so: its example runs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ async def test_its_example_reads_every_trajectory_and_its_errors(capsys: pytest.
     agent = {"model": "builtin/oracle", "params": {"unknown_tool": 0.5}}
     dataset = {"environment": "tests.environments.shop:shop", "agent": agent, "samples": 4, "output_path": out}
     await roll_out({"datasets": {"shop": dataset}}, Path("outputs/run"))
-    (example,) = (body for page, body in blocks("python") if page == "docs/output.md")
-    exec(compile(example, "docs/output.md", "exec"), {})
+    (example,) = (body for page, body in blocks("python") if page == "docs/reference/output.md")
+    exec(compile(example, "docs/reference/output.md", "exec"), {})
     told = capsys.readouterr().out
     assert all(f"{line['id']} {line['metadata']['status']}" in told for line in read_lines(out))
     assert "unknown_tool error" in told

@@ -44,7 +44,7 @@ def page_blocks(page: str, language: str = "python") -> list[str]:
 @pytest.fixture
 def shop() -> str:
     """The file `shop.py` of the first page; what it prints."""
-    return run_script("shop.py", page_blocks("docs/python.md")[0])
+    return run_script("shop.py", page_blocks("docs/getting-started/python.md")[0])
 
 
 def test_the_first_script_solves_its_tasks_and_draws_a_tree(shop: str) -> None:
@@ -53,9 +53,9 @@ def test_the_first_script_solves_its_tasks_and_draws_a_tree(shop: str) -> None:
 
 def test_every_block_of_the_page_about_python_runs(shop: str) -> None:
     Path("openai.py").write_text(OPENAI_PACKAGE, encoding="utf-8")
-    (config,) = page_blocks("docs/python.md", "yaml")
+    (config,) = page_blocks("docs/getting-started/python.md", "yaml")
     Path("shop.yml").write_text(config, encoding="utf-8")
-    printed = run_script("page.py", "\n".join(page_blocks("docs/python.md")[1:]))
+    printed = run_script("page.py", "\n".join(page_blocks("docs/getting-started/python.md")[1:]))
     assert "8 records" in printed
     assert "user_stop" in printed
     assert "['large', 'small']" in printed
@@ -63,7 +63,7 @@ def test_every_block_of_the_page_about_python_runs(shop: str) -> None:
 
 
 def test_every_block_of_the_page_about_agents_runs(shop: str) -> None:
-    printed = run_script("page.py", "\n".join(page_blocks("docs/agents.md")))
+    printed = run_script("page.py", "\n".join(page_blocks("docs/how-to/agents.md")))
     assert "note: Now carry it out." in printed
     assert "['user', 'assistant', 'tool', 'assistant']\n" in printed
     assert "\n1.0\n" in printed

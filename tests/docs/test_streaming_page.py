@@ -1,4 +1,4 @@
-"""The training loop of docs/streaming.md runs as it stands there."""
+"""The training loop of docs/how-to/streaming.md runs as it stands there."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CONFIG = {
 
 
 def test_its_loop_trains_on_groups_as_they_come() -> None:
-    (example,) = (body for page, body in blocks("python") if page == "docs/streaming.md")
+    (example,) = (body for page, body in blocks("python") if page == "docs/how-to/streaming.md")
     assert len(re.sub(r"\n\s*\n", "\n", example).splitlines()) <= 30
     Path("training.yml").write_text(yaml.safe_dump(CONFIG))
     done = subprocess.run(

@@ -252,6 +252,6 @@ def test_difficulty_groups_and_attempts_are_told_apart() -> None:
 
 
 def test_every_figure_is_defined_in_the_docs() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "web-metrics.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "web-metrics.md").read_text(encoding="utf-8")
     found = measure()
     assert [name for name in (*found, *found["by_status"], *found["seed"]) if f"`{name}`" not in page] == []

@@ -1,6 +1,6 @@
 """The simulated user that a model plays, from a brief of its own and with a view of its own.
 
-Its model is told who it is (guidelines and scenario) and sees the conversation from the other side: the assistant's
+Its model is given its part (guidelines and scenario) and sees the conversation from the other side: the assistant's
 words come as `user`, its own as `assistant`. The agent's tool calls, their results and reasoning are never in its view;
 where the user has tools of its own, its own calls and their results are.
 """

@@ -73,7 +73,7 @@ class _Place:
 class ScriptedUser:
     """A fixed list of messages, said one after the other; then the conversation is over.
 
-    Where the agent says nothing, the user asks for an answer instead of going on, so that nobody succeeds by silence.
+    Where the agent says nothing, the user asks for an answer instead of going on, so that no agent succeeds by silence.
     With `goes_on` it says the next message whatever the agent does, as suites with fixed turns want it.
     """
 

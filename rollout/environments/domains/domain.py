@@ -67,7 +67,7 @@ def load_domain(base_path: Path, mcp_domain: str | None, tools: Sequence[str], p
     known = known_servers(base_path)
     if not known:
         raise ConfigError(
-            f"{folder}: no servers found; expected <Domain>.py files in AgentSkiller's layout (docs/domains.md)"
+            f"{folder}: no servers found; expected <Domain>.py files in AgentSkiller's layout (docs/how-to/domains.md)"
         )
     named = None if mcp_domain is None else _named_servers(base_path, mcp_domain, known, has_tools=bool(tools))
     servers: list[str] = []

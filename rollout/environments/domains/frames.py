@@ -1,9 +1,9 @@
 """The wire format between the engine and a worker process: MessagePack behind four bytes of length.
 
 A request is `[id, what, args]` and its answer `[id, how, value]`. The id is random and made for one request, so a mock
-server that writes to the descriptor cannot answer for somebody else without knowing it. The engine trusts nothing that
-arrives: every answer must have the shape that its request calls for, and its size is bounded before it is kept, by what
-an honest worker sends at most in answer to such a request (`MAX_ANSWER`).
+server that writes to the descriptor cannot answer for another request without knowing it. The engine trusts nothing
+that arrives: every answer must have the shape that its request calls for, and its size is bounded before it is kept,
+by what an honest worker sends at most in answer to such a request (`MAX_ANSWER`).
 
 A few bytes of MessagePack or JSON can become many objects: an empty dict is one byte on the wire and 72 in memory. So
 what is decoded is either flat (texts, bytes) or, as the changes are, JSON in one piece, whose values are counted first.

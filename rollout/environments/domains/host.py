@@ -2,7 +2,7 @@
 
 A `Host` keeps the server objects and, for each world, a session on each of them. The session object is the state: its
 tables, and whatever else it keeps there. A server whose class says `isolates_sessions = True` is built once and shared;
-of any other, the module is loaded and the class built anew for each world, so that what it keeps outside its sessions,
+of any other, the module is loaded and the class built again for each world, so that what it keeps outside its sessions,
 on the class or in globals, cannot leak either. Tables that several servers of one world read from the same file are one
 table: what one server writes there, the others see.
 
@@ -30,7 +30,7 @@ from rollout.environments.domains.tables import BaseTable, SharedTable, digest_r
 
 
 class ServerFile(msgspec.Struct, frozen=True):
-    """A server of a domain: where its code is, and what its class is told."""
+    """A server of a domain: where its code is, and the arguments of its class."""
 
     name: str
     path: str
@@ -184,7 +184,7 @@ class Sessions:
     # ---- the state ----------------------------------------------------------------------------------------------
 
     def changes(self) -> Changes:
-        """What differs from how the world was opened. A table that two servers hold apart is told of both."""
+        """What differs from how the world was opened. A table that two servers hold apart has both."""
         changes: Changes = {}
         told: set[tuple[str, str]] = set()
         for server in self._servers:

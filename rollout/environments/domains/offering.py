@@ -1,4 +1,4 @@
-"""What the agent of a file of trajectories was sent, where nobody recorded it: made from policy and tool lists.
+"""System prompt and tools of recorded trajectories that do not have them: made from policy and tool lists.
 
 The file's name says which servers: `A.jsonl`, `A_B_C.jsonl`, with or without `_output`. A combination is a set, so
 `A_B_C.jsonl` finds `C_B_A.md`. A policy that is missing is an error; no text is made up in its place. What was said

@@ -195,7 +195,7 @@ def _imports(module: Path, places: Sequence[Path]) -> Iterator[Path]:
     try:
         tree = ast.parse(module.read_bytes())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return  # whoever loads it says what is wrong with it
+        return  # loading it says what is wrong with it
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:

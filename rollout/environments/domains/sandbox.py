@@ -1,4 +1,4 @@
-"""What a worker process gives up before it runs code of mock servers.
+"""The rights that a worker process gives up before it runs code of mock servers.
 
 Two layers. The kernel's, where it has them:
 

@@ -1,8 +1,9 @@
 """Clock, uuids, randomness and tables of mock servers: from the episode's seed, and shared until written to.
 
 A mock server is a plain Python module that calls `uuid.uuid4()` or `datetime.now()` as it likes. When we load it, we
-put stand-ins into *its* globals (nobody else's): they ask the world whose call is running, by a context variable. So
-two episodes with the same seed get the same ids and times, and two episodes side by side do not disturb each other.
+put stand-ins into *its* globals (no other module's): they ask the world whose call is running, by a context
+variable. So two episodes with the same seed get the same ids and times, and two episodes side by side do not disturb
+each other.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class _FixedDate(real_datetime.date, metaclass=_LikeReal):
 
 
 class _Module(types.ModuleType):
-    """A module with some names replaced and all others the real one's. All conversations use it: nobody patches it."""
+    """A module with some names replaced and all others the real one's. All conversations use it: it is not patched."""
 
     def __init__(self, real: types.ModuleType, **replaced: Any) -> None:
         super().__init__(real.__name__)
@@ -167,7 +168,7 @@ def make_deterministic(module: types.ModuleType) -> None:
     names = vars(module)
     for name, value in list(names.items()):
         for real, stand_in in _STAND_INS:
-            # `==` because random.random and friends are bound methods, made anew at each access.
+            # `==` because random.random and friends are bound methods, made again at each access.
             if value is real or (callable(value) and callable(real) and value == real):
                 names[name] = stand_in
                 break

@@ -1,7 +1,7 @@
 """Tables that episodes share until they write: opening, copying and comparing cost what was changed, not what is there.
 
 A mock server reads its tables with `json.load` and gives each session a `copy.deepcopy` of them. When we load it, both
-meet `SharedTable`, a list whose rows are the file's own until somebody asks for one: then they become `Row`s, the
+meet `SharedTable`, a list whose rows are the file's own until one is asked for: then they become `Row`s, the
 session's own copies, which note when they are written to. So a deep copy is a copy of pointers, and what a session
 changed is known without looking at the rest. To the server it is a list of dicts, also for code in C: what the list
 holds inside is at any time what it means.
@@ -22,7 +22,7 @@ Saved = tuple[dict[int, PlainRow], list[PlainRow]] | list[int | PlainRow]
 
 
 class BaseTable:
-    """The rows of a file, which nobody changes and everybody shares."""
+    """The rows of a file, which all conversations share and none changes."""
 
     def __init__(self, name: str, rows: list[PlainRow], *, is_file: bool = False) -> None:
         self.name = name

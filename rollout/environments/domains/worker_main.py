@@ -123,7 +123,7 @@ def serve(connection: int) -> None:
     die_with_parent()
     if os.getppid() != template:
         return  # it died before the kernel knew that we should, too
-    # A number that nobody hits by accident, and nothing else inherited.
+    # A number that is not hit by accident, and nothing else inherited.
     hidden = fcntl.fcntl(connection, fcntl.F_DUPFD_CLOEXEC, random.SystemRandom().randrange(64, MAX_OPEN - 64))
     os.closerange(3, hidden)
     os.closerange(hidden + 1, MAX_OPEN)
@@ -157,7 +157,7 @@ def _attempt(worker: ServerWorker, request: RequestFrame) -> tuple[str, Any]:
         return "world", text_of(error)
     except MemoryError:
         os._exit(OUT_OF_MEMORY)
-    except BaseException as error:  # noqa: BLE001 - a server's code may raise anything; the engine is told
+    except BaseException as error:  # noqa: BLE001 - a server's code may raise anything; the engine is informed
         return "world", describe_error(error)
 
 

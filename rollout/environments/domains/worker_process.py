@@ -1,7 +1,7 @@
 """One worker process as the engine sees it: starting it, asking it, and noticing that it hangs, lies or is gone.
 
 The process answers one request at a time (`worker_main`), so the oldest one that is unanswered is the one that runs.
-When it takes longer than it may, the process is killed; when it takes long, the others are told to go elsewhere. Code
+When it takes longer than it may, the process is killed; when it takes long, the others are sent elsewhere. Code
 of a mock server can write to the descriptor that we read from. So an answer counts only under the random id of the
 oldest request and in the shape that it calls for; anything else that arrives ends the process.
 """
@@ -117,7 +117,7 @@ class WorkerProcess(asyncio.Protocol):
         return answer
 
     def leave(self, world: int) -> None:
-        """A world is done with this process; nobody waits for that."""
+        """A world is done with this process; nothing waits for that."""
         self.worlds.discard(world)
         if not self._is_over:
             ignored = self.request(world, START_TIMEOUT, "close", world)
@@ -171,7 +171,7 @@ class WorkerProcess(asyncio.Protocol):
         if self._requests:
             self._requests[0].since = self._loop.time()
         if request.answer.done():
-            return  # nobody waits any more
+            return  # nothing waits any more
         if answer.how == "ok":
             request.answer.set_result(value)
         else:

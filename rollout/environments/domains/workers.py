@@ -1,4 +1,4 @@
-"""Worlds of mock servers in worker processes: the default, because nobody has read what a model wrote.
+"""Worlds of mock servers in worker processes: the default, because code that a model wrote was not reviewed.
 
 A process serves many worlds of one domain. It runs with no environment of ours, no network, no files but its own
 (`sandbox`, `reach`). It starts when the first world of its domain is opened and ends when it has been idle for a while.
@@ -204,14 +204,14 @@ class WorkerWorld(World):
     async def _ask(self, what: str, *args: Any) -> Any:
         """Ask the process that has this world, wherever that is by then. Raises `Gone` with the reason why.
 
-        A process may be killed by somebody else while it has nothing to do. Whoever asks it next is not to blame for
+        A process may be killed from outside while it has nothing to do. The world that asks it next is not to blame for
         that, so what seems to have ended a process is asked once more, of another one.
         """
         crashes = 0
         while True:
             process = self._process or await self._attach()
             if not process.is_open and process.owner != self._number:
-                self._leave()  # somebody else's slow call has this process to itself
+                self._leave()  # another world's slow call has this process to itself
                 continue
             try:
                 return await process.request(self._number, self._timeout, what, self._number, *args)

@@ -183,7 +183,7 @@ class Connection:
                 self._client = client
                 self._ready.set_result(None)
                 await self._leave.wait()
-        except BaseException as error:  # noqa: BLE001 - whatever ended the session is told to who waits for it
+        except BaseException as error:  # noqa: BLE001 - whatever ended the session goes to the task that waits
             if not self._ready.done():
                 self._ready.set_exception(_first_cause(error))
         finally:

@@ -1,4 +1,4 @@
-"""What an MCP server answered, as the observation that the agent reads.
+"""Answers of MCP servers, as the observation that the agent reads.
 
 Text stands as it is; structured content stands as JSON where there is no text (where there is, the text says the same
 by the protocol's rule). Images are kept as images, with a line in the text at their place. What an agent cannot read

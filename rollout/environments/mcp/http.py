@@ -42,7 +42,7 @@ class HttpEndpoint:
 
     @contextlib.asynccontextmanager
     async def streams(self) -> AsyncIterator[Streams]:
-        """Connect; on leaving, the server is told that the session is over."""
+        """Connect; on leaving, the server is informed that the session is over."""
         client = httpx2.AsyncClient(
             headers={"Accept-Encoding": ACCEPTED, **self._headers},
             verify=_ssl_context() if self._url.startswith("https:") else False,
@@ -102,7 +102,7 @@ class _Limited(httpx2.AsyncByteStream):
 
 
 async def _limit(response: httpx2.Response) -> None:
-    """Put the limits around the body of an answer. The stream of notices that belongs to no call may go on for ever."""
+    """Put the limits around the body of an answer. The stream of notices that belongs to no call may go on forever."""
     if isinstance(response.stream, httpx2.AsyncByteStream):
         # The client would unpack each chunk whole; without the header it leaves that to us.
         encoding = response.headers.pop("content-encoding", None)

@@ -1,4 +1,4 @@
-"""How much an MCP server may say, and the two streams that a session speaks over."""
+"""Limits on what an MCP server sends, and the two streams that a session speaks over."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The SDK has such a transport too, and ours keeps its shape. It differs where the other side cannot be trusted: a line
 has a longest length and the output between two answers a largest sum, so that a server which floods us is stopped
 before it costs memory or the time of other episodes; lines that are no messages are passed over; the last lines of the
-error output are kept for whoever has to find out why it died; and at the end the whole process group goes.
+error output are kept to find out why it died; and at the end the whole process group goes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ STDERR_LINE_CHARS = 300
 STDERR_LINE_BYTES = 16_384
 """Of a line that is read before secrets are removed and it is cut."""
 STDERR_SECONDS = 0.5
-"""How long its last words are waited for once it is gone: somebody who escaped its group may hold the pipe open."""
+"""How long its last words are waited for once it is gone: a process that left its group may hold the pipe open."""
 LEAVE_SECONDS = 2.0
 """How long a server may take to end after its input did; then it is asked, then killed."""
 TERM_SECONDS = 1.0
@@ -171,7 +171,7 @@ class ServerProcess:
             self._flooded = str(flood)
             self._kill()
         except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # the session is closing; what is still said is for nobody
+            pass  # the session is closing; what is still sent is not read
         finally:
             self.has_ended = True
             await to_session.aclose()

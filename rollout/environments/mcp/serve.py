@@ -1,7 +1,7 @@
 """Any world served as an MCP server, so that other MCP clients can act in it.
 
 Each MCP session has a world of its own. Over stdio the process is the session. Over streamable HTTP the session is the
-one of the protocol's handshake; the newest protocol has no sessions, so a client that begins with it is told to use an
+one of the protocol's handshake; the newest protocol has no sessions, so a client that begins with it is asked to use an
 older version, as the SDK's clients then do by themselves. A session's seed is the server's, or the `?seed=N` of the
 address.
 """
@@ -130,7 +130,7 @@ async def serve_stdio(server: Server[Any], worlds: ServedWorlds) -> None:
 async def serve_http(
     server: Server[Any], worlds: ServedWorlds, host: str, port: int, on_start: Callable[[str], None]
 ) -> None:
-    """Serve streamable HTTP until a signal comes. `on_start` is told the address; port 0 takes a free one."""
+    """Serve streamable HTTP until a signal comes. `on_start` gets the address; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # The protocol is named because asyncio sends small answers at once only on sockets that know themselves to be TCP.
     with contextlib.closing(socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)) as listener:

@@ -1,6 +1,6 @@
 """The MCP servers of one dataset: what all its episodes share.
 
-The tools are asked for once, when the run is made ready, and stay what they are for the whole run: the agent is told
+The tools are asked for once, when the run is made ready, and stay what they are for the whole run: the agent sees
 them beforehand, and a trajectory says exactly what it was told. With one server they keep their names; with several
 each has its server's prefix. Each episode gets an instance of every server; one that is declared stateless has a
 single instance, shared by all, from the first call until the run ends.

@@ -18,11 +18,11 @@ from rollout.core.secrets import redact
 from rollout.environments.mcp.connection import Connection, McpLink, McpLost, NotStarted, Refused, connect
 
 log = logging.getLogger(__name__)
-STATE_IS_LOST = "its state is lost, and it starts anew at the next call"
+STATE_IS_LOST = "its state is lost, and it starts again at the next call"
 
 
 class CallFault(Exception):
-    """A call that failed, with what the agent is told. `kind` is the error kind of the observation."""
+    """A call that failed, with what the agent reads. `kind` is the error kind of the observation."""
 
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
@@ -87,12 +87,12 @@ class Slot:
             await connection.close()
 
     async def _live(self) -> Connection:
-        """The connection, started if need be."""
+        """The connection, started if necessary."""
         connection = self._connection
         if connection is not None and connection.is_over:
             self._connection = None
             if not self.is_shared and not connection.is_retired:
-                # It died while nobody was calling. What it knew is gone, so this call must not run as if it were there.
+                # It died between calls. What it knew is gone, so this call must not run as if it were there.
                 await connection.close()
                 why = connection.why_it_ended()
                 self._tell_loss(connection, why)

@@ -1,4 +1,4 @@
-"""What an agent can do to a page: every action once, as a tool of each mode and with the function that does it.
+"""The actions of an agent on a page: every action once, as a tool of each mode and with the function that does it.
 
 In `coordinates` a place is `x` and `y`; in the other modes it is the number of an element in the last observation.
 `answer` and `full_text`, which do nothing to a page, are the world's to do.

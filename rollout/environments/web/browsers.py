@@ -4,14 +4,15 @@ A context is made new for every lease and thrown away after it: nothing of an ep
 workers, connections, the renderer process) can reach the next one. Wiping a used context costs as much CPU as making
 one and leaves more behind. What is kept is the browser, which serves many contexts and is retired when it has served
 enough of them or has grown. A spare context is made ahead, while others work, and waits for the next lease that wants
-one of its shape: nobody has used it.
+one of its shape: it is unused.
 
 Who waits for what: a lease waits for a place (`max_contexts`), then for memory (`min_free_mb`), then for a turn to be
 made in (`max_active`); a step in a leased context waits for a turn only. Nobody who holds a turn waits for anything of
 the pool, so turns always come back.
 
-A browser that dies tells its leases (`Lease.lost`). One that hangs says nothing: whoever waited in vain gives the lease
-back, and a context that cannot be closed in time, or a browser that does not answer a probe, gets the browser killed.
+A browser that dies tells its leases (`Lease.lost`). One that hangs says nothing: a holder that waited without
+success gives the lease back, and a context that cannot be closed in time, or a browser that does not answer a probe,
+gets the browser killed.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ log = logging.getLogger(__name__)
 MAKE_TIMEOUT = 20.0
 PROBE_TIMEOUT = 5.0
 WEIGH_EVERY = 16
-"""Browsers are weighed after so many contexts."""
+"""Browsers are weighed after this many contexts."""
 _Shape = tuple[int, int, str, str]
 T = TypeVar("T")
 
@@ -201,7 +202,7 @@ class BrowserPool:
         return lease
 
     async def replace(self, lease: Lease) -> Lease:
-        """A new context for one that is lost or hangs, in the same place: nobody else can take it in between."""
+        """A new context for one that is lost or hangs, in the same place: no other lease can take it in between."""
         if not await self._take_back(lease):
             raise WorldError("a context that was given back cannot be replaced")
         try:
@@ -330,7 +331,7 @@ class BrowserPool:
             if free:
                 browser = min(free, key=lambda b: b.places)
             else:
-                # A start goes on though nobody waits for it any more: the browser serves whoever comes next.
+                # A start goes on though nothing waits for it any more: the browser serves the next lease.
                 browser = await asyncio.shield(_start(self._launches, self._launch()))
             browser.places += 1
             return browser
@@ -401,7 +402,7 @@ class BrowserPool:
             return False
         browser.leases.discard(lease)
         try:
-            # It goes on though nobody waits for it any more.
+            # It goes on though nothing waits for it any more.
             await asyncio.shield(_start(self._closings, self._put_away(lease)))
         except BaseException:
             if not lease._is_spare:

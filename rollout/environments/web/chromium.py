@@ -130,7 +130,7 @@ def _pass_over_late_aborts(loop: asyncio.AbstractEventLoop) -> None:
     """Show no tracebacks of Playwright's for calls that are cancelled when its driver has ended.
 
     A call that never came back, because its browser had hung, is cancelled with the event loop at the latest.
-    Playwright then writes an abort to a driver that is gone, from a callback whose error nobody can catch.
+    Playwright then writes an abort to a driver that is gone, from a callback whose error cannot be caught.
     """
     before = loop.get_exception_handler()
 

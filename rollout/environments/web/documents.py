@@ -5,7 +5,7 @@ public host through, documents are therefore checked in the browser: each tab ha
 frames, redirects included, nothing else) to us before they are sent. That costs a document one round trip, and other
 requests nothing.
 
-The first request of a new tab may be under way before we can ask for it. `refusal_of` is for whoever finds such a tab
+The first request of a new tab may be under way before we can ask for it. `refusal_of` is for code that finds such a tab
 at a document that it may not show.
 """
 

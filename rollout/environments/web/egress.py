@@ -1,4 +1,4 @@
-"""Which hosts a page may reach.
+"""The egress rule: hosts that a page may reach.
 
 By default the site of the task's start page and nothing else: its registrable domain with all subdomains. With
 `any_assets` that is the rule for documents only (`rollout.environments.web.documents`), and the other parts of a page
@@ -78,7 +78,7 @@ def egress_of(
 ) -> Egress:
     """The rule for a task: its own site, and what was declared.
 
-    Raises ConfigError where the start page itself is at a private address that nobody declared.
+    Raises ConfigError where the start page itself is at a private address that was not declared.
     """
     parts = urlsplit(start_url)
     host, port = _plain(parts.hostname or ""), parts.port or (443 if parts.scheme == "https" else 80)

@@ -1,4 +1,4 @@
-"""What a browser world was asked and answered, so that a lost context can be brought back.
+"""The calls and answers of a browser world, so that a lost context can be brought back.
 
 A new context is brought to the state of a lost one by making the calls again. Each result is compared with the earlier
 one, as the engine does with the record of a resumed episode: a page that now shows something else is not the page that

@@ -19,7 +19,7 @@ from rollout.environments.web.page import Tab
 SCRIPT_TIMEOUT = 5.0
 MAX_VALUE = 100_000
 MAX_FOUND = 200
-"""Elements of a selector that are told about; `count` counts all."""
+"""Elements of a selector that are reported; `count` counts all."""
 MAX_TEXT = 200_000
 """Characters that all of them may have together."""
 

@@ -1,4 +1,4 @@
-"""How the actions of an agent are done: by mouse and keyboard, on tabs, and by the script in the page.
+"""Carries out the actions of an agent: by mouse and keyboard, on tabs, and by the script in the page.
 
 Each function takes the session and the arguments of a call; `rollout.environments.web.actions` lists them as tools. An
 action that cannot be done raises `ActionFault`, whose text says what to do instead.
@@ -164,7 +164,7 @@ async def _write(tab: Tab, text: str, *, is_line: bool) -> None:
         text = text[-1]
     for place, line in enumerate(text.split("\n")):
         if place:
-            await keyboard.insert_text("\n")  # not the key, which sends in many a chat
+            await keyboard.insert_text("\n")  # not the key, which sends in many chats
         await keyboard.type(line)
 
 

@@ -1,4 +1,4 @@
-"""What the machine can bear: how much memory is free, how many cores there are, and turns at using them.
+"""Limits of the machine: free memory, cores, and turns at using them.
 
 Both count what the control groups of a container leave of the machine, at any level. Where a system tells nothing,
 there is no limit.
@@ -49,7 +49,7 @@ class MemoryGate:
         self._is_told = False
 
     def is_open(self, under_way: int) -> bool:
-        """Whether there is memory for one more, with so many that have not taken theirs yet."""
+        """Whether there is memory for one more, with this many that have not taken theirs yet."""
         return self._free_mb() >= self._min_free_mb + under_way * CONTEXT_MB
 
     def look_again(self) -> None:
@@ -114,7 +114,7 @@ def free_memory_mb(root: Path = Path("/")) -> float:
         ):
             limit, used = _number(folder / limit_file), _number(folder / used_file)
             if limit is not None and used is not None:
-                # Files that nobody reads any more count as used, but are let go of when memory is asked for.
+                # Files that are no longer read count as used, but are let go of when memory is asked for.
                 kept = dict(line.split(" ", 1) for line in _read(folder / "memory.stat").splitlines() if " " in line)
                 free = min(free, (limit - used + int(kept.get(cache, 0))) / (1 << 20))
     return free

@@ -130,7 +130,7 @@ class Tab:
         """What the document says of itself, foreign frames included. With `isNext` the next part of what was listed,
         whose numbers follow those before."""
         # In the tree an element keeps its number for as long as its document is there: the script itself remembers
-        # how far it came, and is told which numbers its frames have.
+        # how far it came, and is given which numbers its frames have.
         is_tree = options["mode"] == "accessibility_tree"
         is_next = options.get("isNext", False)
         while True:
@@ -184,7 +184,7 @@ class Tab:
 
     async def listens_to_keys(self) -> bool:
         """Whether the page listens to keys or input of the focused field, there or further out. Also True where that
-        cannot be told: in a frame."""
+        is unknown: in a frame."""
         from playwright.async_api import Error
 
         try:
@@ -240,7 +240,7 @@ class Tab:
             raise PageLost(str(error)) from error
 
     async def answers(self, seconds: float) -> bool:
-        """Whether the page's thread is free to answer within so many seconds."""
+        """Whether the page's thread is free to answer within this many seconds."""
         from playwright.async_api import Error
 
         try:
@@ -251,7 +251,8 @@ class Tab:
         return True
 
     async def stop_script(self, seconds: float) -> None:
-        """Stop the script that keeps the page busy. A page that cannot be reached in so many seconds stays as it is."""
+        """Stop the script that keeps the page busy. A page that cannot be reached in this many seconds stays as it
+        is."""
         from playwright.async_api import Error
 
         with contextlib.suppress(Error, TimeoutError):

@@ -1,8 +1,8 @@
-"""What an agent in a browser is told: how it sees pages, how it acts, and what it writes before each call.
+"""System prompts of agents in browsers: how it sees pages, how it acts, and what it writes before each call.
 
 `plain` asks for the action in a sentence and the call. `complete` asks for a memory that only grows, the state of each
 part of the task, and an intention before them, so that an agent that sees only its last steps knows what it has found
-and how far it is. The tools themselves are told elsewhere: by the request, or by `rollout.agents.dialects`.
+and how far it is. The tools themselves are described elsewhere: by the request, or by `rollout.agents.dialects`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The one way out of a browser context: a forward proxy of its own that asks the egress rule.
 
-Chromium is told to send everything of a context through it, loopback included, so the rule holds for whatever makes a
+Chromium is set up to send everything of a context through it, loopback included, so the rule holds for whatever makes a
 request: pages, frames, redirects, workers, websockets, downloads, prefetches. It needs no request interception, which
 would cost a round trip through Playwright for each request and switch off the browser's cache. Names are resolved here
 and the connection goes to the address that was checked, so a name cannot change its address in between.

@@ -1,7 +1,7 @@
 """The rates of web rollouts: from statuses, and for comparison the WebGym-compatible ones over steps.
 
-Both are defined in docs/web-metrics.md. `WebRates` counts what the engine recorded: what failed, what was cut, what was
-scored. `calculate_rollout_metrics` has the WebGym-compatible rates: `success_rate`, `avg_steps`,
+Both are defined in docs/reference/web-metrics.md. `WebRates` counts what the engine recorded: what failed, what was
+cut, what was scored. `calculate_rollout_metrics` has the WebGym-compatible rates: `success_rate`, `avg_steps`,
 `avg_chars_per_response`, `goback_rate`, `crashed_rate` and `blocked_rate` of the last `chunk_size` trajectories, with
 WebGym's crash rules, which guess from lengths. Where the two disagree, `RuleDifferences` says how many trajectories
 each rule counts otherwise.

@@ -130,7 +130,7 @@ class BrowserSession:
         return Observation(seen, tabs, self.tabs.index(self.active), notes, image, status, refused, busy)
 
     async def settle(self) -> Seen:
-        """Settle only: the numbers of the elements stay, and what there is to tell waits for the next observation.
+        """Settle only: the numbers of the elements stay, and notes wait for the next observation.
 
         Raises PageLost, as `observe`.
         """
@@ -158,7 +158,7 @@ class BrowserSession:
     @contextlib.asynccontextmanager
     async def open_apart(self, url: str) -> AsyncIterator[tuple[Tab, Response | None]]:
         """A page in a tab of its own, settled, with the answer to its request. It shares the context's cookies, is
-        none of the agent's tabs, is told in no observation, and is closed on leaving."""
+        none of the agent's tabs, is in no observation, and is closed on leaving."""
         from playwright.async_api import Error
 
         async with self._one_at_a_time:
@@ -379,7 +379,7 @@ class BrowserSession:
         async def run() -> None:
             from playwright.async_api import Error
 
-            # Where the tab went away meanwhile, whoever looks at it next finds out.
+            # Where the tab went away meanwhile, the next look at it finds out.
             with contextlib.suppress(Error, PageLost):
                 await work
 

@@ -5,7 +5,7 @@ document has planned for the next second. Requests are known from Playwright's e
 waits for itself (settle.js), and knows its timers from a script in the page's own world (timers.js).
 
 All of it together has one bound, `settle_timeout`, beside the time that a document takes to load. What was still under
-way at the bound is told in the observation. What never ends costs a step its bound once, and later steps nothing:
+way at the bound is reported in the observation. What never ends costs a step its bound once, and later steps nothing:
 requests that are repeated or stay open, elements that never stop changing, recurring timers, endless animations.
 """
 

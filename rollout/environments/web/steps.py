@@ -65,7 +65,7 @@ def steps_of(trajectory: Trajectory, info: JSON | None = None, *, prompts: Seque
             page = read_page(message, data.get(place)) or page
             continue
         if place < opening:
-            continue  # the task's own words, which nobody was asked for
+            continue  # the task's own words, which no model was asked for
         results = _results(messages, place)
         answers = None if error_kinds is None else [error_kinds.get(place + 1 + n) for n in range(len(results))]
         action = _action(message, answers)
@@ -86,7 +86,7 @@ def steps_of(trajectory: Trajectory, info: JSON | None = None, *, prompts: Seque
 
 
 def blocked_verdict(head: Head) -> bool | None:
-    """Whether a site kept the agent out, as the scorer `blocked` found it; None where nobody said."""
+    """Whether a site kept the agent out, as the scorer `blocked` found it; None where that is unknown."""
     found = (score.is_pass for score in head.scores if score.name == "blocked" and score.value is not None)
     return next(found, None)
 
@@ -140,7 +140,7 @@ def _action(message: Message, errors: Sequence[str | None] | None) -> JSON:
         is_invalid = errors[number] in UNREADABLE if errors and is_answered else not _is_action(call)
         calls.append(_call(call, is_invalid))
     is_written = bool(message.content or message.raw or message.reasoning)
-    # Where calls are written as text, an empty answer is answered as a malformed call that nobody has written.
+    # Where calls are written as text, an empty answer is answered as a malformed call that was not written.
     if calls and (is_written or message.tool_calls[-1].name != MALFORMED_CALL):
         chosen = calls[-1]
     elif is_written:

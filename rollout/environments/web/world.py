@@ -252,7 +252,7 @@ class BrowserWorld(World):
                 self._clock = None
 
     def _on_crash(self, page: Page) -> None:
-        """A crashed page answers nothing any more: whoever waits for it need not wait for the timeout."""
+        """A crashed page answers nothing any more: callers need not wait for the timeout."""
         if self._clock is not None and not self._clock.expired():
             self._clock.reschedule(asyncio.get_running_loop().time())
 

@@ -1,8 +1,8 @@
-"""What the shipped sites have in common behind their pages: a visitor's state, the files, the frame of a page.
+"""The common base of the shipped sites: a visitor's state, the files, the frame of a page.
 
-A visitor is known by a cookie; what it did (a cart, a login, an edited article) is kept in memory and is nobody else's,
-so episodes never mix. The number of visitors is bounded: the one not seen for longest is forgotten. There is no clock
-here: "today" is `TODAY` on every site, so that a task means the same on every day.
+A visitor is known by a cookie; what it did (a cart, a login, an edited article) is kept in memory and belongs to no
+other visitor, so episodes never mix. The number of visitors is bounded: the one not seen for longest is forgotten.
+There is no clock here: "today" is `TODAY` on every site, so that a task means the same on every day.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NEW: ContextVar[tuple[web.Request, str] | None] = ContextVar("new visitor", def
 
 
 def cookie_for(request: web.Request) -> str | None:
-    """The cookie that who asks gets with the answer; None for somebody who has one."""
+    """The cookie that who asks gets with the answer; None for a visitor who has one."""
     new = _NEW.get()
     return new[1] if new is not None and new[0] is request else None
 

@@ -2,7 +2,7 @@
 
 `rows` says which rows belong together; `groups`, `tree_values` and `steps` hold the estimators; `attempts` makes their
 arrays from a `RolloutTree` or from saved lines, and `estimators` gives every step of every attempt its advantage by the
-name of an estimator. docs/advantages.md has each formula and where it was published.
+name of an estimator. docs/how-to/advantages.md has each formula and where it was published.
 """
 
 from rollout.core.extras import missing_extra

@@ -51,7 +51,7 @@ class Attempt(msgspec.Struct, frozen=True):
     group: str
     number: int
     chain: int
-    """The number of the attempt that it grew from in the end: its own where it began anew."""
+    """The number of the attempt that it grew from in the end: its own where it started again."""
     reward: float | None
     steps: tuple[Step, ...]
 
@@ -127,7 +127,7 @@ def _line_steps(
 ) -> tuple[Step, ...]:
     """The steps of a line. Each is known by the attempt that made it and its place on the path."""
     answers = sum(message.role == "assistant" for message in messages)
-    # What the assistant says in a task's opening was said by nobody who is trained.
+    # What the assistant says in a task's opening was not said by the trained model.
     given = 0 if line.generations is None else answers - line.generations
     shared = sum(count for _, count in lineage)
     if shared > answers - given:

@@ -32,7 +32,7 @@ def step_advantages(attempts: Sequence[Attempt], estimator: str = "grpo", **para
 
 def _checked(estimator: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters, where each is of the kind that its formula takes: a choice that does not exist would pass for
-    another one, and the advantages would be of a formula that nobody asked for."""
+    another one, and the advantages would be of a formula that was not asked for."""
     takes = {**get_type_hints(FORMULAS[estimator]), **get_type_hints(ESTIMATORS[estimator])}
     checked = {}
     for name, value in params.items():

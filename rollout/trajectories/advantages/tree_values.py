@@ -1,7 +1,7 @@
 """Advantages of single steps in trees: what became of the leaves below a node, against those around it.
 
 A leaf without a reward counts nowhere. A node that has no other leaf below it has no value and no advantage (nan), and
-neither has the root: nobody sampled it.
+neither has the root: it was not sampled.
 """
 
 from __future__ import annotations

@@ -112,13 +112,13 @@ class ParquetFile:
 
 
 def _columns_of(record: JSON) -> Columns:
-    """The columns of the conversational form, and of the fields that somebody added."""
+    """The columns of the conversational form, and of the fields that were added."""
     added = {name: "text" if value is None or isinstance(value, str) else "json" for name, value in record.items()}
     return {name: _CONVERSATIONAL.get(name, column) for name, column in added.items()}
 
 
 def _features(columns: Columns) -> dict[str, bytes] | None:
-    """What `datasets` is told of columns whose type alone does not say it."""
+    """The hints for `datasets` about columns whose type alone does not say it."""
     images = {
         name: {"_type": "List", "feature": {"_type": "Image"}}
         for name, column in columns.items()

@@ -1,7 +1,7 @@
 """Blocks of code in a text: what lies outside them, and whether the last one was left open.
 
-Fences are read the way models write them, which is looser than CommonMark: they may be indented, quoted, stand in a
-list or behind words on their line, and a closing fence may stand at the end of the last line of code. A fence with a
+Fences are read the way models write them, which is looser than CommonMark: they may be indented, quoted, in a
+list or follow words on their line, and a closing fence may stand at the end of the last line of code. A fence with a
 language inside an open block opens an inner block. Code tags (`<code>`, `<python>`, `<execute…>`) count where they
 begin a line.
 """

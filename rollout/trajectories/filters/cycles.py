@@ -91,7 +91,7 @@ def _search(steps: Sequence[_Step], any_answer: bool, found: dict[int, int]) -> 
             end = begin
             while end < len(steps) and steps[end].asks_like(steps[end - period]):
                 end += 1
-            # A stretch shorter than a round is somebody who came back, not somebody who goes round.
+            # A stretch shorter than a round is a return, not a cycle.
             if end - begin >= period:
                 _judge(steps, begin, end, period, any_answer, found)
             begin = end + 1

@@ -1,6 +1,6 @@
 """Filters that look at one turn at a time: turns that do nothing, break off, repeat, or call what cannot be called.
 
-What SimpleTIR calls a void turn, neither a complete call nor a final answer, is told apart here: `void_turns` for one
+What SimpleTIR calls a void turn, neither a complete call nor a final answer, is split here: `void_turns` for one
 that says nothing or leaves its code open, `malformed_calls` for a call that is not complete, `length_truncated` for one
 that was cut. A turn that the server broke off is none of them: see `endings.InfrastructureErrors`.
 """
@@ -134,7 +134,7 @@ class MalformedCalls(TurnFilter):
             calls = trajectory.answered_calls(turn.message)
             if not calls:
                 content = trajectory.messages[turn.message].content or ""
-                yield Found("a call that nobody could read stands in its text", quote(content), turn.turn)
+                yield Found("a call that could not be read is in its text", quote(content), turn.turn)
             for call, _, kind in calls:
                 status = call_status(call, kind)
                 if status == "malformed":

@@ -82,7 +82,7 @@ class WholeFilter(TrajectoryFilter):
 class ComparingFilter(Filter):
     """A filter that compares trajectories with one another.
 
-    A run may be larger than memory: a trajectory's sketch stays in memory, its trace is put aside and loaded when asked
+    A run may be larger than memory: a trajectory's sketch stays in memory, its trace is stored and loaded when asked
     for.
     """
 
@@ -90,7 +90,7 @@ class ComparingFilter(Filter):
     """What becomes of what it finds."""
 
     def trace(self, trajectory: Trajectory, digests: Sequence[bytes]) -> tuple[Sketch, Trace]:
-        """What to keep of a trajectory, and what to put aside. `digests`: those of its messages."""
+        """What to keep of a trajectory, and what to store. `digests`: those of its messages."""
         raise NotImplementedError
 
     def compare(self, sketches: Sequence[Sketch], load: LoadTrace) -> Iterator[tuple[int, Found]]:

@@ -64,7 +64,7 @@ class ActiveFilters(msgspec.Struct, frozen=True):
     """Whether a trajectory that is dropped still counts in the statistics of its group."""
     min_tokens: int = MIN_TOKENS
     ngram: int = NGRAM
-    """What `premature` and `repetition` of the recorded turns go by."""
+    """What `premature` and `repetition` of the recorded turns use."""
 
     @property
     def rewards(self) -> list[str]:
@@ -73,7 +73,7 @@ class ActiveFilters(msgspec.Struct, frozen=True):
 
 
 class _Draft(msgspec.Struct, array_like=True):
-    """What the first pass found of a trajectory, put aside until the others are through."""
+    """What the first pass found of a trajectory, stored until the others are done."""
 
     id: str
     dataset: str
@@ -91,7 +91,7 @@ class _Member(msgspec.Struct, gc=False):
     is_broken: bool
     is_dropped: bool
     rewards: tuple[float | None, ...] = ()
-    """What it is worth by each rule that somebody asks about, in their order; None where that is not known."""
+    """What it is worth by each rule that is asked for, in their order; None where that is not known."""
     compared: tuple[Mark, ...] = ()
     """What the second pass found."""
     counts: bool = False
@@ -103,14 +103,14 @@ class _Sketched(msgspec.Struct, frozen=True, gc=False):
     member: int
     sketch: Sketch
     trace: int
-    """The place of its trace among those put aside."""
+    """The place of its trace among the stored ones."""
 
 
 class Filtering:
     """Takes trajectories in, then gives the record of each."""
 
     def __init__(self, filters_of: Callable[[str], ActiveFilters], folder: Path | None = None) -> None:
-        """`filters_of`: the filters of a dataset. `folder`: where what does not fit into memory is put aside, in a file
+        """`filters_of`: the filters of a dataset. `folder`: where what does not fit into memory is stored, in a file
         without a name; the system's folder for such files where it is None."""
         self._filters_of = filters_of
         self._rules: dict[str, RewardRule] = {}
@@ -199,7 +199,7 @@ class Filtering:
             filters = every[0].filters
             members = [member for member in every if filters.counts_in_group or not member.is_dropped]
             for member in members:
-                # Not by what it is worth: that depends on the rule by which somebody asks later.
+                # Not by what it is worth: that depends on the rule that is asked for later.
                 member.counts = not member.is_broken
             found = [
                 (active, active.filter.judge(_rewards(active.filter, filters, members))) for active in filters.groups

@@ -35,7 +35,7 @@ class LeakedMarkers(TurnFilter):
     template_tokens: bool = True
     """Also tokens of chat templates, such as `<|im_end|>`, and a stray `</think>`."""
     prompt_words: int = Field(30, ge=0)
-    """Also so many words of the system prompt in a row, said aloud; 0: none of it."""
+    """Also this many words of the system prompt in a row, said aloud; 0: none of it."""
 
     def find(self, trajectory: Trajectory, turns: Sequence[Turn]) -> Iterator[Found]:
         numbers = {turn.message: turn.turn for turn in turns}
@@ -82,7 +82,7 @@ class LeakedMarkers(TurnFilter):
 
 
 def _stray_thinking(text: str) -> list[str]:
-    """Marks of reasoning that lack their other half. A whole pair is reasoning that nobody split off, which is no
+    """Marks of reasoning that lack their other half. A whole pair is reasoning that was not split off, which is no
     fault of the agent, and a mark in code is a quotation."""
     if "<think" not in text and "</th" not in text and "<thought" not in text:
         return []

@@ -80,7 +80,7 @@ def jaccard(one: Set[int], other: Set[int], least: float = 0.0) -> float:
         return 1.0
     if min(len(one), len(other)) < least * max(len(one), len(other)):
         return 0.0
-    # They have so many in common, or too few: then all but that many of one cannot all lie outside the other.
+    # They have that many in common, or too few: then all but that many of one cannot all lie outside the other.
     needed = int(least * (len(one) + len(other)) / (1 + least))
     if needed and other.isdisjoint(islice(one, len(one) - needed + 1)):
         return 0.0

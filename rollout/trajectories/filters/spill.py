@@ -1,4 +1,4 @@
-"""Records put aside in a temporary file, to be read again in order or by their place."""
+"""Records stored in a temporary file, to be read again in order or by their place."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def words(text: str) -> list[str]:
 
 
 def count_tokens(text: str) -> int:
-    """About how many tokens a text has, where nobody counted them: words, signs, characters of spaceless scripts."""
+    """About how many tokens a text has, where there is no count: words, signs, characters of spaceless scripts."""
     return len(_TOKEN.findall(text))
 
 

@@ -1,4 +1,4 @@
-"""Records by which trajectories are compared: a small one that stays in memory, and a large one that is put aside."""
+"""Records by which trajectories are compared: a small one that stays in memory, and a large one that is stored."""
 
 from __future__ import annotations
 

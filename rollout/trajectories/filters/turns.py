@@ -1,6 +1,6 @@
 """Turns: facts about each answer of the agent. Could its calls be read, was it the last word, how did it end?
 
-Facts only: whether any of them is a fault is for filters to say, and for whoever makes training data. They are kept
+Facts only: whether any of them is a fault is for filters to say, and for training data. They are kept
 apart so that no later rule has to be guessed back out of one boolean.
 """
 
@@ -132,7 +132,7 @@ def _least(trajectory: Trajectory, place: int) -> int:
         return 0
     reasoning = generation.usage.reasoning_tokens
     if trajectory.messages[place].reasoning and not reasoning:
-        return 0  # it is in the count, and nobody knows how much of it
+        return 0  # it is in the count, and the share of it is unknown
     return counted - reasoning - 1
 
 

@@ -1,4 +1,4 @@
-"""Calls that an agent wrote into its text, where nobody reads them.
+"""Calls that an agent wrote into its text, which are not read.
 
 Four forms: the marks of a tool-call dialect at the beginning of a line, ReAct (`Action: name` with its input), a JSON
 object of name and arguments that is the whole answer, and a Python call of an offered tool that is the whole answer. A

@@ -56,6 +56,6 @@ def best_of(group: Sequence[Attempted], how_many: Best = "one") -> list[Attempte
 
 def _rank(attempted: Attempted) -> tuple[float, int, int, int]:
     words = sum(len(exchange.answer.text) + len(exchange.answer.reasoning or "") for exchange in attempted.exchanges)
-    # Without a reward it was checked by nobody, and comes last.
+    # Without a reward it was not checked, and comes last.
     worth = float("inf") if attempted.reward is None else -attempted.reward
     return worth, len(attempted.exchanges), words, attempted.number

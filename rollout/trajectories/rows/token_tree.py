@@ -2,7 +2,7 @@
 
 Nodes are spans of rows (`token_rows.TokenSpan`): what a step sampled, or the context between two steps. Where other
 steps went on from inside a step's answer, it is cut there: each piece is of the step that sampled it. Two rows share a
-node where they share all nodes before it, and its ids, step, mask and logprobs. Nodes stand in the order of a
+node where they share all nodes before it, and its ids, step, mask and logprobs. Nodes are in the order of a
 depth-first walk, parents before their children.
 
 The weight of a node is the number of rows that go through it over the number of trajectories: for trajectories of one

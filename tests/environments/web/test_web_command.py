@@ -158,7 +158,7 @@ def test_saved_steps_say_what_the_model_was_sent() -> None:
 
 def test_commands_of_the_page_run(tmp_path: Path) -> None:
     (tmp_path / "rollout").symlink_to(ROOT / "rollout")
-    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/web.md").read_text(), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs/how-to/web.md").read_text(), re.MULTILINE | re.DOTALL):
         for command in block.splitlines():
             program, name, *words = command.split()
             assert (program, name) == ("rollout", "web")

@@ -35,7 +35,7 @@ def test_filter_keeps_its_precision_and_recall(name: str) -> None:
 
 
 def test_documentation_has_the_measured_figures() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "filters.md").read_text().splitlines()
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "filters.md").read_text().splitlines()
     assert set(FLOORS) == set(labelled_sets())
     for name in FLOORS:
         assert row(name) in page

@@ -1,4 +1,4 @@
-"""Where BFCL's data and back ends are: in an installed `bfcl-eval`, or in its wheel, fetched once into the cache.
+"""Finding BFCL's data and back ends: in an installed `bfcl-eval`, or in its wheel, fetched once into the cache.
 
 The package itself is not installed for this: it would bring dozens of model clients with it. Of the wheel (1.9 MB) only
 what multi-turn tasks need is unpacked. Its code needs `mpmath`, which is part of the extra `suites`.

@@ -6,7 +6,7 @@ of every instance equals the reference's; and what the reference calls of this t
 calls have answered so far. A turn without reference calls is not checked (the agent lacks a function or a value then),
 but what it does there counts later.
 
-Playing it again needs nothing but the messages, so a finished run can be scored anew; each answer is compared with the
+Playing it again needs nothing but the messages, so a finished run can be scored again; each answer is compared with the
 record, and a trajectory whose calls answer otherwise today is left unscored.
 """
 

@@ -1,4 +1,4 @@
-"""A world of BFCL's back ends: plain Python objects, made anew for each episode from the task's initial configuration.
+"""A world of BFCL's back ends: plain Python objects, made again for each episode from the task's initial configuration.
 
 Everything that an instance holds is its own: after loading it is copied, because some of the long-context data would
 else be shared with every other instance in the process. Calls run one after the other, as BFCL runs them, and answer

@@ -1,4 +1,4 @@
-"""Where MiniWoB++'s pages are: in the installed package `miniwob`, whose files are read and whose code is not imported
+"""Finding MiniWoB++'s pages: in the installed package `miniwob`, whose files are read and whose code is not imported
 (it would bring gymnasium and selenium)."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MiniwobPackage:
             sorted(page.stem for page in (self.folder / "miniwob").glob("*.html") if page.stem not in EXCLUDED)
         )
         if not self.task_types:
-            raise ConfigError(f"miniwob {self.version} holds no pages in {self.folder}; install it anew")
+            raise ConfigError(f"miniwob {self.version} holds no pages in {self.folder}; install it again")
 
     @staticmethod
     def page_of(task_type: str) -> str:

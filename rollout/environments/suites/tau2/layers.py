@@ -46,7 +46,7 @@ class Layer(dict[str, Any]):
         super().__setitem__(key, row)
 
     def as_it_is(self, key: str) -> Any:
-        """The row without handing it out: nobody may change it."""
+        """The row without handing it out: it must not be changed."""
         return super().__getitem__(key)
 
     def get(self, key: str, default: Any = None) -> Any:

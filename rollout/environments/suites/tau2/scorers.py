@@ -115,7 +115,7 @@ def _failure(world: Tau2World, assertion: Any) -> dict[str, Any] | None:
 
 
 class Tau2CommunicateScorer:
-    """Looks for what had to be told in what the agent said; case and thousands' commas do not matter."""
+    """Looks for the required facts in what the agent said; case and thousands' commas do not matter."""
 
     name = "tau2_communicate"
 

@@ -1,7 +1,7 @@
 """Block detection: rules that say from the pages of a trajectory whether a site refused the agent, without a model.
 
-Only the end counts: a check that was passed on the way has blocked nobody. The last page is examined for four kinds of
-signs, all in the data of its observation:
+Only the end counts: a check that was passed on the way has not blocked the agent. The last page is examined for four
+kinds of signs, all in the data of its observation:
 
     the status     401, 403, 429 or 503, of the document; it holds until another document comes
     the address    of a challenge (a path or a host that serves nothing else)

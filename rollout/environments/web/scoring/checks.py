@@ -1,4 +1,4 @@
-"""What a task wants to be so on its site at the end: `task_info.checks`, read and compared. No browser is needed here.
+"""Conditions on the site at the end of a task: `task_info.checks`, read and compared. No browser is needed here.
 
 A check is one of
     {"kind": "url", "equals" | "contains" | "matches": "…"}
@@ -29,7 +29,7 @@ MAX_SHOWN = 200
 
 
 class Unknown(Exception):
-    """Whether a check holds cannot be told."""
+    """It is unknown whether a check holds."""
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -49,7 +49,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return next((key, value) for key in self.conditions if (value := getattr(self, key)) is not msgspec.UNSET)
 
     def holds(self, found: Finding, start_url: str) -> tuple[bool, Any]:
-        """Whether it is so, and what is there instead or besides. Raises Unknown where nobody can tell."""
+        """Whether it is so, and what is there instead or besides. Raises Unknown where that cannot be found out."""
         raise NotImplementedError
 
     def fault(self) -> str | None:

@@ -53,7 +53,7 @@ class WebJudge:
         return judged, question
 
     async def judge_blocking(self, task: Task, trajectory: Trajectory) -> tuple[Judged[WebVerdict], bool]:
-        """The verdict on blocking, and whether it was asked for here: else somebody else has paid for it."""
+        """The verdict on blocking, and whether it was asked for here: else it is already paid for."""
         kept = self._kept.pop(trajectory.id, None)
         if kept is not None:
             return kept, False
@@ -106,7 +106,7 @@ class RubricScorer:
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         if not self.applies(task):
             return None
-        read_rubric(task)  # raises where it is malformed, whoever judges
+        read_rubric(task)  # raises where it is malformed, with any judge
         if given_answer(trajectory) is None:
             return Score(self.name, 0.0, NO_ANSWER, 0.0)
         if self._judge is None:

@@ -184,7 +184,7 @@ class Question(msgspec.Struct, frozen=True):
             step = self._step(one.step, where)
             if one.source == "text":
                 if not _is_quoted(flat(one.evidence), flat(_evident(step))):
-                    raise JudgeError(f"{where}: the evidence does not stand in the text of step {step.number}")
+                    raise JudgeError(f"{where}: the evidence is not in the text of step {step.number}")
             elif one.source == "screenshot":
                 self._check_picture(one, step)
             else:

@@ -1,4 +1,4 @@
-"""What the booking site does when it is asked for something."""
+"""The pages and forms of the booking site."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TAKEN = "Not available on these dates"
 
 
 def make_app() -> web.Application:
-    """The site, with nobody in it yet."""
+    """The site, with no visitors yet."""
     site = Site()
     return make_application(
         [
@@ -211,7 +211,7 @@ class Site:
 
 
 def check_guest(stay: Stay, form: dict[str, str]) -> dict[str, str]:
-    """What is wrong with the form of somebody who wants to book."""
+    """What is wrong with the form of a booking."""
     errors = {}
     if len(form.get("name", "").split()) < 2:
         errors["name"] = "Please enter first and last name."

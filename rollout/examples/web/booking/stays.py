@@ -1,4 +1,4 @@
-"""What can be booked, when it is taken, and what it costs; and the bookings of one visitor."""
+"""Places to book, with dates and prices, and the bookings of one visitor."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a visitor of the shop has: a cart with its sums, orders, and what to tell at the next page."""
+"""State of a visitor of the shop: a cart with its sums, orders, and the message for the next page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shop sells: products.json, with prices in cents, and the vouchers."""
+"""The catalogue of the shop: products.json, with prices in cents, and the vouchers."""
 
 from __future__ import annotations
 

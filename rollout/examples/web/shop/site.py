@@ -1,4 +1,4 @@
-"""What the shop does when it is asked for something."""
+"""The pages and forms of the shop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 def make_app() -> web.Application:
-    """The shop, with nobody in it yet."""
+    """The shop, with no visitors yet."""
     shop = Shop()
     return make_application(
         [

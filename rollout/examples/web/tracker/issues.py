@@ -1,4 +1,4 @@
-"""What the team works on: people, issues and milestones, and what one visitor changed of them."""
+"""Data of the tracker: people, issues and milestones, and what one visitor changed of them."""
 
 from __future__ import annotations
 

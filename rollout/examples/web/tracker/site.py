@@ -1,4 +1,4 @@
-"""What the tracker does when it is asked for something."""
+"""The pages and forms of the tracker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Signed = Callable[[web.Request, TrackerState], Awaitable[web.Response]]
 
 
 def make_app() -> web.Application:
-    """The tracker, with nobody signed in."""
+    """The tracker, with no one signed in."""
     tracker = Tracker()
     pages: list[tuple[str, str, _Signed]] = [
         ("GET", "/", tracker.board),

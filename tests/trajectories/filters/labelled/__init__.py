@@ -1,8 +1,8 @@
 """Labelled turns for each filter: what it should find, and what only looks like it.
 
-The labels follow the definitions in docs/filters.md ("What counts"), not the code. About half of each set are near
-misses. Cases are made from hand-written templates in several contexts; a third of the templates, chosen by hash, is
-held out: filters were never adjusted on those. `measure` gives precision and recall on either part.
+The labels follow the definitions in docs/reference/filters.md ("What counts"), not the code. About half of each set are
+near misses. Cases are made from hand-written templates in several contexts; a third of the templates, chosen by hash,
+is held out: filters were never adjusted on those. `measure` gives precision and recall on either part.
 """
 
 from __future__ import annotations
