@@ -114,7 +114,7 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
         raise ConfigError(f"{path}: cannot read the tool list: {error.strerror or error}") from error
     except (msgspec.MsgspecError, KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise ConfigError(
-            f"{path}: not a JSON list of tools ({error}); expected [{{'type': 'function', …}}]"
+            f"{path}: not a list of tools ({error}); expected JSON: [{{'type': 'function', …}}]"
         ) from error
 
 
