@@ -66,7 +66,7 @@ TEXTS = {
 """For a tool, its argument and the names that models give it."""
 POINTS = ("coordinate", "coordinates", "point", "position", "bbox_2d", "bbox")
 STARTS, ENDS = ("start_coordinate", "start_point"), ("end_coordinate", "end_point")
-HOW = {
+HOW: dict[str, JSON] = {
     "double_click": {"double": True},
     "triple_click": {"triple": True},
     "right_click": {"button": "right"},
@@ -184,7 +184,9 @@ def _arguments_of(spec: ToolSpec, is_by_point: bool) -> JSON:
         told["coordinate"] = point
     for name, schema in given.items():
         if (spec.name, name) == ("type", "submit"):
-            told["press_enter"] = schema | {"description": "Press Enter afterwards. Default true where a place is given."}
+            told["press_enter"] = schema | {
+                "description": "Press Enter afterwards. Default true where a place is given."
+            }
         else:
             told[{"element": "element_id", "seconds": "time"}.get(name, name)] = schema
     return told

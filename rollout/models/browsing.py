@@ -15,7 +15,15 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.tasks.elements import NotListed, has_locator, is_busy, is_cut, resolve_elements, scroll_position, shows_page
+from rollout.tasks.elements import (
+    NotListed,
+    has_locator,
+    is_busy,
+    is_cut,
+    resolve_elements,
+    scroll_position,
+    shows_page,
+)
 
 LOOKING = ("scroll", "more")
 MAX_SCROLLS = 24
