@@ -7,7 +7,12 @@ from __future__ import annotations
 
 import re
 
-_NAMES = ["Enter", "Tab", "Escape", "Backspace", "Delete", "Insert", "Home", "End", "PageUp", "PageDown", "ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "Control", "Alt", "Shift", "Meta", "ControlOrMeta", "CapsLock", "ContextMenu", "F1", "F2", "F3", "F4", "F5", "F6", "F7", "F8", "F9", "F10", "F11", "F12"]
+_NAMES = (
+    *("Enter", "Tab", "Escape", "Backspace", "Delete", "Insert", "Home", "End", "PageUp", "PageDown"),
+    *("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight"),
+    *("Control", "Alt", "Shift", "Meta", "ControlOrMeta", "CapsLock", "ContextMenu"),
+    *(f"F{number}" for number in range(1, 13)),
+)
 _BY_SPELLING = {name.lower(): name for name in _NAMES} | {
     "return": "Enter",
     "kpenter": "Enter",

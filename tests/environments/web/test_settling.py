@@ -71,6 +71,14 @@ fetch('/never');
     "/turning": """<div id=wheel>Wheel</div><button>Press</button><script>
 (function turn() { wheel.style.transform = `rotate(${performance.now() / 9}deg)`; requestAnimationFrame(turn); })();
 </script>""",
+    "/scheduled": """<button>Ask</button><p id=said></p><script>
+const channel = new MessageChannel();
+let until;
+channel.port1.onmessage = () => performance.now() > until ? said.textContent = 'Rendered' : channel.port2.postMessage(0);
+document.querySelector('button').onclick = () => fetch('/suggest?q=x').then((r) => r.text()).then(() => {
+  until = performance.now() + 90;
+  channel.port2.postMessage(0);
+});</script>""",
     "/ticks": """<button>Count</button><p id=count></p><script>
 document.querySelector('button').onclick = () => {
   let left = 3;
@@ -220,6 +228,16 @@ async def test_clock_does_not_hold_a_page_up(browsing: Browsing, busy_site: Busy
     assert driver.opening.data is not None
     assert "busy" not in driver.opening.data
     assert is_settled(await driver.do("click", element=driver.number("Press")))
+
+
+async def test_page_gets_a_moment_after_an_answer_that_came_while_it_was_waited_for(
+    browsing: Browsing, busy_site: BusySite
+) -> None:
+    """As pages whose framework renders in portions do, or any page on a machine that is busy."""
+    driver = await opened(browsing, busy_site, "/scheduled")
+    result = await driver.do("click", element=driver.number("Ask"))
+    assert "Rendered" in result.content
+    assert is_settled(result)
 
 
 async def test_infinite_scroll_brings_more(browsing: Browsing, busy_site: BusySite) -> None:
