@@ -74,7 +74,9 @@ fetch('/never');
     "/scheduled": """<button>Ask</button><p id=said></p><script>
 const channel = new MessageChannel();
 let until;
-channel.port1.onmessage = () => performance.now() > until ? said.textContent = 'Rendered' : channel.port2.postMessage(0);
+channel.port1.onmessage = () => {
+  if (performance.now() > until) said.textContent = 'Rendered'; else channel.port2.postMessage(0);
+};
 document.querySelector('button').onclick = () => fetch('/suggest?q=x').then((r) => r.text()).then(() => {
   until = performance.now() + 90;
   channel.port2.postMessage(0);
