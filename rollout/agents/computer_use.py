@@ -13,6 +13,8 @@ the letter. An action that has no other name there is called by its own, so ever
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,20 +24,65 @@ from rollout.core.messages import JSON, ToolCall, Toolset, ToolSpec, read_argume
 from rollout.trajectories.generation import Generation
 
 BY_POINT, BY_NUMBER = "computer_use", "web_interaction"
+ONE_TOOL = frozenset({BY_POINT, BY_NUMBER, "computer", "browser_use"})
+"""Names under which models call the one tool, whatever it was offered as."""
 THEIRS = {"click": "left_click", "goback": "go_back", "press": "key", "drag": "left_click_drag"}
 """The name of an action by that of the tool, where it is not the same."""
 OURS = {theirs: ours for ours, theirs in THEIRS.items()} | {
     "click": "click",
     "double_click": "click",
+    "triple_click": "click",
+    "right_click": "click",
+    "middle_click": "click",
+    "drag": "drag",
     "mouse_move": "hover",
+    "move": "hover",
+    "hotkey": "press",
+    "key_press": "press",
+    "hscroll": "scroll",
+    "screenshot": "wait",
+    "history_back": "goback",
+    "back": "goback",
+    "visit_url": "navigate",
+    "goto": "navigate",
+    "open_url": "navigate",
     "terminate": "answer",
+    "finish": "answer",
+    "finished": "answer",
+    "done": "answer",
 }
-ARGUMENTS = {"element_id": "element", "time": "seconds", "keys": "key", "content": "text", "status": "text"}
+ARGUMENTS = {
+    "element_id": "element",
+    "time": "seconds",
+    "duration": "seconds",
+    "scroll_direction": "direction",
+}
 """The name of an argument of a tool by that of the model's."""
+TEXTS = {
+    "press": ("key", ("keys", "text")),
+    "type": ("text", ("content", "value")),
+    "answer": ("text", ("content", "answer", "status")),
+}
+"""For a tool, its argument and the names that models give it."""
+POINTS = ("coordinate", "coordinates", "point", "position", "bbox_2d", "bbox")
+STARTS, ENDS = ("start_coordinate", "start_point"), ("end_coordinate", "end_point")
+HOW: dict[str, JSON] = {
+    "double_click": {"double": True},
+    "triple_click": {"triple": True},
+    "right_click": {"button": "right"},
+    "middle_click": {"button": "middle"},
+    "screenshot": {"seconds": 0.1},
+}
+"""What an action's name says besides the tool."""
 SCROLL_PIXELS = 600
 """What `pixels` of a scroll are measured by: about a window."""
+NOTCH = 100
+"""Pixels of one notch of the wheel, which other models count scrolls in."""
 WAIT = 2.0
 """Seconds of a `wait` that does not say how long."""
+
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 class ComputerUseDialect(TextDialect):
@@ -60,27 +107,32 @@ class ComputerUseDialect(TextDialect):
 
 def to_tool(call: ToolCall) -> ToolCall:
     """A call of the one tool as a call of the tool that it means. Any other call is left as it is."""
-    if call.name not in (BY_POINT, BY_NUMBER):
+    if call.name not in ONE_TOOL:
         return call
     given = read_arguments(call)
     action = given.pop("action", None)
     if not isinstance(action, str):
         return call
-    arguments = {ARGUMENTS.get(name, name): value for name, value in given.items()}
-    for theirs, ours in (("start_coordinate", ""), ("coordinate", "to_" if "start_coordinate" in given else "")):
-        point = _point(arguments.pop(theirs, None))
-        if point is not None:
-            arguments |= {f"{ours}x": point[0], f"{ours}y": point[1]}
+    action = action.strip().lower()
     name = OURS.get(action, action)
-    if action == "double_click":
-        arguments["double"] = True
-    elif action == "type":
-        # These models are trained with a `type` that submits.
-        arguments["submit"] = arguments.pop("press_enter", True)
-    elif action == "wait":
+    arguments = {ARGUMENTS.get(key, key): value for key, value in given.items()} | HOW.get(action, {})
+    _set_points(name, arguments)
+    if name in TEXTS:
+        ours, others = TEXTS[name]
+        for other in others:
+            if other in arguments:
+                value = arguments.pop(other)
+                arguments.setdefault(ours, value)
+    if name == "type":
+        has_place = not arguments.keys().isdisjoint(("x", "element"))
+        # Models that say where they type are trained with a `type` that submits, those that click before are not.
+        arguments["submit"] = arguments.pop("press_enter", has_place)
+        if arguments.pop("delete_existing_text", True) is False:
+            arguments["append"] = True
+    elif name == "wait":
         arguments.setdefault("seconds", WAIT)
-    elif action == "scroll":
-        _say_direction(arguments)
+    elif name == "scroll":
+        _say_direction(arguments, is_across=action == "hscroll")
     if isinstance(arguments.get("key"), list):
         arguments["key"] = "+".join(map(str, arguments["key"]))
     return ToolCall(call.id, name, msgspec.json.encode(arguments).decode())
@@ -89,7 +141,7 @@ def to_tool(call: ToolCall) -> ToolCall:
 def to_action(call: ToolCall) -> ToolCall:
     """The reverse of `to_tool`, for calls that no model wrote, as in an example."""
     arguments = read_arguments(call)
-    names = {ours: theirs for theirs, ours in ARGUMENTS.items() if theirs in ("element_id", "time")}
+    names = {"element": "element_id", "seconds": "time"}
     told: JSON = {"action": THEIRS.get(call.name, call.name)}
     is_by_point = "x" in arguments
     if is_by_point:
@@ -132,25 +184,72 @@ def _arguments_of(spec: ToolSpec, is_by_point: bool) -> JSON:
         told["coordinate"] = point
     for name, schema in given.items():
         if (spec.name, name) == ("type", "submit"):
-            told["press_enter"] = schema | {"description": "Press Enter afterwards. Default true."}
+            told["press_enter"] = schema | {
+                "description": "Press Enter afterwards. Default true where a place is given."
+            }
         else:
             told[{"element": "element_id", "seconds": "time"}.get(name, name)] = schema
     return told
 
 
+def _set_points(name: str, arguments: JSON) -> None:
+    """Replace points by coordinates. A drag begins at its start, or where the mouse is."""
+    starts, points, ends = (_take_point(arguments, names) for names in (STARTS, POINTS, ENDS))
+    if name == "drag":
+        start, end = (points, ends) if ends is not None and starts is None else (starts, ends or points)
+    else:
+        start, end = points or starts, None
+    if start is not None:
+        arguments |= {"x": start[0], "y": start[1]}
+    if end is not None:
+        arguments |= {"to_x": end[0], "to_y": end[1]}
+
+
+def _take_point(arguments: JSON, names: Sequence[str]) -> tuple[float, float] | None:
+    """The point under one of these names, which is taken out. What is no point stays, to be told of."""
+    for name in names:
+        point = _point(arguments.get(name))
+        if point is not None:
+            del arguments[name]
+            return point
+    return None
+
+
 def _point(value: Any) -> tuple[float, float] | None:
-    """A point, or the middle of a box."""
-    if not isinstance(value, list) or not all(isinstance(part, int | float) for part in value):
+    """A point, or the middle of a box, in whichever way it is written."""
+    if isinstance(value, str):
+        value = _NUMBER.findall(value)
+    if isinstance(value, dict):
+        value = [value.get("x"), value.get("y")]
+    if not isinstance(value, list):
         return None
-    if len(value) == 4:
-        return (value[0] + value[2]) / 2, (value[1] + value[3]) / 2
-    return (value[0], value[1]) if len(value) == 2 else None
+    if len(value) == 1:
+        return _point(value[0])
+    if len(value) == 2 and all(isinstance(part, list) for part in value):
+        value = [*value[0], *value[1]]
+    numbers = [number for part in value if (number := _number(part)) is not None]
+    if len(numbers) != len(value) or len(value) not in (2, 4):
+        return None
+    if len(numbers) == 4:
+        return (numbers[0] + numbers[2]) / 2, (numbers[1] + numbers[3]) / 2
+    return numbers[0], numbers[1]
 
 
-def _say_direction(arguments: JSON) -> None:
-    """Scrolls go down by default; `pixels` say how far, up where they are positive."""
-    pixels = arguments.pop("pixels", None)
-    if isinstance(pixels, int | float) and pixels:
-        arguments.setdefault("direction", "up" if pixels > 0 else "down")
-        arguments.setdefault("pages", min(10.0, abs(pixels) / SCROLL_PIXELS))
-    arguments.setdefault("direction", "down")
+def _number(value: Any) -> float | None:
+    if isinstance(value, str) and _NUMBER.fullmatch(value.strip()):
+        value = msgspec.json.decode(value.strip())
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _say_direction(arguments: JSON, *, is_across: bool) -> None:
+    """Scrolls go down by default; `pixels` say how far, up where they are positive, or to the right across."""
+    pixels, notches = _number(arguments.pop("pixels", None)), None
+    for name in ("scroll_amount", "amount"):
+        notches = _number(arguments.pop(name, None)) or notches
+    if pixels:
+        backward, forward = ("left", "right") if is_across else ("down", "up")
+        arguments.setdefault("direction", forward if pixels > 0 else backward)
+    far = abs(pixels or (notches or 0) * NOTCH)
+    if far:
+        arguments.setdefault("pages", min(10.0, far / SCROLL_PIXELS))
+    arguments.setdefault("direction", "right" if is_across else "down")

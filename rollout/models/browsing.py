@@ -2,9 +2,9 @@
 
 Elements are numbered afresh in each observation. So a call counts as a reference action if it equals that action with
 its elements looked up in the observation *before* the call, and if the page accepted it. Actions are played in order.
-The oracle searches for an element that is not listed: in further parts of the list, down to the end of the page, then
-from the top, and after an error that led to another page also on the page before. If it finds nothing, its answer says
-so.
+The oracle searches for an element that is not listed: it waits where the page had not come to rest, then looks in
+further parts of the list, down to the end of the page, then from the top, and after an error that led to another page
+also on the page before. If it finds nothing, its answer says so.
 """
 
 from __future__ import annotations
@@ -15,11 +15,20 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.tasks.elements import NotListed, is_cut, is_locator, resolve_elements, scroll_position, shows_page
+from rollout.tasks.elements import (
+    NotListed,
+    has_locator,
+    is_busy,
+    is_cut,
+    resolve_elements,
+    scroll_position,
+    shows_page,
+)
 
 LOOKING = ("scroll", "more")
 MAX_SCROLLS = 24
 MAX_BACK = 2
+MAX_WAITS = 3
 MAX_TRIES = 3
 
 
@@ -37,11 +46,7 @@ class ElementStep(msgspec.Struct):
 
 def is_browsed(task: Task) -> bool:
     """Whether a task's reference actions are played in a browser."""
-    for action in task.actions or ():
-        for value in action.arguments.values():
-            if type(value) is dict and is_locator(value):
-                return True
-    return False
+    return any(has_locator(action.arguments) for action in task.actions or ())
 
 
 def next_call(task: Task, turn: int, messages: Sequence[Message]) -> tuple[str, JSON] | None:
@@ -96,6 +101,8 @@ def _is_same(step: ElementStep, action: Action) -> bool:
 
 def _look(detour: Sequence[ElementStep], observation: str) -> tuple[str, JSON] | None:
     """The next call of the search for an element that is not visible; None where the search is over."""
+    if is_busy(observation) and sum(step.call.name == "wait" for step in detour) < MAX_WAITS:
+        return "wait", {"seconds": 1}
     above, below = scroll_position(observation)
     scrolls = 0
     for step in reversed(detour):
@@ -111,7 +118,7 @@ def _look(detour: Sequence[ElementStep], observation: str) -> tuple[str, JSON] |
             return "scroll", {"direction": "down"}
         if above > 0 and not from_top:
             return "scroll", {"direction": "up", "pages": 10}
-    strayed = [step for step in detour if step.call.name not in (*LOOKING, "goback")]
+    strayed = [step for step in detour if step.call.name not in (*LOOKING, "goback", "wait")]
     gone_back = sum(1 for step in detour if step.call.name == "goback")
     return ("goback", {}) if gone_back < min(len(strayed), MAX_BACK) else None
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -50,19 +50,25 @@ class Mind2WebEntry(msgspec.Struct, frozen=True):
     """The instruction."""
     website: Text
     task_id: str | int | None = None
-    level: Literal["easy", "medium", "hard"] | None = None
-    reference_length: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    """Steps that a person needed."""
+    level: str | None = None
+    """easy, medium or hard, in any case; nothing where it was not graded."""
 
     def __post_init__(self) -> None:
         full_url(self.website)
+        if self.difficulty is None and self.level:
+            raise ValueError(f"level {self.level!r}: expected easy, medium or hard")
+
+    @property
+    def difficulty(self) -> int | None:
+        """The lowest difficulty of its level."""
+        return _DIFFICULTIES.get((self.level or "").strip().lower())
 
 
 class VoyagerAnswer(msgspec.Struct, frozen=True):
     """A reference answer of WebVoyager."""
 
     id: int | str
-    ans: str
+    ans: str | int | float | None
     type: str = "possible"
 
 
@@ -89,10 +95,10 @@ class AnswerFiles:
         if folder not in self._found:
             self._found[folder] = _read_answers(folder / REFERENCES)
         answer = self._found[folder].get(str(entry.get("id")))
-        if answer is None:
+        if answer is None or answer.ans is None:
             return entry
         key = "reference_answer" if answer.type == "golden" else "possible_answer"
-        return {key: answer.ans, **entry}
+        return {key: str(answer.ans), **entry}
 
 
 def ordinary_entry(entry: JSON) -> JSON:
@@ -116,8 +122,8 @@ def mind2web_entry(entry: JSON) -> JSON:
     """An ordinary task line of an entry of Online-Mind2Web's."""
     found = msgspec.convert(entry, Mind2WebEntry)
     info = _kept(entry, "task_id", "confirmed_task") | {"website": full_url(found.website)}
-    if found.level is not None:
-        info["difficulty"] = _DIFFICULTIES[found.level]
+    if found.difficulty is not None:
+        info["difficulty"] = found.difficulty
     return _ordinary(found.task_id, entry, found.confirmed_task, info)
 
 

@@ -19,6 +19,7 @@ KEYS = frozenset({"$element", "nth", "match"})
 _LOCATOR = re.compile(r'(?P<role>\S+)(?: "(?P<name>.*)")?', re.DOTALL)
 _SCROLLED = re.compile(r"^Scrolled: (\d+) px of the page above, (\d+) px below$", re.MULTILINE)
 _CUT = "(cut here; call more"
+_BUSY = re.compile(r"^(The page is still loading\.|The page had not settled )", re.MULTILINE)
 _PAGE = re.compile(r"^URL: ", re.MULTILINE)
 
 
@@ -68,6 +69,11 @@ def shows_page(text: str) -> bool:
 def is_cut(observation: str) -> bool:
     """Whether an observation ends before the list of elements does."""
     return _CUT in observation
+
+
+def is_busy(observation: str) -> bool:
+    """Whether an observation says that the page had not come to rest."""
+    return _BUSY.search(observation) is not None
 
 
 def scroll_position(observation: str) -> tuple[int, int]:

@@ -8,7 +8,7 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.models.browsing import MAX_TRIES, next_call
+from rollout.models.browsing import MAX_TRIES, MAX_WAITS, next_call
 
 CLICK_TEA = Action("click", {"element": {"$element": 'link "Tea"'}})
 BUY = Action("click", {"element": {"$element": 'button "Buy"'}})
@@ -68,6 +68,19 @@ def test_what_is_out_of_sight_is_scrolled_to() -> None:
     assert talk.wants() == ("scroll", {"direction": "down"})
     assert talk.does(page(below=300, above=600)) == ("scroll", {"direction": "down"})
     assert talk.does(page('link "Tea"', above=900)) == ("click", {"element": 1})
+
+
+def test_a_page_that_has_not_settled_is_waited_for_but_not_for_ever() -> None:
+    busy = page('link "Coffee"').replace(
+        "Elements:", "The page had not settled when it was observed (requests). Wait to see more.\nElements:"
+    )
+    talk = Talk(busy)
+    assert talk.wants() == ("wait", {"seconds": 1})
+    assert talk.does(page('link "Tea"')) == ("click", {"element": 1})
+    talk = Talk(busy)
+    for _ in range(MAX_WAITS - 1):
+        assert talk.does(busy) == ("wait", {"seconds": 1})
+    assert talk.does(busy) == ("answer", {"text": 'I could not find link "Tea".'})
 
 
 def test_what_is_above_is_found_from_the_top() -> None:

@@ -84,6 +84,29 @@ def test_a_json_list_of_online_mind2web_is_a_task_file(indent: int | None) -> No
     assert TaskFile(write_tasks(Path("lines.jsonl"), *MIND2WEB)).ids == tasks.ids
 
 
+@pytest.mark.parametrize(
+    ("given", "difficulty"),
+    [
+        ({"level": "Hard"}, 7),
+        ({"level": ""}, None),
+        ({"level": None}, None),
+        ({"reference_length": 6.0}, 1),
+        ({"reference_length": "6"}, 1),
+    ],
+)
+def test_an_entry_that_is_a_little_off_is_a_task_all_the_same(given: dict[str, Any], difficulty: int | None) -> None:
+    (task,) = TaskFile(write_json(Path("tasks.json"), [{**MIND2WEB[0], **given}]))
+    assert task.info.get("difficulty") == difficulty
+
+
+def test_answers_that_are_numbers_or_missing_spoil_no_others() -> None:
+    path = write_tasks(Path("tasks.jsonl"), *VOYAGER)
+    site, number = VOYAGER[0]["id"].split("--")
+    answers = [{"id": int(number), "type": "golden", "ans": 12}, {"id": 99, "type": "golden", "ans": None}]
+    write_json(Path("reference_answer.json"), {site: {"answers": answers}})
+    assert TaskFile(path).read(0).info["reference_answer"] == "12"
+
+
 def test_what_is_wrong_with_an_entry_is_named_and_the_others_are_tasks() -> None:
     broken = [
         {**MIND2WEB[0], "level": "extreme"},

@@ -86,7 +86,12 @@ def _tab_number(text: str) -> JSON:
 
 
 def _click(terms: Terms) -> ToolText:
-    return ToolText(f"Click {terms.what}.", terms.place | {"double": _flag("Click twice.")}, terms.needed)
+    properties = {
+        "double": _flag("Click twice."),
+        "triple": _flag("Click three times, which selects a line of text."),
+        "button": {"type": "string", "enum": ["left", "right", "middle"], "description": "Default left."},
+    }
+    return ToolText(f"Click {terms.what}.", terms.place | properties, terms.needed)
 
 
 def _type(terms: Terms) -> ToolText:
@@ -95,8 +100,11 @@ def _type(terms: Terms) -> ToolText:
         "submit": _flag("Press Enter afterwards."),
         "append": _flag("Keep what is in the field and type behind it."),
     }
-    text = f"Type into {terms.what}: a text field, a date (2025-01-31) or the like. What is in it is replaced."
-    return ToolText(text, terms.place | properties, [*terms.needed, "text"])
+    text = (
+        f"Type into {terms.what}: a text field, a date (2025-01-31) or the like. What is in it is replaced. "
+        f"Without {' and '.join(terms.place)}: type at the cursor of the field that has the focus."
+    )
+    return ToolText(text, terms.place | properties, ["text"])
 
 
 def _hover(terms: Terms) -> ToolText:
@@ -106,9 +114,8 @@ def _hover(terms: Terms) -> ToolText:
 def _drag(terms: Terms) -> ToolText:
     if terms.is_by_point:
         target = {f"to_{name}": schema for name, schema in terms.place.items()}
-        return ToolText(
-            "Drag from one point of the screenshot to another.", terms.place | target, [*terms.place, *target]
-        )
+        text = "Drag from one point of the screenshot, or from where the mouse is, to another."
+        return ToolText(text, terms.place | target, [*target])
     pixels = _number(-terms.settings.width, terms.settings.width)
     target = {
         "to_element": terms.place["element"] | {"description": "The number of the element to drop it on."},

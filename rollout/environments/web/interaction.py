@@ -10,6 +10,7 @@ import asyncio
 
 from rollout.config.browsing import WebSettings
 from rollout.core.messages import JSON
+from rollout.environments.web.keys import key_name
 from rollout.environments.web.page import Tab
 from rollout.environments.web.session import BrowserSession
 from rollout.tasks.web import full_url
@@ -21,7 +22,8 @@ MAX_KEYS = 400
 CHOOSER_TIMEOUT = 3.0
 """Seconds for a page to ask for a file after a click."""
 KEYS = "Enter, Tab, Escape, Backspace, Delete, Space, ArrowUp, ArrowDown, PageDown, Home, End, F5, Control+A"
-
+BOX_DELAY = 40
+"""Milliseconds between characters that are typed into boxes of one character. Many move the focus a moment later."""
 
 NOTHING_BEFORE = "nothing_before"
 """The kind of error of a `goback` that leads nowhere."""
@@ -92,11 +94,15 @@ async def _find(session: BrowserSession, arguments: JSON) -> JSON:
         if fault == "covered":
             raise ActionFault(f"element {number}, {found['what']}, is covered by {found['over']}; deal with that first")
         return found
-    if "x" not in arguments or "y" not in arguments:
-        raise ActionFault("both x and y are needed")
-    x, y = _pixels(session.settings, arguments["x"], arguments["y"])
+    x, y = _point(session, arguments)
     at: JSON = await session.active.call("at", x, y)
     return at | {"x": x, "y": y}
+
+
+def _point(session: BrowserSession, arguments: JSON) -> tuple[float, float]:
+    if "x" not in arguments or "y" not in arguments:
+        raise ActionFault("both x and y are needed")
+    return _pixels(session.settings, arguments["x"], arguments["y"])
 
 
 def _pixels(settings: WebSettings, x: float, y: float) -> tuple[float, float]:
@@ -117,10 +123,16 @@ async def click(session: BrowserSession, arguments: JSON) -> None:
     if found.get("isList"):
         # Its pop-up is drawn outside the page: no screenshot would show it.
         raise ActionFault(f"{found['what']} is a list; use select with one of: {' | '.join(found['options'])}")
-    await session.active.page.mouse.click(found["x"], found["y"], click_count=2 if arguments.get("double") else 1)
+    times = 3 if arguments.get("triple") else 2 if arguments.get("double") else 1
+    button = arguments.get("button", "left")
+    await session.active.page.mouse.click(found["x"], found["y"], button=button, click_count=times)
+    session.mouse = (found["x"], found["y"])
 
 
 async def type_text(session: BrowserSession, arguments: JSON) -> None:
+    if not arguments.keys() & {"element", "x", "y"}:
+        await _type_at_focus(session, arguments)
+        return
     found = await _find(session, arguments)
     text: str = arguments["text"]
     tab = session.active
@@ -137,6 +149,7 @@ async def type_text(session: BrowserSession, arguments: JSON) -> None:
         raise ActionFault(f"{found['what']} is not a field to type into; take one that is, or use click or press")
     else:
         await tab.page.mouse.click(found["x"], found["y"])
+        session.mouse = (found["x"], found["y"])
         selected = await tab.call("selectAll")
         if selected.get("isForeign"):
             await tab.page.keyboard.press("ControlOrMeta+a")
@@ -145,18 +158,32 @@ async def type_text(session: BrowserSession, arguments: JSON) -> None:
         if arguments.get("append"):
             await tab.page.keyboard.press("End")
         if text:
-            await _write(tab, text, is_line=selected.get("isLine", False))
+            await _write(tab, text, selected)
         else:
             await tab.page.keyboard.press("Delete")
     if arguments.get("submit"):
         await tab.page.keyboard.press("Enter")
 
 
-async def _write(tab: Tab, text: str, *, is_line: bool) -> None:
+async def _type_at_focus(session: BrowserSession, arguments: JSON) -> None:
+    """Type where the cursor is: what is selected is replaced, the rest of the field stays."""
+    tab = session.active
+    focused = await tab.call("focused")
+    if focused.get("fault"):
+        raise ActionFault(
+            f"no field has the focus, but {focused['what']}; click a field first, or say which one to type into"
+        )
+    if arguments["text"]:
+        await _write(tab, arguments["text"], focused)
+    if arguments.get("submit"):
+        await tab.page.keyboard.press("Enter")
+
+
+async def _write(tab: Tab, text: str, field: JSON) -> None:
     """Type into the focused field: key by key where the page listens, so that it can move on to the next field or
-    offer what fits; at once where it does not. `is_line`: the field has one line, in which Enter would submit."""
+    offer what fits; at once where it does not."""
     keyboard = tab.page.keyboard
-    if is_line:
+    if field.get("isLine"):  # Enter would submit
         text = " ".join(text.splitlines()) if "\n" in text else text
     if len(text) > MAX_KEYS or not await tab.listens_to_keys():
         # The last character as a real key all the same: a listener may be hidden from us.
@@ -165,16 +192,22 @@ async def _write(tab: Tab, text: str, *, is_line: bool) -> None:
     for place, line in enumerate(text.split("\n")):
         if place:
             await keyboard.insert_text("\n")  # not the key, which sends in many chats
-        await keyboard.type(line)
+        await keyboard.type(line, delay=BOX_DELAY if field.get("isBox") else 0)
 
 
 async def hover(session: BrowserSession, arguments: JSON) -> None:
     found = await _find(session, arguments)
     await session.active.page.mouse.move(found["x"], found["y"])
+    session.mouse = (found["x"], found["y"])
 
 
 async def drag(session: BrowserSession, arguments: JSON) -> None:
-    found = await _find(session, arguments)
+    if "to_x" in arguments and not arguments.keys() & {"x", "y"}:
+        if session.mouse is None:
+            raise ActionFault("both x and y are needed: the mouse was nowhere yet")
+        found: JSON = {"x": session.mouse[0], "y": session.mouse[1]}
+    else:
+        found = await _find(session, arguments)
     if "to_x" in arguments:
         x, y = _pixels(session.settings, arguments["to_x"], arguments["to_y"])
     else:
@@ -190,6 +223,7 @@ async def drag(session: BrowserSession, arguments: JSON) -> None:
         await mouse.move(x, y, steps=8)
     finally:
         await mouse.up()
+    session.mouse = (x, y)
 
 
 async def scroll(session: BrowserSession, arguments: JSON) -> None:
@@ -223,7 +257,7 @@ async def select_option(session: BrowserSession, arguments: JSON) -> None:
 async def press_key(session: BrowserSession, arguments: JSON) -> None:
     from playwright.async_api import Error
 
-    key: str = arguments["key"]
+    key = key_name(arguments["key"])
     keyboard = session.active.page.keyboard
     try:
         await keyboard.press(key)

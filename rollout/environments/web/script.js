@@ -49,6 +49,6 @@
 
   globalThis.rollout = {
     find, observe, hasMore, fullText, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate,
-    setValue, selectAll, choose, digest,
+    setValue, focused, selectAll, choose, digest,
     at: (x, y) => { const {element, ...found} = at(x, y); return found; },
   };

@@ -56,6 +56,8 @@ class BrowserSession:
         """Whether the next observation shows the next part of the last one's list."""
         if self.files:
             self.reminders = (f"Files that can be uploaded: {', '.join(self.files)}",)
+        self.mouse: tuple[float, float] | None = None
+        """Where the last action left the mouse, in pixels."""
         self._chosen: asyncio.Future[FileChooser] | None = None
         self._notes: list[str] = []
         self._dialogs = 0

@@ -5,13 +5,16 @@
 (() => {
   if (globalThis.settling) return;
 
-  const WATCHED = ['class', 'hidden', 'disabled', 'value', 'checked', 'open', 'src', 'href', 'aria-expanded',
+  const WATCHED = ['class', 'style', 'hidden', 'disabled', 'value', 'checked', 'open', 'src', 'href', 'aria-expanded',
     'aria-hidden', 'aria-checked', 'aria-selected'];
   const CONTENT = 'img,svg,canvas,video,audio,iframe,frame,object,embed,input,button,select,textarea';
   const RESTLESS = 5;      // changes of an element within one step that did not settle
+  const STYLED = 1000;     // an element whose style alone changes longer than this never stops: a script turns it
   const MAX_RECORDS = 200;
   const MAX_DEPTH = 12;
   const MARGIN = 5;        // a timer fires a little after it is due
+  const LATE = 25;         // one that fires later says that the thread was busy: others wait behind it
+  const MAX_LATE = 3;
 
   let ignored = null;
   let activeAt = performance.now();
@@ -19,6 +22,7 @@
   let hasShown = false;    // it has shown something, or nobody waits for that any more
   let isWaiting = false;
   let changes = new Map();
+  let styled = new Map();  // when the style of an element first changed in this step
   const restless = new WeakSet();
   let wake = () => {};
 
@@ -33,12 +37,20 @@
   const isOurs = (record) => record.target === ignored
     || [...record.addedNodes, ...record.removedNodes].some((node) => node === ignored);
 
+  function isTurning(record, now) {
+    if (record.attributeName !== 'style' || !isWaiting) return false;
+    const first = styled.get(record.target);
+    if (first === undefined) styled.set(record.target, now);
+    else if (now - first > STYLED) restless.add(record.target);
+    return restless.has(record.target);
+  }
+
   const watcher = new MutationObserver((records) => {
-    const targets = new Set();
+    const targets = new Set(), now = performance.now();
     for (const record of records.slice(0, MAX_RECORDS))
-      if (!targets.has(record.target) && !isOurs(record) && !isRestless(record.target)) targets.add(record.target);
+      if (!targets.has(record.target) && !isOurs(record) && !isRestless(record.target) && !isTurning(record, now)) targets.add(record.target);
     if (!targets.size) return;
-    activeAt = performance.now();
+    activeAt = now;
     if (isWaiting) for (const target of targets) changes.set(target, (changes.get(target) || 0) + 1);
     if (!hasShown) wake();
   });
@@ -57,13 +69,15 @@
     }
   }
 
-  function timersLeft(doc, {step, asked, answered}) {
-    let left = 0;
-    const hear = (event) => { left = Number(event.detail) || 0; };
+  // What the document's own world knows: how long its timers take, and animations in its shadow roots.
+  function askTimers(doc, {step, asked, answered}) {
+    let told = '';
+    const hear = (event) => { told = String(event.detail); };
     doc.addEventListener(answered, hear);
     doc.dispatchEvent(new CustomEvent(asked, {detail: step}));
     doc.removeEventListener(answered, hear);
-    return left ? left + MARGIN : 0;
+    const [timers, inner] = told.split(' ').map((each) => Number(each) || 0);
+    return {timers: timers ? timers + MARGIN : 0, inner: inner || 0};
   }
 
   function animationsLeft(doc) {
@@ -93,9 +107,10 @@
     // In a frame whose sandbox forbids scripts no timer fires, and nothing changes by itself.
     if (matchMedia('(scripting: none)').matches) return {waited: 0, busy: []};
     const start = performance.now();
-    let loaded = null;
+    let loaded = null, late = 0;
     isWaiting = true;
     changes = new Map();
+    styled = new Map();
     try {
       for (;;) {
         const now = performance.now();
@@ -113,6 +128,7 @@
           due = Math.min(due, end);
         }
         await new Promise((resolve) => { wake = resolve; setTimeout(resolve, due - now); });
+        if (performance.now() - due > LATE && ++late <= MAX_LATE) activeAt = performance.now();
       }
     } finally {
       isWaiting = false;
@@ -124,7 +140,7 @@
     const under = {};
     if (activeAt + options.quiet > now) under.changes = activeAt + options.quiet;
     for (const doc of documents()) {
-      const animations = animationsLeft(doc), timers = timersLeft(doc, options);
+      const {timers, inner} = askTimers(doc, options), animations = Math.max(animationsLeft(doc), inner);
       // One that ends after the last moment is not worth waiting for.
       if (animations && animations < options.settle) under.animations = Math.max(under.animations || 0, now + animations);
       if (timers) under.timers = Math.max(under.timers || 0, now + timers);

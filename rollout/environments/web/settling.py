@@ -84,6 +84,10 @@ class PendingRequests:
         """Kinds of requests that a step waits for."""
         self._pending: set[Request] = set()
         self._returned = asyncio.Event()
+        self._answered: set[str] = set()
+        """Addresses, without their queries, of requests that were answered since `settle` last looked."""
+        self._rounds: Counter[str] = Counter()
+        """In how many rounds of this step such an address was among the answered ones."""
         self._asked: Counter[str] = Counter()
         self._endless: set[str] = set()
         """Addresses, without their queries, that later steps do not wait for."""
@@ -92,6 +96,8 @@ class PendingRequests:
         """What was asked before does not count any more."""
         self._pending.clear()
         self._asked.clear()
+        self._answered.clear()
+        self._rounds.clear()
 
     def add(self, request: Request) -> None:
         """A request was sent."""
@@ -108,12 +114,15 @@ class PendingRequests:
 
     def discard(self, request: Request) -> None:
         """A request was answered, or failed."""
+        if request in self._pending and request.resource_type != "document":
+            self._answered.add(_without_query(request.url))
         self._pending.discard(request)
         self._returned.set()
 
     async def settle(self, budget: SettleBudget) -> bool:
-        """Wait until none is left. True where there were some, so that the page may look different now."""
-        waited = False
+        """Wait until none is left. True where there were some, also while the document was waited for: its script may
+        not have got to the answer yet, and the page may look different now."""
+        waited = bool(self._answered) and budget.left > 0
         loop = asyncio.get_running_loop()
         while self._pending:
             is_moving = any(request.resource_type == "document" for request in self._pending)
@@ -134,6 +143,9 @@ class PendingRequests:
                 budget.spend(0, (REQUESTS,))
             self._endless.update(_without_query(each.url) for each in self._pending if each.resource_type != "document")
             self._pending.clear()
+        self._rounds.update(self._answered)
+        self._endless.update(address for address in self._answered if self._rounds[address] > REPEATED)
+        self._answered.clear()
         return waited
 
 

@@ -59,24 +59,71 @@ setInterval(() => fetch('/suggest?q=poll'), 100);
 (function tick() { ticks.dataset.at = performance.now(); setTimeout(tick, 150); })();
 fetch('/never');
 </script>""",
+    "/by-script": """<div id=panel style="height:0;overflow:hidden"><button>Inside</button></div><button>Open</button>
+<script>document.querySelector('body > button').onclick = () => {
+  const start = performance.now();
+  (function grow() {
+    const part = Math.min(1, (performance.now() - start) / 600);
+    panel.style.height = part < 1 ? part * 2 + 'px' : '60px';
+    if (part < 1) requestAnimationFrame(grow);
+  })();
+};</script>""",
+    "/turning": """<div id=wheel>Wheel</div><button>Press</button><script>
+(function turn() { wheel.style.transform = `rotate(${performance.now() / 9}deg)`; requestAnimationFrame(turn); })();
+</script>""",
+    "/scheduled": """<button>Ask</button><p id=said></p><script>
+const channel = new MessageChannel();
+let until;
+channel.port1.onmessage = () => {
+  if (performance.now() > until) said.textContent = 'Rendered'; else channel.port2.postMessage(0);
+};
+document.querySelector('button').onclick = () => fetch('/suggest?q=x').then((r) => r.text()).then(() => {
+  until = performance.now() + 90;
+  channel.port2.postMessage(0);
+});</script>""",
+    "/ticks": """<button>Count</button><p id=count></p><script>
+document.querySelector('button').onclick = () => {
+  let left = 3;
+  const ticking = setInterval(() => { if (!--left) { clearInterval(ticking); count.textContent = 'Lift off'; } }, 150);
+};</script>""",
+    "/clock": """<button>Press</button><p id=clock></p><script>
+setInterval(() => { clock.textContent = new Date().toISOString(); }, 900);
+</script>""",
+    "/open-root": "<x-panel data-mode=open></x-panel>",
+    "/closed-root": "<x-panel data-mode=closed></x-panel><button id=outside>Open</button>",
     "/far": """<button onclick="setTimeout(() => document.title = 'much later', 5000)">Later</button>""",
     "/quiet": "<button onclick=\"document.title = 'pressed'\">Press</button>",
     "/looks": """<p id=out></p><script>
-const shown = [setTimeout, clearTimeout, clearInterval, Function.prototype.toString].map((each) => each.toString());
-const natural = ['setTimeout', 'clearTimeout', 'clearInterval', 'toString']
+const watched = [setTimeout, setInterval, clearTimeout, clearInterval, Element.prototype.attachShadow];
+const shown = [...watched, Function.prototype.toString].map((each) => each.toString());
+const natural = ['setTimeout', 'setInterval', 'clearTimeout', 'clearInterval', 'attachShadow', 'toString']
   .map((name) => `function ${name}() { [native code] }`);
 const own = Object.getOwnPropertyNames(window).filter((name) => /rollout|settling/i.test(name));
 const frame = document.createElement('iframe');
 document.body.append(frame);
 const other = Object.getOwnPropertyNames(frame.contentWindow);
 const added = Object.getOwnPropertyNames(window).filter((name) => !other.includes(name))
-  .filter((name) => !['out', 'shown', 'natural', 'own', 'frame', 'other', 'added', '0'].includes(name));
+  .filter((name) => !['out', 'watched', 'shown', 'natural', 'own', 'frame', 'other', 'added', '0'].includes(name));
 const id = setTimeout('done = 1', '50'), bad = [setTimeout.name, setTimeout.length, typeof id].join();
 document.title = JSON.stringify([String(shown) === String(natural), own, added, bad]);
 </script>""",
     "/frame": """<p>Outside</p><iframe srcdoc="
 <button onclick=&quot;setTimeout(() => this.textContent = 'Changed', 400)&quot;>Change</button>"></iframe>""",
 }
+
+PANEL = """<script>customElements.define('x-panel', class extends HTMLElement {
+  constructor() {
+    super();
+    const root = this.attachShadow({mode: this.dataset.mode});
+    root.innerHTML = `<style>.panel{visibility:hidden;transition:visibility .6s step-end}
+      .open{visibility:visible}</style><button>Open</button><div class=panel><button>Inside</button></div>`;
+    const panel = root.querySelector('.panel');
+    panel.addEventListener('transitionend', () => { document.title = 'opened'; });
+    for (const button of [root.querySelector('button'), window.outside].filter(Boolean))
+      button.onclick = () => panel.classList.add('open');
+  }
+});</script>"""
+PAGES |= {path: PAGES[path] + PANEL for path in ("/open-root", "/closed-root")}
 
 
 class BusySite:
@@ -146,6 +193,52 @@ async def test_transition_is_waited_for(browsing: Browsing, busy_site: BusySite)
     assert "Inside" not in driver.text
     result = await driver.do("click", element=driver.number("Open"))
     assert '"Inside"' in result.content
+    assert is_settled(result)
+
+
+async def test_what_a_script_animates_is_waited_for(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/by-script")
+    result = await driver.do("click", element=driver.number("Open"))
+    assert '"Inside"' in result.content
+    assert is_settled(result)
+
+
+async def test_what_a_script_turns_for_ever_does_not_hold_a_page_up(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/turning")
+    assert is_settled(await driver.do("click", element=driver.number("Press")))
+    assert driver.opening.data is not None
+    assert "busy" not in driver.opening.data
+
+
+@pytest.mark.parametrize("path", ["/open-root", "/closed-root"])
+async def test_transition_in_a_shadow_root_is_waited_for(browsing: Browsing, busy_site: BusySite, path: str) -> None:
+    driver = await opened(browsing, busy_site, path)
+    result = await driver.do("click", element=driver.number("Open"))
+    assert "Title: opened" in result.content
+    assert is_settled(result)
+
+
+async def test_first_ticks_of_an_interval_are_waited_for(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/ticks")
+    result = await driver.do("click", element=driver.number("Count"))
+    assert "Lift off" in result.content
+    assert is_settled(result)
+
+
+async def test_clock_does_not_hold_a_page_up(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/clock")
+    assert driver.opening.data is not None
+    assert "busy" not in driver.opening.data
+    assert is_settled(await driver.do("click", element=driver.number("Press")))
+
+
+async def test_page_gets_a_moment_after_an_answer_that_came_while_it_was_waited_for(
+    browsing: Browsing, busy_site: BusySite
+) -> None:
+    """As pages whose framework renders in portions do, or any page on a machine that is busy."""
+    driver = await opened(browsing, busy_site, "/scheduled")
+    result = await driver.do("click", element=driver.number("Ask"))
+    assert "Rendered" in result.content
     assert is_settled(result)
 
 

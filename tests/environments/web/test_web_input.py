@@ -13,6 +13,7 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import ToolCall
 from rollout.core.world import Invocation
 from rollout.environments.web.actions import ACTIONS, toolset_of
+from rollout.environments.web.keys import key_name
 from tests.environments.web.conftest import Browsing
 from tests.environments.web.site import PAGES, Site
 
@@ -26,6 +27,12 @@ for (const box of document.querySelectorAll('input'))
   box.addEventListener('input', () => box.nextElementSibling?.focus?.());
 </script>"""
 )
+LATE_CODE = CODE.replace(
+    "() => box.nextElementSibling?.focus?.()", "() => setTimeout(() => box.nextElementSibling?.focus?.(), 15)"
+)
+MENU = """<!doctype html><title>Menu</title><p id=text style="width:200px;height:60px;background:#eee">one two</p>
+<script>text.oncontextmenu = (event) => { event.preventDefault(); document.title = 'menu'; };
+text.onclick = (event) => { document.title = `click ${event.detail}`; };</script>"""
 KEYS = """<!doctype html><title>Keys</title><input id=heard aria-label=Heard><input id=plain aria-label=Plain>
 <script>const keys = []; document.getElementById('heard').onkeydown = (event) => {
   keys.push(event.key); document.title = keys.join(''); };</script>"""
@@ -62,8 +69,11 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     return serve
 
 
-async def test_a_code_typed_into_one_digit_boxes_fills_them_all(browsing: Browsing, site: Site, page: Any) -> None:
-    driver = await browsing.driver().open(site.url(page(CODE)))
+@pytest.mark.parametrize("html", [CODE, LATE_CODE])
+async def test_a_code_typed_into_one_digit_boxes_fills_them_all(
+    browsing: Browsing, site: Site, page: Any, html: str
+) -> None:
+    driver = await browsing.driver().open(site.url(page(html)))
     await driver.do("type", element=driver.number("Digit 1"), text="123456")
     values = "[...document.querySelectorAll('input')].map((box) => box.value).join('')"
     assert await driver.page.evaluate(values) == "123456"
@@ -83,6 +93,57 @@ async def test_a_page_that_listens_further_out_gets_every_input(browsing: Browsi
     result = await driver.do("type", **place, text="two\nlines")
     assert 'textbox "Search" (= "two lines")' in result.content
     assert "submitted" not in result.content
+
+
+async def test_typing_without_a_place_goes_to_the_cursor(browsing: Browsing, site: Site, page: Any) -> None:
+    driver = await browsing.driver().open(site.url(page(KEYS)))
+    refused = await driver.do("type", text="tea")
+    assert refused.is_error
+    assert "no field has the focus" in refused.content
+    await driver.do("click", element=driver.number("Plain"))
+    await driver.do("type", text="green ")
+    assert '"Plain" (= "green tea")' in (await driver.do("type", text="tea")).content
+    await driver.do("press", key="ctrl+a")
+    assert '"Plain" (= "mug")' in (await driver.do("type", text="mug")).content
+    await driver.do("click", element=driver.number("Plain"), triple=True)
+    assert '"Plain" (= "pot")' in (await driver.do("type", text="pot")).content
+
+
+async def test_other_buttons_of_the_mouse_and_more_clicks(browsing: Browsing, site: Site, page: Any) -> None:
+    driver = await browsing.driver(mode="coordinates").open(site.url(page(MENU)))
+    assert "Title: menu" in (await driver.do("click", x=50, y=50, button="right")).content
+    assert "Title: click 3" in (await driver.do("click", x=50, y=50, triple=True)).content
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("Return", "Enter"),
+        ("enter", "Enter"),
+        ("ctrl+c", "Control+c"),
+        ("Control_L+a", "Control+a"),
+        ("CMD + A", "ControlOrMeta+A"),
+        ("page_down", "PageDown"),
+        ("Page Down", "PageDown"),
+        ("alt+left", "Alt+ArrowLeft"),
+        ("ctrl++", "Control++"),
+        ("f5", "F5"),
+        ("esc", "Escape"),
+        ("+", "+"),
+        ("é", "é"),
+        ("Control+A", "Control+A"),
+        ("Nowhere", "Nowhere"),
+    ],
+)
+async def test_keys_have_the_names_that_models_give_them(given: str, name: str) -> None:
+    assert key_name(given) == name
+
+
+async def test_a_drag_may_begin_where_the_mouse_is(browsing: Browsing, site: Site, page: Any) -> None:
+    driver = await browsing.driver(mode="coordinates").open(site.url(page(DRAG)))
+    assert "both x and y are needed" in (await driver.do("drag", to_x=100, to_y=250)).content
+    await driver.do("hover", x=50, y=30)
+    assert "Title: dropped card" in (await driver.do("drag", to_x=100, to_y=250)).content
 
 
 async def test_a_container_is_scrolled_by_its_own_height(browsing: Browsing, site: Site, page: Any) -> None:

@@ -46,14 +46,27 @@
     return {value: element.value};
   }
 
-  function selectAll() {
+  function activeElement() {
     let active = document.activeElement;
     for (let inner; active && (inner = active.shadowRoot?.activeElement || innerDocument(active)?.activeElement);) active = inner;
+    return active;
+  }
+
+  // The field that has the focus.
+  function focused() {
+    const active = activeElement();
     if (active && isClosed(active)) return {isForeign: true};
     if (!active || !isField(active)) return {fault: 'unfocused', what: active ? describe(active) : 'nothing'};
+    return {isLine: active.tagName === 'INPUT', isBox: active.maxLength === 1};
+  }
+
+  function selectAll() {
+    const field = focused();
+    if (field.isForeign || field.fault) return field;
+    const active = activeElement();
     if (active.isContentEditable) active.ownerDocument.getSelection().selectAllChildren(active);
     else active.select();
-    return {isLine: active.tagName === 'INPUT'};
+    return field;
   }
 
   function choose(where, wanted) {
