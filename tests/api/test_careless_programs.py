@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -332,6 +336,50 @@ def test_leaving_a_stream_early_does_not_wait_for_a_model_that_swallows_its_canc
                 break
     finally:
         is_over.set()
+
+
+class Deaf(rollout.World):
+    """Its tool swallows every cancellation."""
+
+    call_timeout = 0.1
+
+    @rollout.tool
+    async def listen(self) -> str:
+        """Listen."""
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+
+deaf = rollout.Environment(tasks=[rollout.Task("t1", "Hello?", actions=[rollout.call("listen")])], world=Deaf)
+
+
+def test_a_run_ends_although_a_tool_swallows_its_cancellation() -> None:
+    (attempt,) = run(deaf, model="builtin/oracle").trajectories
+    assert set(attempt.error_kinds.values()) == {"timeout"}
+
+
+def test_a_command_ends_although_a_tool_swallows_its_cancellation() -> None:
+    dataset = {"environment": f"{__name__}:deaf", "agent": "builtin/oracle", "output_path": "out.jsonl"}
+    Path("deaf.yml").write_text(json.dumps({"datasets": {"deaf": dataset}}))
+    command = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "deaf.yml"]
+    here = Path(__file__)
+    places = {"PYTHONPATH": f"{here.parent}{os.pathsep}{here.parents[2]}"}
+    done = subprocess.run(command, env={**os.environ, **places}, timeout=120, check=False)
+    assert done.returncode == 0
+    assert rollout.load_run("runs/deaf").finished == 1
+
+
+def test_calls_without_an_id_get_one_that_the_conversation_does_not_have_yet() -> None:
+    async def nameless(request: rollout.Request) -> Any:
+        if len(request.messages) > 5:
+            return "Done."
+        call = {"function": {"name": "add", "arguments": {"item": "mug"}}}
+        return {"tool_calls": [call, call]}
+
+    (attempt,) = run(shop, model=nameless, config={"enable_monitor": False}).trajectories
+    ids = [call.id for message in attempt.messages for call in message.tool_calls]
+    assert len(ids) == len(set(ids)) > 2
 
 
 def test_trajectories_are_equal_by_value_and_can_be_pickled() -> None:
