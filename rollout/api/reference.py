@@ -22,9 +22,9 @@ import rollout
 HEAD = """\
 # The Python API
 
-Every name of `rollout.__all__`. [Rollout from Python](python.md) shows how they go together. This page is made from the
-docstrings by `python -m rollout.api.reference`. In signatures, `JSON` is `dict[str, Any]`, and `What` is described
-under `run`.
+Every name of `rollout.__all__`. [Rollout from Python](python.md) shows how they go together. This page is generated
+from the docstrings by `python -m rollout.api.reference`. In signatures, `JSON` is `dict[str, Any]`, and `What` is
+described under `run`.
 
 **Stability.** What is on this page is public: `import rollout` gives you all of it. While the version is 0.x, a release
 may change it, and the changelog announces each such change. Everything else, the modules inside of the package

@@ -120,8 +120,7 @@ class World:
 
     @property
     def workdir(self) -> Path:
-        """A folder of this world alone, made when it is first asked for. It is part of snapshots and gone with the
-        world."""
+        """A folder of this world alone, created on first use. It is part of snapshots and deleted with the world."""
         life = self._alive
         if life.workdir is None:
             life.workdir = Path(tempfile.mkdtemp(prefix="rollout-world-"))
@@ -210,7 +209,7 @@ class World:
             return self._alive.history.hexdigest()
 
     async def changes(self) -> Changes:
-        """The rows that the calls so far have changed, with each attribute as a table. The caller does not change it.
+        """The rows that the calls so far have changed, with each attribute as a table. Callers must not modify it.
 
         Raises WorldError where the state cannot be copied."""
         before = self._alive.before
@@ -223,7 +222,7 @@ class World:
 
     @property
     def has_changes(self) -> bool:
-        """Whether `changes` can say which rows differ: of worlds of plain attributes, and of those that override it."""
+        """Whether `changes` is supported: by worlds of plain attributes, and by those that override it."""
         return type(self).changes is not World.changes or type(self).open is World.open
 
     async def close(self) -> None:

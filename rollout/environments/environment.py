@@ -193,7 +193,7 @@ class Environment:
     traits: Traits = Traits()
     rescoring: Rescoring = "replay"
     objects: Offers = Offers()
-    """The objects that its defaults name, by their references."""
+    """The objects that its defaults refer to, by reference."""
     _world: type[World] | Callable[[], World] | None = None
     _scorers: tuple[Scorer, ...] = ()
     _system: str | None = None
@@ -214,11 +214,11 @@ class Environment:
         )
 
     def measures(self) -> Sequence[MakeMeasure]:
-        """Further figures for the summary of a run."""
+        """Additional figures for the summary of a run."""
         return ()
 
     def warnings(self, agent: AgentConfig) -> list[str]:
-        """Remarks for the person who starts a run: things that are allowed but probably not meant."""
+        """Warnings for whoever starts a run: settings that are allowed but probably not intended."""
         return []
 
     def open(
