@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import os
 import pickle
@@ -336,6 +337,41 @@ def test_leaving_a_stream_early_does_not_wait_for_a_model_that_swallows_its_canc
                 break
     finally:
         is_over.set()
+
+
+class Stocked(rollout.World):
+    """A world that is not made from the task alone."""
+
+    def __init__(self, stock: int) -> None:
+        self.stock = stock
+
+    @rollout.tool
+    def add(self, item: str) -> str:
+        """Put an item into the cart."""
+        self.stock -= 1
+        return f"{self.stock} left"
+
+
+@pytest.mark.parametrize("strategy", ["chain", "mcts"])
+def test_a_function_may_make_worlds_with_arguments_of_its_own(strategy: str) -> None:
+    stocked = rollout.Environment(tasks=[order("t1")], world=lambda: Stocked(8))
+    for attempt in run(stocked, model=seller, strategy=strategy).trajectories:
+        assert [one.content for one in attempt.messages if one.role == "tool"] == ["7 left", "6 left"]
+
+
+def test_a_world_that_asks_for_what_nobody_gives_is_refused_before_the_run() -> None:
+    with pytest.raises(rollout.ConfigError, match=r"Stocked\.__init__ asks for stock; it may ask for task and seed"):
+        run(rollout.Environment(tasks=[order("t1")], world=Stocked), model=seller)
+
+
+def test_an_environment_of_an_imported_module_is_known_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("market.py").write_text("import rollout\nstall = rollout.Environment(tasks=['Hello?'], name='stall')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    market = importlib.import_module("market")
+    result = run(market.stall, model=seller)
+    assert result.config["datasets"]["stall"]["environment"] == "market:stall"
 
 
 class Deaf(rollout.World):
