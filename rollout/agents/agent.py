@@ -36,7 +36,7 @@ class Session(Protocol):
     """One attempt, as its agent sees it.
 
     Every method raises `EpisodeOver` once the attempt has ended (a limit, the monitor, a tool that ends the work). It
-    is no `Exception`, so that agents need not handle it: it ends `act`, and the attempt is recorded.
+    does not derive from `Exception`, so agents need not handle it: it ends `act`, and the attempt is recorded.
     """
 
     @property
@@ -51,7 +51,7 @@ class Session(Protocol):
 
     @property
     def pending(self) -> tuple[ToolCall, ...]:
-        """The calls of the last answer that were not made yet."""
+        """The calls of the last answer that have not been made yet."""
         ...
 
     @property
@@ -61,7 +61,7 @@ class Session(Protocol):
 
     @property
     def is_asked(self) -> bool:
-        """Whether the last message is one to be answered by the agent: the user's, or a tool's."""
+        """Whether the last message needs an answer of the agent: it is the user's or a tool's."""
         ...
 
     @property

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Self, TypeVar
 
+from rollout.core.event_loop import ending_runner
 from rollout.engine.engine import Engine
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,7 @@ SPARE, SOON = 5.0, 2.0
 
 
 class EngineThread:
-    """A thread with an event loop for an engine. Leaving it waits for its end."""
+    """A thread with an event loop for an engine. Leaving it waits for its end, within the grace of the run."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
@@ -38,8 +39,7 @@ class EngineThread:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._thread is not None:
-            self._thread.join()
+        self.leave()
 
     def watch(self, engine: Engine) -> None:
         """Called in the thread: this is what an interrupt pauses."""
@@ -50,7 +50,7 @@ class EngineThread:
 
         def live() -> None:
             try:
-                with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+                with ending_runner(_loop_factory()) as runner:
                     self._done.set_result(runner.run(main()))
             except BaseException as error:  # noqa: BLE001 - raised again where the result is asked for
                 self._done.set_exception(error)
@@ -79,13 +79,13 @@ class EngineThread:
         return done.result()
 
     def leave(self) -> None:
-        """Wait for the end of a run that was paused, within its grace. A thread whose work swallows its cancellation is
-        left behind: nothing that is recorded is lost."""
+        """Wait for the end of a run that is over or was paused, within its grace. A thread is left behind where a model
+        or a tool in it swallows its cancellation: nothing that is recorded is lost."""
         thread, self._thread = self._thread, None
         if thread is not None:
             thread.join(self._grace + SPARE)
             if thread.is_alive():
-                log.warning("a paused run did not end within %g s; it is left behind", self._grace + SPARE)
+                log.warning("the run did not end within %g s; it is left behind", self._grace + SPARE)
 
     def pause(self, reason: str, *, is_cut: bool = False) -> None:
         """Pause the engine, or cut it. Before there is one, there is nothing to wait for."""

@@ -28,12 +28,12 @@ def export(
     """Write trajectories in the format of a trainer, and return the number of records.
 
     `trajectories` may also be a whole run. `format` is one of those of `rollout export` (trl, sharegpt, openai,
-    parquet, …), `module:Name`, or an exporter of your own. All trajectories that are given are written, whatever became
-    of them: choose before. Equal ones are written once. With `per_turn` each turn is a record of its own, `fields` are
+    parquet, …), `module:Name`, or an exporter of your own. All given trajectories are written, failed ones included, so
+    filter them first. Duplicates are written once. With `per_turn` each turn is a record of its own, `fields` are
     put into every record.
 
-    Raises `ConfigError` where the format is unknown or nothing would be written. A file that is there is replaced when
-    the new one is whole. A path without an ending gets that of the format.
+    Raises `ConfigError` if the format is unknown or nothing would be written. An existing file is replaced once the new
+    one is complete. A path without a suffix gets that of the format.
     """
     if isinstance(trajectories, Run):
         trajectories = trajectories.trajectories

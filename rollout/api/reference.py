@@ -23,8 +23,8 @@ HEAD = """\
 # The Python API
 
 Every name of `rollout.__all__`. [Rollout from Python](../getting-started/python.md) shows how they go together. This
-page is made from the docstrings by `python -m rollout.api.reference`. In signatures, `JSON` is `dict[str, Any]`, and
-`What` is described under `run`.
+page is generated from the docstrings by `python -m rollout.api.reference`. In signatures, `JSON` is `dict[str, Any]`,
+and `What` is described under `run`.
 
 **Stability.** What is on this page is public: `import rollout` gives you all of it. While the version is 0.x, a release
 may change it, and the changelog announces each such change. Everything else, the modules inside of the package

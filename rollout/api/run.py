@@ -47,11 +47,11 @@ def run(
     `Generation`, a message as OpenAI's API writes it, or a text. `user` is who the agent talks to, given likewise.
     `agent` is an `Agent` of your own, an `async def(task, session)`, or a dict of the keys of `agent`.
 
-    `run_dir` is where the run is recorded, by default a temporary folder. A run that is there is resumed, unless
-    `resume` is False: then it is moved aside. `config` has the top-level keys of a configuration (`models`, `seed`,
+    `run_dir` is where the run is recorded, by default a temporary folder. An existing run is resumed; with
+    `resume=False` it is moved aside first. `config` has the top-level keys of a configuration (`models`, `seed`,
     `max_workers`, …); all other keyword arguments are the keys of a dataset (`samples`, `strategy`, `max_turns`, …).
 
-    Raises `ConfigError` where something is wrong with the arguments. Ctrl-C pauses the run, so that it can be resumed,
+    Raises `ConfigError` if an argument is wrong. Ctrl-C pauses the run, so that it can be resumed,
     and raises KeyboardInterrupt.
     """
     arguments = read_arguments(
@@ -75,7 +75,7 @@ async def arun(
     config: Mapping[str, Any] | None = None,
     **keys: Any,
 ) -> Run:
-    """`run` in the event loop of the caller. Where it is cancelled the run is paused, and can be resumed."""
+    """`run` in the caller's event loop. If it is cancelled, the run is paused and can be resumed."""
     arguments = read_arguments(
         environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
     )
@@ -96,7 +96,7 @@ def stream(
     config: Mapping[str, Any] | None = None,
     **keys: Any,
 ) -> Stream:
-    """Roll out, and give out each task's attempts as soon as they are all there.
+    """Roll out, and deliver the attempts at each task as soon as all of them have ended.
 
         with rollout.stream(shop, model="openai/gpt-5", samples=8) as groups:
             for group in groups:

@@ -53,7 +53,7 @@ class Run:
 
     @property
     def trajectories(self) -> Trajectories:
-        """The trajectories that are recorded now, by dataset in the order in which they ended, failed ones last."""
+        """The trajectories recorded so far, by dataset in the order in which they ended. Failed ones come last."""
         return Trajectories(self, self._read_once("keys", lambda journal: journal.keys()))
 
     def tree(self, task_id: str, dataset: str | None = None) -> TaskTree:
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def config(self) -> JSON:
-        """The configuration that it was started with, without secrets."""
+        """The configuration it was started with, without secrets."""
         found: JSON = read_run_file(self.path).get("config") or {}
         return found
 
@@ -91,7 +91,7 @@ class Run:
 
     @property
     def failed(self) -> int:
-        """Trajectories that infrastructure broke."""
+        """Trajectories that failed because of infrastructure."""
         return sum(count.trajectories for count in self._counts() if count.status == Status.FAILED)
 
     @property
@@ -101,7 +101,7 @@ class Run:
 
     @property
     def solved(self) -> int:
-        """Trajectories that their scorers see as solved."""
+        """Trajectories that their scorers judged as solved."""
         return sum(count.solved for count in self._counts() if count.status != Status.FAILED)
 
     @property
@@ -120,7 +120,7 @@ class Run:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def read_trajectory(self, dataset: str, trajectory: str) -> Trajectory:
-        """One trajectory by its id. Raises KeyError where there is none."""
+        """One trajectory by its id. Raises `KeyError` if there is none."""
         found = self._read(lambda journal: journal.head(dataset, trajectory))
         if found is None:
             raise KeyError(f"{self.path}: no attempt {trajectory!r} of the dataset {dataset!r} has ended")
@@ -156,7 +156,7 @@ class Run:
 
 
 class Trajectories(Sequence[Trajectory]):
-    """Trajectories of a run, each read when it is asked for."""
+    """The trajectories of a run, each read from disk on access."""
 
     def __init__(self, run: Run, keys: Sequence[TrajectoryKey]) -> None:
         self._run = run
@@ -185,13 +185,13 @@ class Trajectories(Sequence[Trajectory]):
 
     @property
     def ids(self) -> list[str]:
-        """Their ids, without reading them."""
+        """Their ids, without reading the trajectories."""
         return [key.id for key in self._keys]
 
     def where(self, test: Callable[[Trajectory], object] | None = None, /, **wanted: Any) -> Trajectories:
-        """Those for which all of this holds: `where(success=True, status="completed")`. Each name is an attribute of
-        `Trajectory`; where the value is a list, a tuple or a set, the attribute is one of it. `test` is a function of
-        the trajectory."""
+        """The trajectories that match all conditions: `where(success=True, status="completed")`. Each name is an
+        attribute of `Trajectory`; a list, tuple or set matches any of its values. `test` is a function of the
+        trajectory."""
         for name in wanted:
             if not hasattr(Trajectory, name) and name not in _LISTED:
                 raise TypeError(f"where: a trajectory has no attribute {name!r}")
@@ -236,8 +236,8 @@ class _LazyNodes(Sequence[NodeBody]):
 
 
 def load_run(path: str | os.PathLike[str]) -> Run:
-    """Open a run directory for reading: of a run that has ended, was stopped, or is going on. Raises ConfigError where
-    it is none."""
+    """Open a run directory for reading, whether the run has ended, was stopped, or is still going on. Raises
+    `ConfigError` if the folder holds no run."""
     found = find_run(Path(path))
     if found is None:
         raise ConfigError(f"{path}: is not a run directory; expected a folder with a journal, such as runs/default")

@@ -23,7 +23,7 @@ class _Ended(msgspec.Struct, frozen=True):
 
 
 class Stream:
-    """Groups as they are grown: see `rollout.stream`."""
+    """Groups of attempts, delivered as they are completed: see `rollout.stream`."""
 
     def __init__(self, arguments: Arguments, ahead: int) -> None:
         self._arguments = arguments

@@ -96,6 +96,8 @@ class Signals:
 
         import uvloop
 
+        from rollout.core.event_loop import ending_runner
+
         async def guarded() -> T:
             self._task = asyncio.current_task()
             self._take_arrivals()
@@ -109,7 +111,7 @@ class Signals:
 
         self._has_loop = True
         try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            with ending_runner(uvloop.new_event_loop) as runner:
                 result = runner.run(guarded())
         finally:
             self._has_loop = False

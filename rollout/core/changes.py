@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
+
+from rollout.core.values import key_of
 
 Row = dict[str, Any]
 
@@ -60,3 +63,27 @@ def compare_tables(before: Mapping[str, Iterable[Row]], after: Mapping[str, Iter
 
 def _rows(counted: Counter[bytes]) -> tuple[Row, ...]:
     return tuple(msgspec.json.decode(row) for row in sorted(counted.elements()))
+
+
+def tables_of_attributes(attributes: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, list[Row]]:
+    """The attributes of a world as tables: entries of dicts and lists are rows, any other value is one row. The files
+    of its folder are the table `workdir`."""
+    tables = {name: _rows_of(value) for name, value in attributes.items()}
+    tables["workdir"] = [{"file": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
+    return tables
+
+
+def _rows_of(value: Any) -> list[Row]:
+    if isinstance(value, Mapping):
+        return [{"key": _plain(key), "value": _plain(inner)} for key, inner in value.items()]
+    if isinstance(value, list | tuple | set | frozenset):
+        return [{"value": _plain(inner)} for inner in value]
+    return [{"value": _plain(value)}]
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can hold; where it cannot, its key, which is equal where the value is."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True)
+    except TypeError:
+        return key_of(value)

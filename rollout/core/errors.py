@@ -28,7 +28,7 @@ KEYS_TO_CHECK = {401: "api_key", 403: "api_key", 404: "model and api_base", 429:
 
 
 class RolloutError(Exception):
-    """Base of everything this package raises on purpose. `kind` is what the records and the summary call it."""
+    """Base class of all errors that this package raises on purpose. `kind` is its name in records and summaries."""
 
     kind: ClassVar[str] = "infra"
 
@@ -36,7 +36,7 @@ class RolloutError(Exception):
         super().__init__(redact(message))
         self.transient = transient
         self.retry_after = retry_after
-        """Seconds that the other side asked us to wait before the next try."""
+        """Seconds that the server asked to wait before the next try."""
 
 
 class ModelError(RolloutError):
@@ -67,7 +67,7 @@ class ContextLengthError(ModelError):
 
 
 class ToolError(RolloutError):
-    """A tool call went wrong in a way the agent may see: it becomes an error observation."""
+    """A tool call failed in a way that the agent may see: it becomes an error result."""
 
     kind = "tool"
 
@@ -123,7 +123,7 @@ class ConfigError(RolloutError):
 
 
 class JournalError(RolloutError):
-    """The run directory cannot be used: locked, damaged, or of another run."""
+    """The run directory cannot be used: it is locked, damaged, or belongs to another run."""
 
     kind = "journal"
 

@@ -47,16 +47,15 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     images: tuple[str, ...] = ()
     """Names of blobs, never the bytes."""
     raw: str | None = None
-    """The exact text that the model wrote, where calls or reasoning were read out of its text; None where `content`
-    is all of it."""
+    """The model's exact text, where calls or reasoning were parsed from it; None where `content` is all of it."""
 
     @property
     def text(self) -> str:
-        """What the model wrote as text, whole."""
+        """The whole text that the model wrote."""
         return self.raw if self.raw is not None else self.content or ""
 
     def without_reasoning(self) -> Message:
-        """The same message as a later turn's context shows it when reasoning is cleared."""
+        """A copy without reasoning, as later turns show it where reasoning is cleared."""
         return self if self.reasoning is None else msgspec.structs.replace(self, reasoning=None)
 
 
@@ -67,7 +66,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
     description: str = ""
     parameters: JSON = msgspec.field(default_factory=lambda: {"type": "object", "properties": {}})
     is_write: bool | None = None
-    """Whether it changes the world; None where it is unknown."""
+    """Whether it changes the world; None where that is not declared."""
     takes_numerals: bool = False
     """Whether `"12"` is read as 12 where its schema wants a number."""
 
@@ -80,8 +79,8 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
     @staticmethod
     def from_json(entry: JSON) -> ToolSpec:
-        """Read the form that `to_json` writes, and the bare inner object that some files hold. Raises KeyError,
-        TypeError, AttributeError or ValueError on what is no tool."""
+        """Read the form that `to_json` writes, or the bare inner object that some files hold. Raises KeyError,
+        TypeError, AttributeError or ValueError if the entry is not a tool."""
         function = entry.get("function", entry)
         spec = ToolSpec(
             name=function["name"],
@@ -178,11 +177,13 @@ def encode_for_model(message: Message, image_urls: Sequence[str]) -> bytes:
     return _encoder.encode(out)
 
 
-def message_from_json(entry: JSON) -> Message:
-    """Read one message of a task file or a saved trajectory. Raises KeyError or TypeError on what is no message."""
+def message_from_json(entry: JSON, unnamed: str = "call") -> Message:
+    """Read one message of a task file or a saved trajectory. Calls without an id get one that begins with `unnamed`.
+
+    Raises KeyError or TypeError if the entry is not a message."""
     calls = tuple(
         ToolCall(
-            id=call.get("id") or f"call_{index}",
+            id=call.get("id") or f"{unnamed}_{index}",
             name=call["function"]["name"],
             arguments=_as_text(call["function"].get("arguments")),
         )

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
-from types import FrameType
+from types import FrameType, ModuleType
 from typing import Any, Literal
 
 from rollout.core.errors import ConfigError, describe_error
@@ -71,8 +71,8 @@ class Offers(dict[str, Any]):
         """A reference for an object.
 
         It is `module:Name` where a module holds the object under a name: that of a class or function, or a global of
-        any caller. The main script counts as the module that it would be imported as. Two runs of the same program
-        get the same reference.
+        any caller or of a module that it has imported. The main script counts as the module that it would be
+        imported as. Two runs of the same program get the same reference.
         """
         reference = unique = _reference_of(given)
         number = 2
@@ -118,13 +118,23 @@ def _reference_of(given: Any) -> str:
         return f"{_importable(module, vars(sys.modules.get(module, sys)))}:{name}"
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        names = frame.f_globals
-        found = next((name for name, value in names.items() if value is given and name.isidentifier()), None)
-        if found is not None and not str(names.get("__name__")).startswith("rollout."):
-            return f"{_importable(str(names['__name__']), names)}:{found}"
+        for names in _namespaces(frame):
+            found = next((name for name, value in names.items() if value is given and name.isidentifier()), None)
+            if found is not None:
+                return f"{_importable(str(names['__name__']), names)}:{found}"
         frame = frame.f_back
     kind = getattr(given, "__name__", None) or type(given).__name__
     return f"{UNNAMED}:{re.sub(r'[^0-9A-Za-z_]', '_', kind).lstrip('0123456789') or 'object'}"
+
+
+def _namespaces(frame: FrameType) -> Iterator[Mapping[str, Any]]:
+    """The globals of a caller outside of this package, and those of the modules that it names."""
+    if str(frame.f_globals.get("__name__")).startswith("rollout."):
+        return
+    yield frame.f_globals
+    for value in (*frame.f_globals.values(), *frame.f_locals.values()):
+        if isinstance(value, ModuleType) and not value.__name__.startswith("rollout"):
+            yield vars(value)
 
 
 def _importable(module: str, names: Mapping[str, Any]) -> str:

@@ -25,7 +25,7 @@ class Action(msgspec.Struct, frozen=True, omit_defaults=True):
     turn: int = 0
     """The conversation turn it belongs to: 0 is the turn of the first user message."""
     ordered: bool = False
-    """Whether scoring wants it after the ordered actions before it."""
+    """Whether scoring requires it to come after the ordered actions before it."""
 
 
 def call(name: str, /, **arguments: Any) -> Action:
@@ -45,14 +45,14 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
     actions: tuple[Action, ...] | None = None
     """Reference actions; None where the task has none. An empty list means: the right thing is to do nothing."""
     user_actions: tuple[Action, ...] = ()
-    """What the user does with tools of its own, each before it speaks in that turn."""
+    """Calls that the user makes with its own tools, each before it speaks in that turn."""
     user_turns: tuple[str, ...] = ()
     replies: tuple[str, ...] = ()
     communicate: tuple[str, ...] = ()
     max_steps: int | None = None
-    """Instead of the dataset's `max_steps_per_turn`."""
+    """Replaces the dataset's `max_steps_per_turn`."""
     info: JSON = msgspec.field(default_factory=dict)
-    """The whole `task_info`, as the file has it."""
+    """The whole `task_info` of the task's line."""
 
     if TYPE_CHECKING:
 
@@ -100,11 +100,12 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def opening_users(self) -> int:
-        """How many user messages the opening holds."""
+        """The number of user messages in the opening."""
         return sum(1 for message in self.messages if message.role == "user")
 
     def turn_after(self, user_messages: int) -> int:
-        """The turn that a conversation with this many user messages is in; 0 is that of the opening's last one."""
+        """The turn that a conversation with this number of user messages is in. Turn 0 begins with the last user
+        message of the opening."""
         return user_messages - max(self.opening_users, 1)
 
 

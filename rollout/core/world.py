@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from rollout.core.changes import Changes, Row, compare_tables
+from rollout.core.changes import Changes, compare_tables, tables_of_attributes
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.messages import JSON, Image, Message, ToolResult, Toolset
 from rollout.core.task import Task
@@ -91,6 +91,9 @@ class World:
     call_timeout: float = 60.0
     """Seconds that one call may take."""
     _life: _Life | None = None
+    _is_made = False
+    """Whether a function of the user's called the constructor. Otherwise `open` does, because it may ask for the
+    task."""
     _tools: ClassVar[Mapping[str, _Method] | None] = None
     _slotted: ClassVar[tuple[str, ...]] = ()
 
@@ -120,8 +123,7 @@ class World:
 
     @property
     def workdir(self) -> Path:
-        """A folder of this world alone, made when it is first asked for. It is part of snapshots and gone with the
-        world."""
+        """A folder of this world alone, created on first use. It is part of snapshots and deleted with the world."""
         life = self._alive
         if life.workdir is None:
             life.workdir = Path(tempfile.mkdtemp(prefix="rollout-world-"))
@@ -142,7 +144,8 @@ class World:
         self._life = _Life(seed)
         given = {"task": task.copy(), "seed": seed}
         try:
-            _call_with(self.__init__, given)  # type: ignore[misc]
+            if not self._is_made:
+                _call_with(self.__init__, given)  # type: ignore[misc]
             shown = await _maybe_await(_call_with(self.setup, given))
         except WorldError:
             raise
@@ -210,20 +213,24 @@ class World:
             return self._alive.history.hexdigest()
 
     async def changes(self) -> Changes:
-        """The rows that the calls so far have changed, with each attribute as a table. The caller does not change it.
+        """The rows that the calls so far have changed, with each attribute as a table. Callers must not modify it.
 
         Raises WorldError where the state cannot be copied."""
         before = self._alive.before
         if before is None:
             raise WorldError(f"{type(self).__name__}: its state cannot be copied, so its changes are unknown")
         try:
-            return compare_tables(_tables(decode(before)), _tables(await self._state()))
+            attributes, files, *_ = decode(before)
+            attributes_now, files_now, *_ = await self._state()
+            return compare_tables(
+                tables_of_attributes(attributes, files), tables_of_attributes(attributes_now, files_now)
+            )
         except NotPlain as error:
             raise WorldError(f"{type(self).__name__}: {error}") from error
 
     @property
     def has_changes(self) -> bool:
-        """Whether `changes` can say which rows differ: of worlds of plain attributes, and of those that override it."""
+        """Whether `changes` is supported: by worlds of plain attributes, and by those that override it."""
         return type(self).changes is not World.changes or type(self).open is World.open
 
     async def close(self) -> None:
@@ -269,7 +276,9 @@ class _Life:
         """The state when the world was opened; None where it cannot be copied."""
 
 
-_OWN = frozenset({"_life", "call_timeout"})
+_OWN = frozenset({"_life", "_is_made", "call_timeout"})
+_GIVEN = ("task", "seed")
+"""What the constructor and `setup` of a world may ask for."""
 
 
 class _Method(msgspec.Struct, frozen=True):
@@ -306,6 +315,32 @@ def _methods(kind: type[World]) -> Mapping[str, _Method]:
     return kind._tools
 
 
+def new_world(make: type[World] | Callable[[], World]) -> World:
+    """A world of a class, whose constructor is called when it is opened, or the world that a function makes. Raises
+    TypeError where that is none."""
+    if not isinstance(make, type):
+        made = make()
+        if not isinstance(made, World):
+            raise TypeError(f"the function returned {made!r}; expected a rollout.World")
+        made._is_made = True
+        return made
+    if not issubclass(make, World):
+        raise TypeError(f"{make.__qualname__} is no subclass of rollout.World")
+    return make.__new__(make)
+
+
+def refuse_further_arguments(world: World) -> None:
+    """Raise TypeError where the constructor or `setup` of a new world asks for more than it is given."""
+    for method in (world.setup,) if world._is_made else (world.__init__, world.setup):  # type: ignore[misc]
+        for one in inspect.signature(method).parameters.values():
+            is_needed = one.default is one.empty and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+            if is_needed and one.name not in _GIVEN:
+                raise TypeError(
+                    f"{method.__qualname__} asks for {one.name}; it may ask for {' and '.join(_GIVEN)}. Give it a "
+                    "default, or give the environment a function that makes the world"
+                )
+
+
 def _call_with(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
     """Call a function with those of the given arguments that it asks for by name."""
     wanted = inspect.signature(function).parameters
@@ -331,30 +366,6 @@ def _slots_of(kind: type) -> tuple[str, ...]:
             if name not in ("__dict__", "__weakref__"):
                 found.append(f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") else name)
     return tuple(found)
-
-
-def _tables(state: tuple[Any, ...]) -> dict[str, list[Row]]:
-    """The attributes of a world as tables: entries of dicts and lists are rows, any other value is one row."""
-    attributes, files, *_ = state
-    tables = {name: _rows(value) for name, value in attributes.items()}
-    tables["workdir"] = [{"file": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
-    return tables
-
-
-def _rows(value: Any) -> list[Row]:
-    if isinstance(value, Mapping):
-        return [{"key": _plain(key), "value": _plain(inner)} for key, inner in value.items()]
-    if isinstance(value, list | tuple | set | frozenset):
-        return [{"value": _plain(inner)} for inner in value]
-    return [{"value": _plain(value)}]
-
-
-def _plain(value: Any) -> Any:
-    """A value that JSON can hold; where it cannot, its key, which is equal where the value is."""
-    try:
-        return msgspec.to_builtins(value, str_keys=True)
-    except TypeError:
-        return key_of(value)
 
 
 _warned: set[type] = set()

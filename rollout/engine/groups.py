@@ -30,7 +30,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     tree_id: int
     """The tree's id in the journal."""
     files: TrajectoryFiles
-    """The files of the run that its attempts name."""
+    """The files of the run that its attempts refer to."""
 
     @property
     def leaves(self) -> list[Leaf]:
@@ -39,7 +39,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def heads(self) -> list[Head]:
-        """What is on record of each attempt, by number."""
+        """The record of each attempt without its messages, by number."""
         return [leaf.head for leaf in self.tree.leaves if leaf.head is not None]
 
     @functools.cached_property
@@ -54,7 +54,7 @@ class Group(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_useful(self) -> bool:
-        """Whether comparing its attempts can teach something: their rewards are not all the same."""
+        """Whether its attempts have different rewards, so that there is something to learn by comparing them."""
         return is_mixed(self.rewards)
 
 

@@ -26,7 +26,7 @@ from rollout.core.errors import ConfigError, describe_error
 from rollout.core.messages import JSON, Toolset
 from rollout.core.plugins import Offers
 from rollout.core.task import Task
-from rollout.core.world import SeedOf, World, tools_of
+from rollout.core.world import SeedOf, World, new_world, refuse_further_arguments, tools_of
 from rollout.environments.empty import EmptyWorld
 from rollout.environments.resources import Resources
 from rollout.scoring.assertions import AssertionScorer
@@ -193,7 +193,7 @@ class Environment:
     traits: Traits = Traits()
     rescoring: Rescoring = "replay"
     objects: Offers = Offers()
-    """The objects that its defaults name, by their references."""
+    """The objects that its defaults refer to, by reference."""
     _world: type[World] | Callable[[], World] | None = None
     _scorers: tuple[Scorer, ...] = ()
     _system: str | None = None
@@ -214,11 +214,11 @@ class Environment:
         )
 
     def measures(self) -> Sequence[MakeMeasure]:
-        """Further figures for the summary of a run."""
+        """Additional figures for the summary of a run."""
         return ()
 
     def warnings(self, agent: AgentConfig) -> list[str]:
-        """Remarks for the person who starts a run: things that are allowed but probably not meant."""
+        """Warnings for whoever starts a run: settings that are allowed but probably not intended."""
         return []
 
     def open(
@@ -247,19 +247,17 @@ class OpenWorlds(OpenEnvironment):
         if make is not None and not callable(make):
             raise ConfigError(f"world: expected a subclass of rollout.World, got {make!r}")
         try:
-            super().__init__(Toolset() if make is None else tools_of(type(self._new())))
+            world = self._new() if make is not None else None
+            if world is not None:
+                refuse_further_arguments(world)
+            super().__init__(Toolset() if world is None else tools_of(type(world)))
         except (TypeError, NameError, ValueError) as error:
             raise ConfigError(f"world: {describe_error(error)}") from error
 
     def _new(self) -> World:
         if self._make is None:
             return EmptyWorld(self.toolset)
-        if not isinstance(self._make, type):
-            return self._make()
-        if not issubclass(self._make, World):
-            raise TypeError(f"{self._make.__qualname__} is no subclass of rollout.World")
-        # Its constructor may ask for the task, so it is called when the world is opened.
-        return self._make.__new__(self._make)
+        return new_world(self._make)
 
     def make_world(self, task: Task) -> World:
         world = self._new()

@@ -31,7 +31,7 @@ class FunctionModel:
 
     async def generate(self, request: Request) -> Generation:
         try:
-            return read_answer(await self._function(request), self.name)
+            return read_answer(await self._function(request), self.name, f"call_{len(request.messages)}")
         except RolloutError:
             raise
         except (Exception, SystemExit) as error:
@@ -46,8 +46,9 @@ class FunctionModel:
         pass
 
 
-def read_answer(answer: Any, name: str) -> Generation:
-    """The generation that an answer stands for. Raises ModelError where it is none."""
+def read_answer(answer: Any, name: str, unnamed: str) -> Generation:
+    """The generation that an answer stands for; calls without an id get one that begins with `unnamed`. Raises
+    ModelError where it is none."""
     if isinstance(answer, Generation):
         return answer
     if isinstance(answer, str):
@@ -58,7 +59,7 @@ def read_answer(answer: Any, name: str) -> Generation:
         try:
             if "choices" in answer:  # a whole chat completion
                 answer = answer["choices"][0]["message"]
-            answer = message_from_json({"role": "assistant", **answer})
+            answer = message_from_json({"role": "assistant", **answer}, unnamed)
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise ModelError(f"{name} returned no message: {describe_error(error)}") from error
     if not isinstance(answer, Message) or answer.role != "assistant":

@@ -227,7 +227,7 @@ def finish_files(
     planned = {name: journal.number(f"planned:{name}") for name in names}
     write_failed(run_dir, journal, planned)
     spared = {name: journal.number(f"not_needed:{name}") for name in names}
-    groups = {name: journal.groups(name) for name in planned}
+    groups = {name: journal.groups_by_task(name).values() for name in planned}
     again = {name: journal.begun_anew(name) for name in planned}
     summary = summarize(journal.counts(), planned, groups, spared, again, journal.passed_but_truncated())
     summary.measured = measured(journal, names)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from rollout.core.messages import JSON
 from rollout.distributed.rank_counts import RankCounts
-from rollout.store.counting import StatusCounts
+from rollout.store.counting import GroupCounts, StatusCounts
 from rollout.trajectories.causes import Cause
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import Status
@@ -45,7 +45,7 @@ class DatasetSummary(msgspec.Struct):
     groups: int = 0
     """tasks with a scored attempt"""
     useful_groups: int = 0
-    """tasks with a solved and an unsolved attempt: the others have nothing to teach by comparison"""
+    """tasks whose attempts have different rewards: the others have nothing to teach by comparison"""
     replay_mismatches: int = 0
     """paths that started again: a replay was answered otherwise, a call on the way is irreversible, the task changed"""
     cost: float = 0.0
@@ -83,16 +83,16 @@ class DatasetSummary(msgspec.Struct):
         self.tool_calls += count.sums.tool_calls
         self.turns += count.sums.turns
 
-    def close(self, groups: Iterable[tuple[int, int]]) -> None:
-        """Work out what follows from the sums, and from each task's scored and solved attempts."""
+    def close(self, groups: Iterable[GroupCounts]) -> None:
+        """Work out what follows from the sums, and from the attempts at each task."""
         groups = list(groups)
         self.unfinished = self.planned - self.not_needed - self.finished - self.failed
         self.success_rate = self.succeeded / self.finished if self.finished else None
         self.unscored = self.finished - self.scored
         self.solved_rate = self.solved / self.scored if self.scored else None
-        self.groups = sum(scored > 0 for scored, _ in groups)
-        self.useful_groups = sum(0 < solved < scored for scored, solved in groups)
-        table = pass_table(groups)
+        self.groups = sum(group.scored > 0 for group in groups)
+        self.useful_groups = sum(group.is_mixed for group in groups)
+        table = pass_table((group.scored, group.solved) for group in groups)
         self.pass_k = table if len(table) > 1 else []
 
 
@@ -134,7 +134,7 @@ class Summary(msgspec.Struct):
 def summarize(
     counts: Iterable[StatusCounts],
     planned: Mapping[str, int],
-    groups: Mapping[str, Sequence[tuple[int, int]]],
+    groups: Mapping[str, Collection[GroupCounts]],
     not_needed: Mapping[str, int] | None = None,
     begun_anew: Mapping[str, int] | None = None,
     truncated: Mapping[str, int] | None = None,

@@ -67,7 +67,7 @@ def scorer(*, name: str) -> Callable[[Callable[..., Any]], FunctionScorer]: ...
 
 
 def scorer(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-    """Make a scorer of a function: `@scorer`, or `@scorer(name="filled")`."""
+    """Make a scorer from a function: `@scorer`, or `@scorer(name="filled")`."""
     return (lambda made: FunctionScorer(made, name)) if function is None else FunctionScorer(function, name)
 
 

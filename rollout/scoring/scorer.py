@@ -11,7 +11,8 @@ from rollout.trajectories.trajectory import Trajectory
 
 
 class Scorer(Protocol):
-    """How well it went. A scorer changes neither trajectory nor world; what it cannot check it leaves unscored.
+    """Judges how well an attempt went. A scorer changes neither trajectory nor world; what it cannot check it leaves
+    unscored.
 
     It may also have `applies(task)`, which says without waiting for anything whether the task declares what it checks,
     and `asks_models = True` where scoring costs something. One with `needs_world = False` reads the trajectory alone:

@@ -45,6 +45,8 @@ class GroupCounts(msgspec.Struct, frozen=True):
     attempts: int
     rewards: int
     """The number of different rewards among them."""
+    scored: int
+    solved: int
 
     @property
     def is_mixed(self) -> bool:
@@ -144,22 +146,15 @@ class CountsReader(FactsReader):
         bodies = (_body_decoder.decode(body) for (body,) in rows)
         return sum(body.generation.cost for body in bodies if body.generation is not None)
 
-    def groups(self, dataset: str) -> list[tuple[int, int]]:
-        """The numbers of scored and of solved attempts at each task, failed ones left out."""
-        return self._db.execute(
-            "SELECT sum(d.scored), sum(d.scored AND d.success) FROM trajectories d JOIN episodes e ON e.id = d.episode "
-            "JOIN trees t ON t.id = e.tree WHERE d.dataset = ? AND d.status != 'failed' GROUP BY t.task",
-            (dataset,),
-        ).fetchall()
-
     def groups_by_task(self, dataset: str) -> dict[str, GroupCounts]:
         """The counts of every task that was attempted."""
         rows = self._db.execute(
-            "SELECT t.task, count(*), count(DISTINCT d.reward) FROM trajectories d "
+            "SELECT t.task, count(*), count(DISTINCT d.reward), sum(d.scored AND d.status != 'failed'), "
+            "sum(d.scored AND d.success AND d.status != 'failed') FROM trajectories d "
             "JOIN episodes e ON e.id = d.episode JOIN trees t ON t.id = e.tree WHERE d.dataset = ? GROUP BY t.task",
             (dataset,),
         )
-        return {task: GroupCounts(attempts, rewards) for task, attempts, rewards in rows}
+        return {task: GroupCounts(*counts) for task, *counts in rows}
 
     def counted_attempts(self, dataset: str) -> dict[str, list[CountedAttempt]]:
         """The attempts at each task in the order of their numbers."""

@@ -128,9 +128,10 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     weight_version: str | None = None
     failures: tuple[Failure, ...] = ()
     is_masked: bool = False
-    """Whether a secret was masked in the message: then it is not what the model wrote, and its tokens are gone."""
+    """Whether a secret in the message was masked. It then differs from what the model wrote, and its tokens are
+    dropped."""
     is_scripted: bool = False
-    """Whether the agent's program wrote the message, and no model sampled it: it is context, and never learnt."""
+    """Whether the agent's program wrote the message and no model sampled it. It is context and never trained on."""
 
     @property
     def is_exact(self) -> bool:
@@ -145,8 +146,8 @@ class Generation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def first_entropy(self) -> float | None:
-        """How unsure the model was at the beginning: the mean entropy of the first tokens, or their mean surprisal
-        where nothing is known of the alternatives; None without logprobs."""
+        """How uncertain the model was at the beginning: the mean entropy of the first tokens, or their mean surprisal
+        where the alternatives are not known; None without logprobs."""
         if self.tokens is None:
             return None
         known = self.tokens.entropies or [-logprob for logprob in self.tokens.logprobs[:FIRST_TOKENS]]

@@ -110,7 +110,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def group(self) -> str:
-        """What its attempt is compared within: the task's id, unless another one is on record."""
+        """The group that the attempt is compared with: the task's id, unless another one is on record."""
         return str(self.metadata.get("group") or self.task_id)
 
     @property
@@ -130,7 +130,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def scored(self) -> bool:
-        """Whether `success` is a verdict of scorers. Otherwise it says only that the attempt ended properly."""
+        """Whether `success` is a verdict of scorers. If not, it only says that the attempt ended properly."""
         return bool(self.metadata.get("scored"))
 
     @property
@@ -155,31 +155,31 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def reward(self) -> float | None:
-        """What the attempt is worth by the dataset's rule; None where that cannot be known. Runs of earlier versions
-        recorded none: then it is 1 for a success and 0 for none."""
+        """The reward by the dataset's rule; None where it cannot be known. Runs of earlier versions did not record it:
+        it is then 1 for a success and 0 otherwise."""
         if "reward" not in self.metadata:
             return float(self.success) if self.scored and self.status not in UNREWARDED else None
         return _number(self.metadata["reward"])
 
     @property
     def turns(self) -> int:
-        """User messages, the opening's included."""
+        """The number of user messages, including those of the opening."""
         return _whole(self.metadata.get("total_turns"))
 
     @property
     def generations(self) -> int | None:
-        """Answers of the agent's model; None where that is not on record."""
+        """The number of answers of the agent's model; None where that is not on record."""
         found = self.metadata.get("generations")
         return None if found is None else _whole(found)
 
     @property
     def tool_calls(self) -> int:
-        """Calls that the agent asked for."""
+        """The number of tool calls that the agent asked for."""
         return _whole(self.metadata.get("tool_call_count"))
 
     @property
     def tool_errors(self) -> Mapping[str, int]:
-        """Error observations by kind."""
+        """The number of tool results that are errors, by kind."""
         return _object(self.metadata.get("tool_errors"))
 
     @property
@@ -189,7 +189,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def unjudged(self) -> int:
-        """Verdicts that a judge was asked for and did not give."""
+        """The number of verdicts that a judge was asked for and did not give."""
         return _whole(self.metadata.get("unjudged"))
 
     @property
@@ -215,45 +215,46 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def states(self) -> tuple[str | None, ...]:
-        """The key of the world's state that each step started from, where states are recorded."""
+        """The key of the world's state before each step, where states are recorded."""
         return tuple(map(_text, _list(self.metadata.get("states"))))
 
     @property
     def user_calls(self) -> tuple[UserCall, ...]:
-        """What the user called with tools of its own, in order."""
+        """Tool calls that the user made with its own tools, in order."""
         return _convert(self.metadata.get("user_calls"), tuple[UserCall, ...], ())
 
     @property
     def prompt_name(self) -> str | None:
-        """The blob of the system prompt and tools that were sent last; None where no run of ours made it."""
+        """The blob with the system prompt and tools that were sent last; None for trajectories that Rollout did not
+        record."""
         return _text(self.metadata.get("prompt"))
 
     @property
     def prompt_names(self) -> tuple[tuple[int, str], ...]:
-        """Where the tools changed: the turns from which on others were sent, each with its blob. Usually empty."""
+        """The turns at which the tools changed, each with the blob of what was sent from then on. Usually empty."""
         found = _list(self.metadata.get("prompts"))
         entries = map(_object, found)
         return tuple((_whole(entry.get("turn")), str(entry.get("prompt"))) for entry in entries) if found else ()
 
     @property
     def is_exact(self) -> bool:
-        """Whether the token ids of every generation are on record."""
+        """Whether the token ids of all generations are on record."""
         return bool((_object(self.metadata.get("tokens")) or self.metadata).get("exact"))
 
     @property
     def drift_causes(self) -> tuple[str, ...]:
-        """Why prompts did not begin with what was sampled before, once for each such prompt."""
+        """Why prompts did not begin with the tokens sampled before, once for each such prompt."""
         drifts = _list(_object(self.metadata.get("tokens")).get("drift"))
         return tuple(str(_object(drift).get("cause")) for drift in drifts)
 
     @property
     def reasoning_rule(self) -> str | None:
-        """What of earlier reasoning the model was sent; None where that is not on record."""
+        """How much of the earlier reasoning was sent to the model; None where that is not on record."""
         return _text(_object(self.metadata.get("reasoning")).get("rule"))
 
     @property
     def view(self) -> JSON | None:
-        """What the model was sent of the conversation (`Viewing.record`); None where that is not on record."""
+        """Which part of the conversation was sent to the model (`Viewing.record`); None where that is not on record."""
         return _object(self.metadata.get("view")) or None
 
     @property
@@ -262,7 +263,7 @@ class Head(msgspec.Struct, frozen=True):
         return max(_whole(_object(self.metadata.get("view")).get("opening")), 0)
 
     def entries(self, names: Iterable[str]) -> JSON:
-        """These entries of the record as they were written, for formats that hold them; None where there is none."""
+        """These entries of the record as they were written, for formats that keep them; None for a missing one."""
         return {name: self.metadata.get(name) for name in names}
 
 

@@ -40,10 +40,9 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     nodes: Sequence[NodeBody] | None = None
     """Every node from the task's opening to the leaf; None where only the messages are known."""
     given: Sequence[Message] | Callable[[], Sequence[Message]] = ()
-    """The messages, or what reads them, where there are no nodes."""
+    """The messages, or a function that reads them, where there are no nodes."""
     given_errors: Mapping[int, str] = {}
-    """The kinds of error observations by the indexes of their messages, where there are no nodes and they were found
-    out."""
+    """The kinds of tool errors by message index, for trajectories without nodes where they are known."""
     image_url: Callable[[str], str] | None = None
     """An image of a message, by its name, as a `data:` URL; None where images are not kept."""
     image_path: Callable[[str], str] | None = None
@@ -51,7 +50,7 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
     prompt: Callable[[], tuple[str | None, list[JSON]]] | None = None
     """Reads the system prompt and the tools as they were sent; None where they are not known."""
     offers: Callable[[], dict[int, list[JSON]]] | None = None
-    """Reads the tools of each turn from which on they were others; None where they are not known."""
+    """Reads the tools of each turn at which they changed; None where they are not known."""
 
     def __repr__(self) -> str:
         return f"Trajectory({self.id!r}: {self.status} ({self.stop_reason}), reward {self.reward})"
@@ -85,7 +84,7 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
 
     @property
     def opening(self) -> int:
-        """How many messages the task began with; 0 where neither the nodes nor the record say it."""
+        """The number of messages that the task began with; 0 where that is not on record."""
         if self.nodes is None:
             return super().opening
         count = 0
@@ -97,18 +96,17 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
 
     @property
     def system(self) -> str | None:
-        """The system prompt as it was sent; None where there was none, or it is not known."""
+        """The system prompt as it was sent; None if there was none or it is not known."""
         return self._prompt[0]
 
     @property
     def tools(self) -> list[JSON]:
-        """The tools as they were sent; empty where there were none, or they are not known."""
+        """The tools as they were sent; empty if there were none or they are not known."""
         return self._prompt[1]
 
     @property
     def tools_by_turn(self) -> dict[int, list[JSON]]:
-        """Where the tools changed: those of each turn from which on they were others. The first user message is turn
-        0."""
+        """The turns at which the tools changed, each with the tools from then on. The first user message is turn 0."""
         return {} if self.offers is None else self.offers()
 
     @functools.cached_property
@@ -133,32 +131,32 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
 
     @functools.cached_property
     def generated(self) -> Mapping[int, Generation]:
-        """How the agent's answers came about, by the indexes of their messages. With their token ids and logprobs,
-        where the server gave any."""
+        """The agent's answers as generations, by message index: usage, latency, and token ids and logprobs where the
+        server gave them."""
         return self._path.generated
 
     @functools.cached_property
     def error_kinds(self) -> Mapping[int, str]:
-        """The kinds of error observations, by the indexes of their messages."""
+        """The kinds of tool errors, by message index."""
         return self.given_errors if self.nodes is None else self._path.error_kinds
 
     @property
     def undone(self) -> Collection[int]:
-        """The indexes of answers to calls that the world undid: a replay leaves these calls out."""
+        """The message indexes of results whose calls the world undid. A replay skips these calls."""
         return self._path.undone
 
     @property
     def data(self) -> Mapping[int, JSON]:
-        """The data of observations (`ToolResult.data`), by the indexes of their messages."""
+        """The data of observations (`ToolResult.data`), by message index."""
         return self._path.data
 
     @property
     def called(self) -> bool:
-        """Whether any tool call was answered."""
+        """Whether any tool call has a result."""
         return any(message.role == "tool" for message in self.messages)
 
     def spoken(self, place: int) -> list[str]:
-        """The words of what the message at an index thinks and says, worked out once for all who ask."""
+        """The words of the message at this index, reasoning included. They are computed once."""
         if place not in self._spoken:
             self._spoken[place] = spoken_words(self.messages[place])
         return self._spoken[place]
@@ -168,7 +166,7 @@ class Trajectory(Head, frozen=True, dict=True, kw_only=True, eq=False):
         return {}
 
     def answered_calls(self, place: int) -> list[tuple[ToolCall, Message | None, str | None]]:
-        """The calls of the answer at an index, each with its result and the kind of error that this is."""
+        """The tool calls of the message at this index, each with its result and, if that is an error, its kind."""
         messages = self.messages
         if not messages[place].tool_calls:
             return []

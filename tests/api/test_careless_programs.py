@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
+import json
+import os
 import pickle
 import shutil
+import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -332,6 +337,85 @@ def test_leaving_a_stream_early_does_not_wait_for_a_model_that_swallows_its_canc
                 break
     finally:
         is_over.set()
+
+
+class Stocked(rollout.World):
+    """A world that is not made from the task alone."""
+
+    def __init__(self, stock: int) -> None:
+        self.stock = stock
+
+    @rollout.tool
+    def add(self, item: str) -> str:
+        """Put an item into the cart."""
+        self.stock -= 1
+        return f"{self.stock} left"
+
+
+@pytest.mark.parametrize("strategy", ["chain", "mcts"])
+def test_a_function_may_make_worlds_with_arguments_of_its_own(strategy: str) -> None:
+    stocked = rollout.Environment(tasks=[order("t1")], world=lambda: Stocked(8))
+    for attempt in run(stocked, model=seller, strategy=strategy).trajectories:
+        assert [one.content for one in attempt.messages if one.role == "tool"] == ["7 left", "6 left"]
+
+
+def test_a_world_that_asks_for_what_nobody_gives_is_refused_before_the_run() -> None:
+    with pytest.raises(rollout.ConfigError, match=r"Stocked\.__init__ asks for stock; it may ask for task and seed"):
+        run(rollout.Environment(tasks=[order("t1")], world=Stocked), model=seller)
+
+
+def test_an_environment_of_an_imported_module_is_known_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Path("market.py").write_text("import rollout\nstall = rollout.Environment(tasks=['Hello?'], name='stall')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    market = importlib.import_module("market")
+    result = run(market.stall, model=seller)
+    assert result.config["datasets"]["stall"]["environment"] == "market:stall"
+
+
+class Deaf(rollout.World):
+    """Its tool swallows every cancellation."""
+
+    call_timeout = 0.1
+
+    @rollout.tool
+    async def listen(self) -> str:
+        """Listen."""
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+
+
+deaf = rollout.Environment(tasks=[rollout.Task("t1", "Hello?", actions=[rollout.call("listen")])], world=Deaf)
+
+
+def test_a_run_ends_although_a_tool_swallows_its_cancellation() -> None:
+    (attempt,) = run(deaf, model="builtin/oracle").trajectories
+    assert set(attempt.error_kinds.values()) == {"timeout"}
+
+
+def test_a_command_ends_although_a_tool_swallows_its_cancellation() -> None:
+    dataset = {"environment": f"{__name__}:deaf", "agent": "builtin/oracle", "output_path": "out.jsonl"}
+    Path("deaf.yml").write_text(json.dumps({"datasets": {"deaf": dataset}}))
+    command = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "deaf.yml"]
+    here = Path(__file__)
+    places = {"PYTHONPATH": f"{here.parent}{os.pathsep}{here.parents[2]}"}
+    done = subprocess.run(command, env={**os.environ, **places}, timeout=120, check=False)
+    assert done.returncode == 0
+    assert rollout.load_run("runs/deaf").finished == 1
+
+
+def test_calls_without_an_id_get_one_that_the_conversation_does_not_have_yet() -> None:
+    async def nameless(request: rollout.Request) -> Any:
+        if len(request.messages) > 5:
+            return "Done."
+        call = {"function": {"name": "add", "arguments": {"item": "mug"}}}
+        return {"tool_calls": [call, call]}
+
+    (attempt,) = run(shop, model=nameless, config={"enable_monitor": False}).trajectories
+    ids = [call.id for message in attempt.messages for call in message.tool_calls]
+    assert len(ids) == len(set(ids)) > 2
 
 
 def test_trajectories_are_equal_by_value_and_can_be_pickled() -> None:

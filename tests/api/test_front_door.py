@@ -334,6 +334,19 @@ def test_a_group_that_was_not_asked_to_be_followed_comes_again() -> None:
     assert sorted(again) == [f"t{number}" for number in range(6)]
 
 
+def test_groups_are_counted_as_useful_by_their_rewards(caplog: pytest.LogCaptureFixture) -> None:
+    @rollout.scorer
+    def graded(trajectory: rollout.Trajectory) -> float:
+        return 0.2 if "~" in trajectory.id else 0.6
+
+    environment = rollout.Environment(tasks=["a", "b", "c"], world=Cart, scorers=[graded])
+    dynamic = {"groups": 2, "oversample": 1}
+    result = rollout.run(environment, model=seller, samples=2, config={"dynamic": dynamic}, progress=False)
+    assert (result.finished, result.solved) == (4, 0)
+    assert json.loads((result.path / "metrics.json").read_text())["dynamic"]["useful_groups"] == 2
+    assert "useful" not in caplog.text
+
+
 def test_a_stream_that_cannot_begin_says_why() -> None:
     def take_all() -> list[rollout.Group]:
         with rollout.stream(shop, model=print) as groups:
