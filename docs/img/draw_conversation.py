@@ -42,7 +42,7 @@ def draw(trajectory: rollout.Trajectory) -> str:
     end = f"{trajectory.status}, {trajectory.stop_reason}, reward {trajectory.reward}"
     table.add_row(Text("end", style="yellow"), Text(end))
     console.print(table)
-    svg = console.export_svg(title="rollout run default", unique_id="conversation")
+    svg = console.export_svg(title="rollout run default (built-in agent and user)", unique_id="conversation")
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code, monospace", "monospace")
 
 

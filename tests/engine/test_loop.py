@@ -263,7 +263,7 @@ async def test_a_limit_in_dollars_without_a_price_is_told(stub: StubServer, capl
     path = write_tasks(Path("tasks.jsonl"), "Hello")
     config = {**stub_config(stub.url, path), "max_cost": 1.0}
     await roll_out(config)
-    assert "data: max_cost: nobody knows what agent costs" in caplog.text
+    assert "data: max_cost: the price of agent is unknown" in caplog.text
     caplog.clear()
     config["models"]["agent"]["output_cost_per_token"] = 1e-6
     await roll_out(config, Path("priced"))
