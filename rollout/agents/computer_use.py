@@ -206,7 +206,7 @@ def _set_points(name: str, arguments: JSON) -> None:
 
 
 def _take_point(arguments: JSON, names: Sequence[str]) -> tuple[float, float] | None:
-    """The point under one of these names, which is taken out. What is no point stays, to be told of."""
+    """The point under one of these names, which is taken out. Anything else stays, and is reported."""
     for name in names:
         point = _point(arguments.get(name))
         if point is not None:

@@ -28,7 +28,7 @@ def clean(
         rollout clean runs --yes
 
     Exit codes: 0, removed, or nothing is there; 1, you said no, or some could not be removed; 2, no such folder, or
-    nobody is there to be asked.
+    there is no terminal to ask at.
     """
     from rollout.core.errors import RolloutError
     from rollout.pipelines.old_runs import find_old_runs, remove_old_run

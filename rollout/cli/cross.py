@@ -25,7 +25,7 @@ def cross(
     force: Annotated[bool, typer.Option("--force", "-f", help="With --merge-queries: replace merged files.")] = False,
     min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least this many domains.")] = 2,
     require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
-    max_combinations: Annotated[int | None, typer.Option(min=1, help="Only the first so many combinations.")] = None,
+    max_combinations: Annotated[int | None, typer.Option(min=1, help="Only the first N combinations.")] = None,
     agent_model: o.AgentModel = defaults.AGENT_MODEL,
     user_model: o.UserModel = defaults.USER_MODEL,
     models_config: b.ModelsConfig = defaults.MODELS_CONFIG,

@@ -67,6 +67,8 @@ def export(
 ) -> None:
     """Write trajectories as trainers read them, with system prompt and tools exactly as sent.
 
+    Without --status, completed and truncated trajectories are taken.
+
     What was solved, for TRL, in two files:
 
         rollout export runs/default --format trl --success --split train=0.9,validation=0.1 -o data/portal

@@ -1,4 +1,4 @@
-"""`rollout init`: a small project that works, to be changed into one's own."""
+"""`rollout init`: a small project that works, to be changed into your own."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 # Which trajectories are chosen.
 Statuses = Annotated[
     list[str] | None,
-    typer.Option("--status", metavar="STATUS", help="Only these. Default: completed and truncated. May be repeated."),
+    typer.Option("--status", metavar="STATUS", help="Only of this status. May be repeated."),
 ]
 Success = Annotated[
     bool | None,

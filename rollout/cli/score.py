@@ -51,7 +51,7 @@ def score(
 
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
 
-    Exit codes: 0, scored; 2, something must be mended first (no such run or dataset, the configuration, a file).
+    Exit codes: 0, scored; 2, something must be fixed first (no such run or dataset, the configuration, a file).
     """
     from rollout.store.run_dir import SCORES, find_run
     from rollout.terminal.console import make_console, show_error

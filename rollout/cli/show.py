@@ -25,12 +25,10 @@ def show(
         ),
     ] = None,
     unsolved: Annotated[bool, typer.Option("--unsolved", help="Only what scorers see as not solved.")] = False,
-    status: Annotated[
-        str | None, typer.Option(metavar="S", help="Only of this status: completed, truncated, filtered, cut, failed.")
-    ] = None,
+    status: o.Statuses = None,
     first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 1,
     is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
-    dataset: Annotated[str | None, typer.Option("--dataset", "-d", metavar="NAME", help="Only this dataset.")] = None,
+    dataset: o.DatasetNames = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts, results and pages.")] = False,
     no_colors: o.NoColors = False,
 ) -> None:
@@ -62,7 +60,7 @@ def show(
 
     console = make_console(no_colors)
     wish = TrajectoryWish(
-        name=name, dataset=dataset, status=status, is_unsolved=unsolved, is_random=is_random, most=first
+        name=name, datasets=dataset or (), statuses=status or (), is_unsolved=unsolved, is_random=is_random, most=first
     )
     try:
         place = Path(run) if Path(run).is_file() else locate_run(run)

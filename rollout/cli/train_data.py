@@ -100,6 +100,8 @@ def train_data(
 ) -> None:
     """Write training data out of finished runs.
 
+    Without --status, completed and truncated trajectories are taken.
+
     Rows for reinforcement learning, with token ids, masks, logprobs and advantages:
 
         rollout train-data runs/portal -o data --advantage inter_intra

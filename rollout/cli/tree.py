@@ -25,9 +25,7 @@ STYLES = {
 def tree(
     run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task's id, or the beginning of one.")],
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", "-d", metavar="NAME", help="The dataset, where several have the task.")
-    ] = None,
+    dataset: o.DatasetNames = None,
     no_colors: o.NoColors = False,
 ) -> None:
     """Draw all attempts at a task: what they share once, where they part, and how each ended.
@@ -50,7 +48,7 @@ def tree(
 
     console = make_console(no_colors)
     try:
-        found = find_tree(locate_run(run), task, dataset)
+        found = find_tree(locate_run(run), task, dataset or ())
     except RolloutError as error:
         show_error(console, error)
         sys.exit(2)

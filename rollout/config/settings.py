@@ -1,6 +1,6 @@
 """`--set key=value`: single keys of a configuration, changed for one command.
 
-A key is written with dots, as it stands in the YAML file (`datasets.portal.agent.temperature`); `*` stands for every
+A key is written with dots, as it is in the YAML file (`datasets.portal.agent.temperature`); `*` stands for every
 dataset. A value is read as YAML. The result goes through the same schema as the file, so a misspelt key is refused
 with the nearest known one.
 """

@@ -218,7 +218,7 @@ class Environment:
         return ()
 
     def warnings(self, agent: AgentConfig) -> list[str]:
-        """Warnings for whoever starts a run: settings that are allowed but probably not intended."""
+        """Warnings for the start of a run: settings that are allowed but probably not intended."""
         return []
 
     def open(

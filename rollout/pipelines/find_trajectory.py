@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -27,8 +27,9 @@ class TrajectoryWish(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str | None = None
     """The id of a trajectory, the beginning of one, or the id of a task."""
-    dataset: str | None = None
-    status: str | None = None
+    datasets: Sequence[str] = ()
+    """One of these; any, where there are none. So with `statuses`."""
+    statuses: Sequence[str] = ()
     is_unsolved: bool = False
     """Only those that scorers see as not solved."""
     is_random: bool = False
@@ -36,15 +37,16 @@ class TrajectoryWish(msgspec.Struct, frozen=True, kw_only=True):
 
     def refuse_unknown_status(self) -> None:
         """Raise ConfigError for a status that does not exist."""
-        if self.status is not None and self.status not in Status.__members__.values():
-            raise ConfigError(f"--status {self.status}: there is no such status; there are: {', '.join(Status)}")
+        for status in self.statuses:
+            if status not in Status.__members__.values():
+                raise ConfigError(f"--status {status}: there is no such status; there are: {', '.join(Status)}")
 
     def describe(self) -> str:
         """The wish in words, for what is said where nothing fits."""
         parts = [
             "unsolved" if self.is_unsolved else "",
-            f"of status {self.status}" if self.status else "",
-            f"in the dataset {self.dataset}" if self.dataset else "",
+            f"of status {' or '.join(self.statuses)}" if self.statuses else "",
+            f"in the dataset {' or '.join(self.datasets)}" if self.datasets else "",
         ]
         return " ".join(part for part in parts if part)
 
@@ -68,8 +70,9 @@ def find_trajectories(place: Path, wish: TrajectoryWish) -> Iterator[FoundTrajec
 
 def _in_run(run_dir: Path, wish: TrajectoryWish) -> Iterator[FoundTrajectory]:
     with open_reader(run_dir) as journal:
-        if wish.dataset is not None and wish.dataset not in (known := journal.datasets()):
-            raise ConfigError(f"{run_dir}: has no dataset {wish.dataset!r}; there are: {', '.join(known)}")
+        known = journal.datasets()
+        if unknown := [name for name in wish.datasets if name not in known]:
+            raise ConfigError(f"{run_dir}: has no dataset {unknown[0]!r}; there are: {', '.join(known)}")
         keys = _named_keys(run_dir, journal, wish) if wish.name is not None else _chosen_keys(journal, wish)
         if not keys:
             what = wish.describe()
@@ -85,8 +88,8 @@ def _in_run(run_dir: Path, wish: TrajectoryWish) -> Iterator[FoundTrajectory]:
 
 def _chosen_keys(journal: JournalReader, wish: TrajectoryWish) -> list[TrajectoryKey]:
     return journal.choose_keys(
-        dataset=wish.dataset,
-        status=wish.status,
+        datasets=wish.datasets,
+        statuses=wish.statuses,
         is_unsolved=wish.is_unsolved,
         is_random=wish.is_random,
         most=wish.most,
@@ -96,14 +99,14 @@ def _chosen_keys(journal: JournalReader, wish: TrajectoryWish) -> list[Trajector
 def _named_keys(run_dir: Path, journal: JournalReader, wish: TrajectoryWish) -> list[TrajectoryKey]:
     """The attempts that a name means: of several at one task, the first that fit."""
     assert wish.name is not None
-    keys = journal.find_keys(wish.name, wish.dataset)
+    keys = journal.find_keys(wish.name, wish.datasets)
     if not keys:
         raise ConfigError(f"{run_dir}: no trajectory and no task has the id {wish.name!r} or one that begins with it")
     _refuse_several(str(run_dir), wish.name, [(key.dataset, key.task_id) for key in keys])
     fitting = [
         key
         for key in keys
-        if wish.status in (None, key.status)
+        if (not wish.statuses or key.status in wish.statuses)
         and not (wish.is_unsolved and (key.success or not _is_scored(journal, key)))
     ]
     if not fitting:
@@ -161,7 +164,9 @@ def _lines(path: Path) -> Iterator[Trajectory]:
 
 
 def _fits(line: Trajectory, wish: TrajectoryWish) -> bool:
-    if wish.dataset not in (None, line.dataset) or wish.status not in (None, line.status):
+    if wish.datasets and line.dataset not in wish.datasets:
+        return False
+    if wish.statuses and line.status not in wish.statuses:
         return False
     if wish.is_unsolved and (line.success or not line.scored):
         return False
@@ -180,12 +185,12 @@ def _of_name(path: Path, name: str, lines: list[Trajectory]) -> list[Trajectory]
     raise ConfigError(f"{path}: no trajectory and no task has the id {name!r} or one that begins with it")
 
 
-def find_tree(run_dir: Path, task: str, dataset: str | None = None) -> RolloutTree:
+def find_tree(run_dir: Path, task: str, datasets: Sequence[str] = ()) -> RolloutTree:
     """The tree of a task, by its id or the beginning of it. Raises ConfigError where there is none, or several."""
     with open_reader(run_dir) as journal:
-        found = journal.find_tasks(task, dataset)
+        found = journal.find_tasks(task, datasets)
         if not found:
-            where = f"the dataset {dataset!r}" if dataset is not None else "it"
+            where = f"the dataset {' or '.join(map(repr, datasets))}" if datasets else "it"
             raise ConfigError(f"{run_dir}: no task of {where} has the id {task!r} or one that begins with it")
         _refuse_several(str(run_dir), task, found)
         [(owner, name)] = found

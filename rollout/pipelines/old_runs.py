@@ -1,6 +1,6 @@
 """Old runs: those that a new start (`--no-resume`) has moved aside, and removing them.
 
-A start that begins anew renames the run directory and the output files of the run before, each to its name with the
+A run that is started again renames the run directory and the output files of the run before, each to its name with the
 time behind it. An old run is such a directory together with the outputs that were moved with it.
 """
 

@@ -232,7 +232,7 @@ def finish_files(
     summary = summarize(journal.counts(), planned, groups, spared, again, journal.passed_but_truncated())
     summary.measured = measured(journal, names)
     summary.ranks = list(ranks)
-    summary.failures = Causes(head for name in planned for head in journal.failed_heads(name)).listed()
+    summary.failures = Causes(head.error for name in planned for head in journal.failed_heads(name)).listed()
     if dynamic is not None:
         useful = sum(summary.datasets[plan.name].useful_groups for plan in plans)
         opened = sum(len(journal.begun_tasks(plan.name)) for plan in plans)
@@ -242,7 +242,7 @@ def finish_files(
 
 
 def _record_planned(journal: Journal, plans: Sequence[Plan]) -> None:
-    """Record how many trajectories of each dataset there will be, for whoever looks at the run meanwhile."""
+    """Record how many trajectories of each dataset there will be, for commands that look at the run meanwhile."""
     for plan in plans:
         # Trajectories of tasks that were removed since are finished or failed all the same.
         journal.set_meta(f"planned:{plan.name}", str(len(plan.wanted_ids() | journal.recorded_ids(plan.name))))

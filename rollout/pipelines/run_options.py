@@ -1,4 +1,4 @@
-"""What a command changes of a configuration: the options that `run`, `check` and `compare` share.
+"""Changes that a command makes to a configuration: the options that `run`, `check` and `compare` share.
 
 Each option replaces a key of the file for one command. Keys that an option has no word for are set with `--set`.
 """

@@ -6,7 +6,6 @@ may be read from a sample of the attempts where a run is large; `sampled` then s
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,24 +16,14 @@ from rollout.core.errors import ConfigError
 from rollout.store.counting import StatusCounts
 from rollout.store.figures import AttemptFigures, TaskFigures
 from rollout.store.reader import JournalReader
-from rollout.trajectories.line import Failed
+from rollout.trajectories.causes import Cause, Causes
 from rollout.trajectories.stop import Status
 
 MOST_BINS = 10
 MOST_STEPS_READ = 100_000
 """Attempts whose steps are read, unless all are asked for."""
-MOST_CAUSE = 200
-"""Characters of a cause of failure."""
 ALL = "all"
 """The name under which the figures of all datasets together stand."""
-_CHANGING = re.compile(
-    r"0x[0-9a-f]+"  # addresses
-    r"|\b(?=[a-f-]*\d)[0-9a-f-]{8,}\b"  # ids
-    r"|\b\d+(?:\.\d+)? ?(?:s|ms|seconds)\b"  # how long it took
-    r"|\b\d{5,}\b",
-    re.IGNORECASE,
-)
-"""What differs between two errors of the same cause."""
 
 
 class Bin(msgspec.Struct, frozen=True):
@@ -68,14 +57,6 @@ class ToolUse(msgspec.Struct, frozen=True):
     @property
     def error_rate(self) -> float:
         return self.errors / self.calls if self.calls else 0.0
-
-
-class Cause(msgspec.Struct, frozen=True):
-    """Why attempts failed: what the errors have in common."""
-
-    kind: str
-    text: str
-    count: int
 
 
 class DatasetStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,11 +104,11 @@ class _Sums:
         self.latency = array("d")
         self.tool_calls: Counter[str] = Counter()
         self.tool_errors: Counter[str] = Counter()
-        self.causes: Counter[tuple[str, str]] = Counter()
+        self.causes = Causes()
 
     def add(self, attempt: AttemptFigures) -> None:
         if attempt.status == Status.FAILED:
-            self.causes[cause_of(attempt.error)] += 1
+            self.causes.add(attempt.error)
             return
         self.turns.append(attempt.turns)
         self.steps.append(attempt.steps)
@@ -166,15 +147,6 @@ def read_stats(
     stats = tuple(_stats_of(name, [name], sums, counts, tasks) for name in names)
     total = stats[0] if len(stats) == 1 else _stats_of(ALL, names, sums, counts, tasks)
     return RunStats(total, stats, None if every == 1 else -(-number // every))
-
-
-def cause_of(error: Failed | None) -> tuple[str, str]:
-    """What an error has in common with others of its kind: its text without what differs from case to case."""
-    if error is None:
-        return ("", "no error is on record")
-    text = next((line.strip() for line in error.text.splitlines() if line.strip()), "")
-    text = _CHANGING.sub("…", text)
-    return error.kind, text if len(text) <= MOST_CAUSE else text[: MOST_CAUSE - 1] + "…"
 
 
 def distribution(values: Iterable[float]) -> Distribution | None:
@@ -245,7 +217,9 @@ def _stats_of(
     parts = [sums[each] for each in names]
     calls: Counter[str] = sum((part.tool_calls for part in parts), Counter())
     errors: Counter[str] = sum((part.tool_errors for part in parts), Counter())
-    causes: Counter[tuple[str, str]] = sum((part.causes for part in parts), Counter())
+    causes = Causes()
+    for part in parts:
+        causes.include(part.causes)
     return DatasetStats(
         name=name,
         attempts=sum(statuses.values()),
@@ -262,7 +236,7 @@ def _stats_of(
         seconds=_unless_zero(part.seconds for part in parts),
         latency=_unless_zero(part.latency for part in parts),
         tools=tuple(ToolUse(tool, number, errors[tool]) for tool, number in calls.most_common()),
-        causes=tuple(Cause(kind, text, number) for (kind, text), number in causes.most_common()),
+        causes=tuple(causes.listed()),
     )
 
 

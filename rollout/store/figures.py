@@ -6,7 +6,7 @@ and a caller may ask for the steps of a sample of the attempts.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -146,7 +146,7 @@ class FiguresReader(CountsReader):
 
     def step_figures(self, every: int = 1) -> Iterator[StepFigures]:
         """Every answer of an agent and every result of a tool in ended attempts, each once also where attempts share
-        it. `every`: only those of each so many attempts."""
+        it. `every`: only those of every N-th attempt."""
         datasets = dict(self._db.execute("SELECT episode, dataset FROM trajectories").fetchall())
         chosen = sorted(datasets)[::every]
         if every == 1:
@@ -175,17 +175,19 @@ class FiguresReader(CountsReader):
         )
         return _keys(rows)
 
-    def find_keys(self, name: str, dataset: str | None = None) -> list[TrajectoryKey]:
+    def find_keys(self, name: str, datasets: Sequence[str] = ()) -> list[TrajectoryKey]:
         """The trajectories that a name means: the one with this id, else the attempts at the task of this id, else
         those whose id begins with it."""
-        within, of = ("", ()) if dataset is None else (" AND d.dataset = ?", (dataset,))
+        within = f" AND {_one_of('d.dataset', datasets)}" if datasets else ""
         # An index serves each of these: ids are compared as they are, and a prefix as a range.
         for condition, values in (
             ("d.id = ?", (name,)),
             ("d.episode IN (SELECT e.id FROM trees t JOIN episodes e ON e.tree = t.id WHERE t.task = ?)", (name,)),
             ("d.id >= ? AND d.id < ?", (name, name + chr(0x10FFFF))),
         ):
-            rows = self._db.execute(f"{_KEY}{_JOINS}WHERE {condition}{within} ORDER BY d.dataset, d.id", (*values, *of))
+            rows = self._db.execute(
+                f"{_KEY}{_JOINS}WHERE {condition}{within} ORDER BY d.dataset, d.id", (*values, *datasets)
+            )
             if found := _keys(rows):
                 return found
         return []
@@ -193,28 +195,28 @@ class FiguresReader(CountsReader):
     def choose_keys(
         self,
         *,
-        dataset: str | None = None,
-        status: str | None = None,
+        datasets: Sequence[str] = (),
+        statuses: Sequence[str] = (),
         is_unsolved: bool = False,
         is_random: bool = False,
         most: int = 1,
     ) -> list[TrajectoryKey]:
         """The first trajectories for which all of this holds, in the order in which they ended, or any of them.
         `is_unsolved`: only those that scorers see as not solved."""
-        conditions = {"d.dataset = ?": dataset, "d.status = ?": status}
-        kept = {condition: value for condition, value in conditions.items() if value is not None}
-        wanted = [*kept, *(["d.scored", "NOT d.success"] if is_unsolved else [])]
+        columns = {"d.dataset": datasets, "d.status": statuses}
+        wanted = [_one_of(column, values) for column, values in columns.items() if values]
+        wanted += ["d.scored", "NOT d.success"] if is_unsolved else []
         where = f"WHERE {' AND '.join(wanted)} " if wanted else ""
         order = "random()" if is_random else "d.status = 'failed', d.finished, d.id"
-        rows = self._db.execute(f"{_KEY}{_JOINS}{where}ORDER BY {order} LIMIT ?", (*kept.values(), most))
+        rows = self._db.execute(f"{_KEY}{_JOINS}{where}ORDER BY {order} LIMIT ?", (*datasets, *statuses, most))
         return _keys(rows)
 
-    def find_tasks(self, name: str, dataset: str | None = None, most: int = 20) -> list[tuple[str, str]]:
+    def find_tasks(self, name: str, datasets: Sequence[str] = (), most: int = 20) -> list[tuple[str, str]]:
         """The tasks, each with its dataset, that a name means: those of this id, else those whose id begins with it."""
-        within, of = ("", ()) if dataset is None else (" AND dataset = ?", (dataset,))
+        within = f" AND {_one_of('dataset', datasets)}" if datasets else ""
         for condition, values in (("task = ?", (name,)), ("task >= ? AND task < ?", (name, name + chr(0x10FFFF)))):
             sql = f"SELECT DISTINCT dataset, task FROM trees WHERE {condition}{within} ORDER BY 1, 2 LIMIT ?"
-            if found := self._db.execute(sql, (*values, *of, most)).fetchall():
+            if found := self._db.execute(sql, (*values, *datasets, most)).fetchall():
                 return [(str(owner), str(task)) for owner, task in found]
         return []
 
@@ -222,6 +224,11 @@ class FiguresReader(CountsReader):
         """When the last trajectory ended, in seconds since 1970; None where none has."""
         (found,) = self._db.execute("SELECT max(finished) FROM trajectories").fetchone()
         return None if found is None else float(found)
+
+
+def _one_of(column: str, values: Sequence[str]) -> str:
+    """The condition that a column has one of these values."""
+    return f"{column} IN ({', '.join('?' * len(values))})"
 
 
 def _keys(rows: Iterator[tuple[str, str, str, str, str, int]]) -> list[TrajectoryKey]:

@@ -1,4 +1,4 @@
-"""What a dry run found, for a person to read."""
+"""The findings of a dry run, for a person to read."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ class FailureReport:
         """Count a failure, and report it if it is the first of its cause."""
         if head is None or head.status != "failed":
             return
-        cause = self._causes.add(head)
+        cause = self._causes.add(head.error)
         if cause is not None:
             self._report(f"{trajectory} failed: {self._described(cause.text, cause.check)}")
 

@@ -62,5 +62,5 @@ def day_and_time(moment: str | None) -> str:
 
 
 def shortened(text: str, width: int) -> str:
-    """A text in at most so many characters."""
+    """A text in at most `width` characters."""
     return text if len(text) <= width else text[: max(width - 1, 0)] + "…"

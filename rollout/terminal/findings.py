@@ -1,4 +1,4 @@
-"""What `rollout doctor` found, for a person to read."""
+"""The findings of `rollout doctor`, for a person to read."""
 
 from __future__ import annotations
 

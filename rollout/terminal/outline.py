@@ -13,7 +13,7 @@ _BARE = re.compile(r"[\w .,:;/@+$%#&()'!?\-]+")
 
 
 def outline(value: Any, width: int) -> Iterator[str]:
-    """A value as lines. What fits into `width` stays on one line; long texts are not cut, whoever prints wraps them."""
+    """A value as lines. What fits into `width` stays on one line. Long texts are not cut."""
     short = in_line(value)
     if isinstance(value, str) or not isinstance(value, dict | list) or not value:
         yield from short.splitlines() or [""]

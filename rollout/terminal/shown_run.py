@@ -33,7 +33,7 @@ async def open_shown_run(
     console: Console | None,
     observers: Sequence[Observer] = (),
 ) -> AsyncIterator[Opened]:
-    """Open a run, with its progress on `console` where there is one. `warn` reports what nobody should overlook;
+    """Open a run, with its progress on `console` where there is one. `warn` reports what must not be overlooked;
     further `observers` look on."""
     names = list(config.datasets) if datasets is None else list(datasets)
     users = [config.datasets[name].user for name in names]

@@ -176,7 +176,7 @@ class _Printer:
     def _text(
         self, text: str, most: int, style: str, *, indent: int = 2, is_data: bool = False, first: str = ""
     ) -> None:
-        """A text, wrapped and indented; no more than so many lines of it unless all is wanted."""
+        """A text, wrapped and indented; cut to a number of lines unless all is wanted."""
         before = " " * indent + ("│ " if is_data else "")
         width = self._console.width - len(before)
         clean = redact(text)

@@ -1,7 +1,7 @@
 """Failures by cause: attempts that failed for the same reason are one line with a number.
 
-A cause is the text of an error without what differs from attempt to attempt: numbers with decimals, long ids. HTTP
-statuses and ports stay. The text that is shown is the first one of its cause.
+A cause is the first line of an error without what differs from attempt to attempt: times, addresses, ids, long numbers.
+HTTP statuses and ports stay. The text that is shown is the first one of its cause.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from collections.abc import Iterable
 
 import msgspec
 
-from rollout.trajectories.line import Failed, Head
+from rollout.trajectories.line import Failed
 
 MOST_KEPT = 200
-"""Causes that are told apart; what comes after them is counted together."""
+"""Causes that are kept apart; all further ones are counted together."""
 MOST_TEXT = 300
-_VARIES = re.compile(r"\d+\.\d+|\b(?=\w*\d)[0-9a-f-]{7,}\b|\d{6,}")
+_VARIES = re.compile(
+    r"0x[0-9a-f]+"  # addresses
+    r"|\b(?=[a-f-]*\d)[0-9a-f-]{7,}\b"  # ids
+    r"|\b\d+(?:\.\d+)? ?(?:s|ms|seconds)\b"  # how long it took
+    r"|\d+\.\d+|\d{6,}",
+    re.IGNORECASE,
+)
 OTHERS = "other causes"
 
 
@@ -33,23 +39,32 @@ class Cause(msgspec.Struct):
 class Causes:
     """The causes of failed attempts, and how often each came."""
 
-    def __init__(self, heads: Iterable[Head] = ()) -> None:
+    def __init__(self, errors: Iterable[Failed | None] = ()) -> None:
         self._found: dict[tuple[str, str], Cause] = {}
-        for head in heads:
-            self.add(head)
+        for error in errors:
+            self.add(error)
 
-    def add(self, head: Head) -> Cause | None:
-        """Count an attempt that failed; returns its cause where it is the first of it."""
-        error = head.error or Failed("unknown", "no reason is on record")
+    def add(self, error: Failed | None) -> Cause | None:
+        """Count an attempt that failed; returns its cause if this is its first."""
+        error = error or Failed("unknown", "no reason is on record")
+        line = next((line.strip() for line in error.text.splitlines() if line.strip()), error.kind)
         text = " ".join(error.text.split()) or error.kind
         text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-        key = (error.kind, _VARIES.sub("#", text))
+        return self._count((error.kind, _VARIES.sub("#", line[:MOST_TEXT])), Cause(text, error.kind, error.check, 1))
+
+    def include(self, other: Causes) -> None:
+        """Count what another one has counted."""
+        for key, cause in other._found.items():
+            self._count(key, msgspec.structs.replace(cause))
+
+    def _count(self, key: tuple[str, str], cause: Cause) -> Cause | None:
         if key not in self._found and len(self._found) >= MOST_KEPT:
-            key, text = ("", OTHERS), OTHERS
-        is_new = key not in self._found
-        cause = self._found.setdefault(key, Cause(text, error.kind, error.check))
-        cause.count += 1
-        return cause if is_new else None
+            key, cause = ("", OTHERS), Cause(OTHERS, count=cause.count)
+        known = self._found.setdefault(key, cause)
+        if known is cause:
+            return cause
+        known.count += cause.count
+        return None
 
     def listed(self) -> list[Cause]:
         """The causes, the most frequent first."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.pipelines.run_stats import cause_of, distribution
-from rollout.trajectories.line import Failed
+from rollout.pipelines.run_stats import distribution
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300))
@@ -36,18 +35,3 @@ def test_percentiles_of_a_hundred() -> None:
 
 def test_nothing_has_no_distribution() -> None:
     assert distribution([]) is None
-
-
-def test_errors_of_one_cause_are_counted_together() -> None:
-    texts = (
-        "my-agent: HTTP 500 after 3.2 s: request 3f2b1c9d8e7f failed",
-        "my-agent: HTTP 500 after 0.4 s: request aa11bb22cc33 failed\nand more",
-    )
-    assert len({cause_of(Failed("model", text)) for text in texts}) == 1
-
-
-def test_errors_of_different_causes_are_told_apart() -> None:
-    texts = ("my-agent: HTTP 401 Unauthorized", "my-agent: HTTP 429 Too Many Requests")
-    causes = {cause_of(Failed("model", text)) for text in texts}
-    assert causes == {("model", text) for text in texts}
-    assert cause_of(None)[1] == "no error is on record"

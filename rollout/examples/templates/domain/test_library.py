@@ -1,4 +1,4 @@
-"""What holds whatever model is used: the tools do what the policy says, and the tasks can be solved."""
+"""Checks that need no model: the tools do what the policy says, and the tasks can be solved."""
 
 from __future__ import annotations
 

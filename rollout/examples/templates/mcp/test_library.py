@@ -1,4 +1,4 @@
-"""What holds whatever model is used: the server starts, and the tasks can be solved with its tools."""
+"""Checks that need no model: the server starts, and the tasks can be solved with its tools."""
 
 from __future__ import annotations
 

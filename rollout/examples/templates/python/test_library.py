@@ -1,4 +1,4 @@
-"""What holds whatever model is used: the tasks can be solved, and the tools keep their rules."""
+"""Checks that need no model: the tasks can be solved, and the tools keep their rules."""
 
 from __future__ import annotations
 

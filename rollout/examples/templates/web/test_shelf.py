@@ -1,4 +1,4 @@
-"""What holds whatever model is used: the site keeps visitors apart, and in a browser the tasks can be solved."""
+"""Checks that need no model: the site keeps visitors apart, and in a browser the tasks can be solved."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The mock tool server of the domain Library: a class with `invoke`, and tables for each session.
 
-It is built anew for each conversation. Scoring compares the tables in `_get_session(session_id).databases` with those
+Each conversation gets a new one. Scoring compares the tables in `_get_session(session_id).databases` with those
 after the reference actions of the task.
 """
 
