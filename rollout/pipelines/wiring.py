@@ -161,10 +161,12 @@ async def _check(one: Wired, room: asyncio.Semaphore) -> None:
 
 
 def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
+    """The given tasks, else those of the environment. A worker of a cluster is given none: each comes with its call."""
     with _collecting(one.problems):
-        if tasks is None and one.environment is not None:
-            tasks = one.environment.tasks
         one.tasks = tasks
+        if tasks is not None or one.environment is None:
+            return
+        one.tasks = tasks = one.environment.tasks
         if tasks is not None and not len(tasks):
             unread = f"; its {len(tasks.problems)} lines cannot be read" if tasks.problems else ""
             one.problems.append(f"{tasks}: there is no task in it{unread}; expected one JSON object a line")

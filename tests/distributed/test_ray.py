@@ -128,10 +128,12 @@ def alone(stub: StubProcess) -> tuple[dict[str, Any], int]:
     return expected, needed
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool], child: subprocess.Popen[bytes] | None = None) -> None:
     """Nothing tells another process's progress but its server and its processes."""
     end = time.monotonic() + DEADLINE
     while not is_so():
+        if child is not None and child.poll() is not None:
+            raise AssertionError(f"the driver has ended: {child.communicate()[0].decode()}")
         assert time.monotonic() < end, "nothing came of it"
         time.sleep(0.01)
 
@@ -160,7 +162,7 @@ def test_a_killed_worker_is_started_again_and_its_episodes_go_on(cluster: Cluste
     expected, needed = alone(stub)
     write_config(stub.url, cluster.address)
     with driver() as child:
-        wait_until(lambda: stub.stats().requests > needed // 4)
+        wait_until(lambda: stub.stats().requests > needed // 4, child)
         killed = actors()[0]
         killed.send_signal(signal.SIGKILL)
         finish(child)
@@ -174,7 +176,7 @@ def test_a_killed_driver_leaves_nothing_behind_and_is_resumed(cluster: Cluster, 
     expected, needed = alone(stub)
     write_config(stub.url, cluster.address)
     with driver() as child:
-        wait_until(lambda: stub.stats().requests > needed // 2)
+        wait_until(lambda: stub.stats().requests > needed // 2, child)
         child.send_signal(signal.SIGKILL)
         child.wait()
     wait_until(lambda: not actors())
@@ -190,7 +192,7 @@ def test_a_killed_node_is_missed_by_nobody_and_one_may_join(cluster: Cluster, st
     node = add_node(cluster)
     cluster.wait_for_nodes()
     with driver() as child:
-        wait_until(lambda: stub.stats().requests > needed // 4)
+        wait_until(lambda: stub.stats().requests > needed // 4, child)
         raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
         victims = [raylet, *raylet.children(recursive=True)]
         for process in victims:
