@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web docs test chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
+.PHONY: run run-web docs test first-hour chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -28,6 +28,10 @@ run-web: $(VENV)/.web
 
 test: $(VENV)/.dev $(VENV)/.torch chromium lint
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
+
+# README and Getting started, played in clean clones and environments.
+first-hour:
+	$(PYTHON) -m tests.first_hour
 
 # Only what runs in real browsers.
 test-web: $(VENV)/.dev $(VENV)/.torch chromium
