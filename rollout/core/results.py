@@ -14,6 +14,8 @@ import msgspec
 from rollout.core.messages import ToolResult
 from rollout.core.secrets import excerpt, mask, redact
 
+DECLINED_TEXT = "the agent did not make this call"
+"""How the observation ends of a call that an agent's program was given and did not make."""
 MAX_RESULT_CHARS = 100_000
 """What a result may hold where no setting says otherwise. Longer ones are cut, and say so."""
 MAX_ERROR_CHARS = 10_000

@@ -33,6 +33,7 @@ from rollout.core.messages import (
     encode_message,
     message_from_json,
 )
+from rollout.core.results import DECLINED_TEXT
 from rollout.core.world import World
 from rollout.engine.control import Control
 from rollout.engine.counts import MASKED
@@ -373,5 +374,5 @@ class LiveSession:
 
 
 def _declined(call: ToolCall) -> ToolResult:
-    text = f"{call.name}: the agent did not make this call"
+    text = f"{call.name}: {DECLINED_TEXT}"
     return ToolResult(call.id, text, is_error=True, error_kind=DECLINED, is_undone=True)

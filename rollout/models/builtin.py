@@ -25,6 +25,7 @@ from rollout.config.models import NO_MODEL
 from rollout.core import seeds
 from rollout.core.errors import ConfigError, ModelError
 from rollout.core.messages import JSON, Message, ToolCall
+from rollout.core.results import DECLINED_TEXT
 from rollout.core.spelling import suggest
 from rollout.core.task import Action, Task, resolve_arguments
 from rollout.models import wording
@@ -155,6 +156,8 @@ def _progress(task: Task, turn: int, path: Sequence[Message]) -> _Progress:
     last: ToolCall | None = None
     for message in messages:
         for call in message.tool_calls:
+            if (answers.get(call.id) or "").endswith(DECLINED_TEXT):
+                continue  # an agent's program asked for a plan, say, and made no call of it
             last = call
             for index, action in enumerate(actions):
                 if index not in results and _is_same(call, action, results):

@@ -58,6 +58,9 @@ def test_the_same_agent_works_over_a_shipped_domain_with_a_user() -> None:
     )
     assert (result.finished, result.solved) == (3, 3)
     assert {trajectory.stop_reason for trajectory in result.trajectories} == {"user_stop"}
+    for trajectory in result.trajectories:
+        (actions,) = (score for score in trajectory.scores if score.name == "actions")
+        assert actions.value == 1, "what was declined while planning is called later"
 
 
 def test_the_user_does_not_hear_a_plan() -> None:
