@@ -15,6 +15,8 @@
   const MARGIN = 5;        // a timer fires a little after it is due
   const LATE = 25;         // one that fires later says that the thread was busy: others wait behind it
   const MAX_LATE = 3;
+  const FRAMES = 2;        // a script that animates makes its next change with the next frame, however late that comes
+  const SLOW_FRAME = 500;  // longer than this none is waited for: what is not visible gets none
 
   let ignored = null;
   let activeAt = performance.now();
@@ -24,6 +26,7 @@
   let changes = new Map();
   let styled = new Map();  // when the style of an element first changed in this step
   const restless = new WeakSet();
+  let frames = FRAMES, counting = 0;  // frames since the last change
   let wake = () => {};
 
   // Itself or within such an element. A restless body says nothing of what is in it.
@@ -51,12 +54,24 @@
       if (!targets.has(record.target) && !isOurs(record) && !isRestless(record.target) && !isTurning(record, now)) targets.add(record.target);
     if (!targets.size) return;
     activeAt = now;
+    countFrames();
     if (isWaiting) for (const target of targets) changes.set(target, (changes.get(target) || 0) + 1);
     if (!hasShown) wake();
   });
   watcher.observe(document, {subtree: true, childList: true, characterData: true, attributes: true,
     attributeFilter: WATCHED});
   document.addEventListener('readystatechange', () => wake());
+
+  function countFrames() {
+    const mine = ++counting;
+    frames = 0;
+    const count = () => {
+      if (mine !== counting) return;
+      if (++frames < FRAMES) requestAnimationFrame(count);
+      else wake();
+    };
+    requestAnimationFrame(count);
+  }
 
   // The document and the frames that can be seen from it.
   function* documents(doc = document, depth = 0) {
@@ -123,6 +138,7 @@
           const under = underWay(now, options);
           // Many pages build themselves when they are loaded: quiet counts from there at the earliest.
           due = Math.max(Math.max(activeAt, loaded) + quiet, ...Object.values(under));
+          if (frames < FRAMES) due = Math.max(due, activeAt + SLOW_FRAME);
           if (now >= due) return {waited: now - loaded, busy: []};
           if (now >= end) return {waited: now - loaded, busy: giveUp(under)};
           due = Math.min(due, end);
