@@ -137,7 +137,7 @@ def call_typed(function: Callable[..., object], arguments: Sequence[str], progra
         except RolloutError as error:
             from rollout.terminal.console import make_console, show_error
 
-            show_error(make_console(), error)
+            show_error(make_console(no_colors="--no-colors" in words), error)
             sys.exit(2)
 
 

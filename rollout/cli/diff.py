@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -28,22 +27,17 @@ def diff(
 
     Exit codes: 0, compared; 2, no such run, or one is damaged.
     """
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.run_diff import compare_runs
     from rollout.pipelines.run_list import locate_run
     from rollout.store.reader import open_reader
-    from rollout.terminal.console import make_console, print_json, show_error
+    from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_diff import show_diff
 
     console = make_console(no_colors)
     shown = None if is_all else SHOWN_FLIPS
-    try:
-        places = locate_run(first), locate_run(second)
-        with open_reader(places[0]) as ours, open_reader(places[1]) as theirs:
-            found = compare_runs(ours, theirs, shown)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    places = locate_run(first), locate_run(second)
+    with open_reader(places[0]) as ours, open_reader(places[1]) as theirs:
+        found = compare_runs(ours, theirs, shown)
     if as_json:
         print_json(found)
     else:

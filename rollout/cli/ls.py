@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -29,17 +28,12 @@ def ls(
 
     Exit codes: 0, listed; 2, no such folder.
     """
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.run_list import list_runs
-    from rollout.terminal.console import make_console, print_json, show_error
+    from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_list import show_run_list
 
     console = make_console(no_colors)
-    try:
-        found = list_runs(folder)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    found = list_runs(folder)
     if as_json:
         print_json(found)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -52,22 +51,17 @@ def show(
 
     Exit codes: 0, shown; 2, no such run or trajectory, or the run is damaged.
     """
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.find_trajectory import TrajectoryWish, find_trajectories
     from rollout.pipelines.run_list import locate_run
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
     from rollout.terminal.trajectory import show_trajectory
 
     console = make_console(no_colors)
     wish = TrajectoryWish(
         name=name, datasets=dataset or (), statuses=status or (), is_unsolved=unsolved, is_random=is_random, most=first
     )
-    try:
-        place = Path(run) if Path(run).is_file() else locate_run(run)
-        for number, found in enumerate(find_trajectories(place, wish)):
-            if number:
-                console.print()
-            show_trajectory(console, found, is_full=full)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    place = Path(run) if Path(run).is_file() else locate_run(run)
+    for number, found in enumerate(find_trajectories(place, wish)):
+        if number:
+            console.print()
+        show_trajectory(console, found, is_full=full)

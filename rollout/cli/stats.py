@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -30,21 +29,16 @@ def stats(
     Of a run with more than 100,000 attempts, tools and times of requests are those of a sample, unless --all is given.
     Exit codes: 0, shown; 2, no such run or dataset, or the run is damaged.
     """
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.run_list import locate_run
     from rollout.pipelines.run_stats import MOST_STEPS_READ, read_stats
     from rollout.store.reader import open_reader
-    from rollout.terminal.console import make_console, print_json, show_error
+    from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_stats import show_stats
 
     console = make_console(no_colors)
-    try:
-        run_dir = locate_run(run)
-        with open_reader(run_dir) as journal:
-            found = read_stats(journal, dataset, None if is_all else MOST_STEPS_READ)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    run_dir = locate_run(run)
+    with open_reader(run_dir) as journal:
+        found = read_stats(journal, dataset, None if is_all else MOST_STEPS_READ)
     if as_json:
         print_json(found)
     else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -40,18 +39,13 @@ def tree(
     """
     from rich.text import Text
 
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.find_trajectory import find_tree
     from rollout.pipelines.run_list import locate_run
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
     from rollout.terminal.task_tree import draw_tree
 
     console = make_console(no_colors)
-    try:
-        found = find_tree(locate_run(run), task, dataset or ())
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    found = find_tree(locate_run(run), task, dataset or ())
     for line in draw_tree(found, console.width):
         console.print(
             Text.assemble((line.branch, "dim"), (line.text, STYLES[line.kind])),

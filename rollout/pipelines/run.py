@@ -58,7 +58,7 @@ class Opened(msgspec.Struct):
     run_dir: Path
     moved: list[tuple[Path, Path]]
     """What was moved aside: old name, new name."""
-    mended: int = 0
+    repaired_outputs: int = 0
     """Lines of output files that were completed from the journal."""
     ranks: Ranks | None = None
     """The workers, where the run is on a cluster."""
@@ -111,7 +111,7 @@ async def open_run(
         held.push_async_callback(journal.close)
         ranks: Ranks | None = None
         _check_identity(journal, plans, run_dir)
-        mended = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
+        repaired = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
         with writing(run_dir):
             for plan in plans:
                 write_blob(run_dir, plan.prompt(plan.toolset))
@@ -142,7 +142,7 @@ async def open_run(
         if config.max_cost is not None and engine.control.cost >= config.max_cost:
             control.charge(0.0)
         registry_file = None if config.models_config_file is None else str(config.models_config_file)
-        opened = Opened(engine, plans, run_dir, moved, mended, ranks, registry_file=registry_file)
+        opened = Opened(engine, plans, run_dir, moved, repaired, ranks, registry_file=registry_file)
         yield opened
         await journal.flush()
         journal.look_at_files()

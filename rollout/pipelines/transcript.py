@@ -93,7 +93,7 @@ class Transcript(msgspec.Struct, frozen=True):
 
 
 def make_transcript(trajectory: Trajectory, filtered: Filtered | None = None) -> Transcript:
-    """What there is to show of a trajectory. `filtered`: its record in `filters.jsonl` (`read_filtered`)."""
+    """The transcript of a trajectory. `filtered`: its record in `filters.jsonl` (`read_filtered`)."""
     return Transcript(tuple(_shown(trajectory, filtered)), filtered)
 
 

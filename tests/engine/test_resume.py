@@ -41,7 +41,7 @@ async def test_torn_last_line_is_mended_byte_for_byte(stub: StubServer, tasks: P
     whole = OUT.read_bytes()
     OUT.write_bytes(whole[:-40])
     opened = await roll_out(stub_config(stub.url, tasks))
-    assert opened.mended == 1
+    assert opened.repaired_outputs == 1
     assert OUT.read_bytes() == whole
 
 

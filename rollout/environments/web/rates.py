@@ -257,7 +257,7 @@ class RuleDifferences(msgspec.Struct):
     failed_without_crash: int = 0
     """Failed, but long enough to count as sound."""
     unscored_as_unsolved: int = 0
-    """Nobody judged them; they count as not solved."""
+    """Attempts without a verdict; they count as not solved."""
     blocked_left_out: int = 0
     """The site kept the agent out; they do not count in WebGym's success."""
 
