@@ -31,7 +31,7 @@ def clean(
     there is no terminal to ask at.
     """
     from rollout.core.errors import RolloutError
-    from rollout.pipelines.old_runs import find_old_runs, remove_old_run
+    from rollout.pipelines.runs.old import find_old_runs, remove_old_run
     from rollout.terminal.console import make_console, show_error
     from rollout.terminal.figures import size
 

@@ -27,8 +27,8 @@ def diff(
 
     Exit codes: 0, compared; 2, no such run, or one is damaged.
     """
-    from rollout.pipelines.run_diff import compare_runs
-    from rollout.pipelines.run_list import locate_run
+    from rollout.pipelines.runs.diff import compare_runs
+    from rollout.pipelines.runs.listing import locate_run
     from rollout.store.reader import open_reader
     from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_diff import show_diff

@@ -28,7 +28,7 @@ def ls(
 
     Exit codes: 0, listed; 2, no such folder.
     """
-    from rollout.pipelines.run_list import list_runs
+    from rollout.pipelines.runs.listing import list_runs
     from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_list import show_run_list
 

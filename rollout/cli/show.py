@@ -51,8 +51,8 @@ def show(
 
     Exit codes: 0, shown; 2, no such run or trajectory, or the run is damaged.
     """
-    from rollout.pipelines.find_trajectory import TrajectoryWish, find_trajectories
-    from rollout.pipelines.run_list import locate_run
+    from rollout.pipelines.runs.find import TrajectoryWish, find_trajectories
+    from rollout.pipelines.runs.listing import locate_run
     from rollout.terminal.console import make_console
     from rollout.terminal.trajectory import show_trajectory
 

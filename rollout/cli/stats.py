@@ -29,8 +29,8 @@ def stats(
     Of a run with more than 100,000 attempts, tools and times of requests are those of a sample, unless --all is given.
     Exit codes: 0, shown; 2, no such run or dataset, or the run is damaged.
     """
-    from rollout.pipelines.run_list import locate_run
-    from rollout.pipelines.run_stats import MOST_STEPS_READ, read_stats
+    from rollout.pipelines.runs.listing import locate_run
+    from rollout.pipelines.runs.stats import MOST_STEPS_READ, read_stats
     from rollout.store.reader import open_reader
     from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_stats import show_stats

@@ -39,8 +39,8 @@ def tree(
     """
     from rich.text import Text
 
-    from rollout.pipelines.find_trajectory import find_tree
-    from rollout.pipelines.run_list import locate_run
+    from rollout.pipelines.runs.find import find_tree
+    from rollout.pipelines.runs.listing import locate_run
     from rollout.terminal.console import make_console
     from rollout.terminal.task_tree import draw_tree
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.pipelines.run_diff import Attempts, Flip, RunDiff
+from rollout.pipelines.runs.diff import Attempts, Flip, RunDiff
 from rollout.terminal.figures import per_cent, shortened
 
 SHOWN_IDS = 6

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.pipelines.run_list import ListedRun, RunList
+from rollout.pipelines.runs.listing import ListedRun, RunList
 from rollout.terminal.figures import day_and_time, dollars, per_cent, short_number
 
 _STATE_STYLES = {"running": "bold cyan", "finished": "", "unfinished": "yellow", "damaged": "bold red"}

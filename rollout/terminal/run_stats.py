@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.pipelines.run_stats import DatasetStats, Distribution, RunStats
+from rollout.pipelines.runs.stats import DatasetStats, Distribution, RunStats
 from rollout.terminal import figures
 from rollout.terminal.figures import bar, dollars, per_cent, short_number
 from rollout.trajectories.stop_words import stop_words

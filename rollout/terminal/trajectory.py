@@ -12,8 +12,8 @@ from rich.rule import Rule
 from rich.text import Text
 
 from rollout.core.secrets import redact
-from rollout.pipelines.find_trajectory import FoundTrajectory
-from rollout.pipelines.transcript import ShownCall, ShownMessage
+from rollout.pipelines.runs.find import FoundTrajectory
+from rollout.pipelines.runs.transcript import ShownCall, ShownMessage
 from rollout.terminal.figures import dollars, seconds, shortened
 from rollout.terminal.outline import in_line, outline, text_outline
 from rollout.trajectories.generation import Usage

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.pipelines.run_stats import distribution
+from rollout.pipelines.runs.stats import distribution
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=300))

@@ -72,7 +72,7 @@ class RunList(msgspec.Struct, frozen=True):
     folder: Path
     runs: tuple[ListedRun, ...]
     moved_aside: tuple[Path, ...]
-    """Old runs that `--no-resume` has moved aside (`rollout.pipelines.old_runs`)."""
+    """Old runs that `--no-resume` has moved aside (`rollout.pipelines.runs.old`)."""
 
 
 def list_runs(folder: Path) -> RunList:

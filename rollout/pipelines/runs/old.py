@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from rollout.core.errors import ConfigError, JournalError
-from rollout.pipelines.run_list import RUNS, find_runs, is_moved_aside
+from rollout.pipelines.runs.listing import RUNS, find_runs, is_moved_aside
 from rollout.store.output_files import locked_outputs
 from rollout.store.reader import open_reader
 from rollout.store.run_dir import lock_run

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from rollout.core.errors import ConfigError
-from rollout.pipelines.transcript import Transcript, make_transcript, read_filtered
+from rollout.pipelines.runs.transcript import Transcript, make_transcript, read_filtered
 from rollout.store.counting import TrajectoryKey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.trees import read_tree

@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 
 from rollout.core.messages import MALFORMED_CALL, Message, read_arguments
-from rollout.pipelines.run_stats import mean_reward
+from rollout.pipelines.runs.stats import mean_reward
 from rollout.store.figures import TaskFigures
 from rollout.store.reader import JournalReader
 from rollout.tasks.source import attempt_number

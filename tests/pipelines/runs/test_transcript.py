@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollout.core.messages import Message, ToolCall
-from rollout.pipelines.transcript import make_transcript
+from rollout.pipelines.runs.transcript import make_transcript
 from rollout.trajectories.filters.marks import Filtered, Mark
 from rollout.trajectories.generation import Failure, Generation, Usage
 from rollout.trajectories.trajectory import Trajectory
