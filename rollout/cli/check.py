@@ -54,7 +54,7 @@ def check(
     from rollout.core.errors import RolloutError
     from rollout.pipelines.run_options import RunOptions, load_changed
     from rollout.terminal.checks import show_checks
-    from rollout.terminal.console import make_console, print_json, show_error
+    from rollout.terminal.console import make_console, print_json
 
     console = make_console(no_colors)
     options = RunOptions(
@@ -71,10 +71,9 @@ def check(
         read, names = load_changed(config, options)
         found = check_whole(read, names, resume=read.resume if resume is None else resume, ping=ping)
     except RolloutError as error:
-        if as_json:
-            print_json({"ok": False, "trajectories": 0, "datasets": [], "problems": str(error).splitlines()})
-        else:
-            show_error(console, error)
+        if not as_json:
+            raise
+        print_json({"ok": False, "trajectories": 0, "datasets": [], "problems": str(error).splitlines()})
         sys.exit(EXIT_PROBLEMS)
     if as_json:
         print_json(found.to_json())

@@ -12,7 +12,7 @@ import typer
 
 from rollout.cli import options as o
 from rollout.cli.signals import listening
-from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError
 from rollout.environments.domains.domain import SHIPPED
 
 if TYPE_CHECKING:
@@ -45,19 +45,15 @@ def check_domain(
 
         rollout check-domain --all --base-path ./datasets
     """
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
 
     console = make_console(no_colors)
-    try:
-        found = _find(base_path or SHIPPED, names or [], all_)
-        is_sound = True
-        for base, combination in found:
-            with listening() as signals:
-                problems, reports = signals.run(_check(base, combination))
-            is_sound = _show(console, combination.name, problems, reports, verbose) and is_sound
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    found = _find(base_path or SHIPPED, names or [], all_)
+    is_sound = True
+    for base, combination in found:
+        with listening() as signals:
+            problems, reports = signals.run(_check(base, combination))
+        is_sound = _show(console, combination.name, problems, reports, verbose) and is_sound
     sys.exit(0 if is_sound else 1)
 
 

@@ -36,11 +36,7 @@ def clean(
     from rollout.terminal.figures import size
 
     console = make_console(no_colors)
-    try:
-        found = find_old_runs(folder)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    found = find_old_runs(folder)
     if not found:
         console.print(f"{folder}: no run was moved aside", highlight=False)
         return

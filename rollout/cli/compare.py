@@ -15,7 +15,7 @@ from rollout.cli.run import run_checked
 from rollout.config import Config
 from rollout.config.exploring import Budget, StrategyChoice
 from rollout.config.params import read_params
-from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,22 +59,18 @@ def compare(
         rollout compare configs/compare.yml --strategies chain,random_tree --budget generations=30 --limit 5
     """
     from rollout.pipelines.run_options import RunOptions
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
 
     console = make_console(no_colors)
-    try:
-        options = RunOptions(
-            datasets=tuple(dataset or ()),
-            limit=limit,
-            agent_model=agent_model,
-            user_model=user_model,
-            output=output,
-            settings=tuple(set_ or ()),
-        )
-        sys.exit(_compare(console, config, strategies, budget, options, resume, no_colors))
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(EXIT_PROBLEMS)
+    options = RunOptions(
+        datasets=tuple(dataset or ()),
+        limit=limit,
+        agent_model=agent_model,
+        user_model=user_model,
+        output=output,
+        settings=tuple(set_ or ()),
+    )
+    sys.exit(_compare(console, config, strategies, budget, options, resume, no_colors))
 
 
 def _compare(

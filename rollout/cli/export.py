@@ -149,34 +149,30 @@ def perform(
     **wanted: Any,
 ) -> int:
     """Export what these paths mean; returns the exit code. The rest of the options choose trajectories."""
-    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.core.errors import ConfigError
     from rollout.pipelines.export import Wish, export_sources
     from rollout.pipelines.inputs import Prompts, find_sources
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
     from rollout.terminal.tally import show_tally
     from rollout.trajectories.exports.exporter import find_exporter
     from rollout.trajectories.merging import parse_splits
 
     console = make_console()
-    try:
-        if not paths:
-            names = " and ".join(map(str, RESULT_FILES))
-            raise ConfigError(f"nothing to read: {names} are not there; name what is to be exported")
-        exporter = find_exporter(format_)
-        selection = make_selection(**wanted)
-        fields = dict(map(read_field, field or ()))
-        if fields and exporter.suffix == ".parquet":
-            raise ConfigError("--field: Parquet has fixed columns; choose a format that is written as JSON lines")
-        splits = None if split is None else parse_splits(split, split_seed)
-        wish = Wish(exporter, selection, splits, per_turn, drop_reasoning, fields, filters)
-        name = f"{format_.rpartition(':')[2].lower()}{exporter.suffix}"
-        out = Path(name) if output is None else output / name if output.is_dir() else output
-        files = list(wish.files(out).values())
-        sources = find_sources(paths, with_failed="failed" in selection.statuses, leave_out=files)
-        tally = export_sources(sources, Prompts(run or ()), wish, out)
-    except RolloutError as error:
-        show_error(console, error)
-        return 2
+    if not paths:
+        names = " and ".join(map(str, RESULT_FILES))
+        raise ConfigError(f"nothing to read: {names} are not there; name what is to be exported")
+    exporter = find_exporter(format_)
+    selection = make_selection(**wanted)
+    fields = dict(map(read_field, field or ()))
+    if fields and exporter.suffix == ".parquet":
+        raise ConfigError("--field: Parquet has fixed columns; choose a format that is written as JSON lines")
+    splits = None if split is None else parse_splits(split, split_seed)
+    wish = Wish(exporter, selection, splits, per_turn, drop_reasoning, fields, filters)
+    name = f"{format_.rpartition(':')[2].lower()}{exporter.suffix}"
+    out = Path(name) if output is None else output / name if output.is_dir() else output
+    files = list(wish.files(out).values())
+    sources = find_sources(paths, with_failed="failed" in selection.statuses, leave_out=files)
+    tally = export_sources(sources, Prompts(run or ()), wish, out)
     return show_tally(console, f"exported as {format_}", tally)
 
 

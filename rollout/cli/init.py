@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from rollout.cli.exit_codes import EXIT_PROBLEMS
 
 
 def init(
@@ -35,19 +32,14 @@ def init(
 
     Each passes `rollout check` and runs with the built-in models before a line is changed.
     """
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.new_project import CONFIG, create_project
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
 
     console = make_console()
 
     def say(text: str) -> None:
         console.print(text, highlight=False, soft_wrap=True)
 
-    try:
-        for path in create_project(name, template):
-            say(str(path))
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(EXIT_PROBLEMS)
+    for path in create_project(name, template):
+        say(str(path))
     say(f"\nNext:\n  cd {name}\n  rollout check {CONFIG}\n  rollout run {CONFIG}\n  pytest")

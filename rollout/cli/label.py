@@ -116,27 +116,23 @@ def perform(
     is_needed: bool = True,
 ) -> int:
     """Label what these paths mean; returns the exit code. `is_needed`: the two folders must be there."""
-    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.core.errors import ConfigError
     from rollout.environments.domains.domain import read_policy
     from rollout.environments.domains.offering import Offering
     from rollout.pipelines.export import label_sources
     from rollout.pipelines.inputs import Prompts, find_sources
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
     from rollout.terminal.tally import show_tally
 
     console = make_console()
-    try:
-        offering = None
-        if (policy_root is None) != (tools_list is None):
-            raise ConfigError("--policy-root and --tools-list belong together; give both")
-        if policy_root is not None and tools_list is not None:
-            is_there = policy_root.is_dir() and tools_list.is_dir()
-            preamble = None if preamble_file is None else read_policy(preamble_file).strip("\n")
-            offering = Offering(policy_root, tools_list, preamble) if is_needed or is_there else None
-        elif preamble_file is not None:
-            raise ConfigError("--preamble-file goes before the policies; give --policy-root and --tools-list, too")
-        tally = label_sources(find_sources(paths, leave_out=[output]), Prompts(runs, offering), output)
-    except RolloutError as error:
-        show_error(console, error)
-        return 2
+    offering = None
+    if (policy_root is None) != (tools_list is None):
+        raise ConfigError("--policy-root and --tools-list belong together; give both")
+    if policy_root is not None and tools_list is not None:
+        is_there = policy_root.is_dir() and tools_list.is_dir()
+        preamble = None if preamble_file is None else read_policy(preamble_file).strip("\n")
+        offering = Offering(policy_root, tools_list, preamble) if is_needed or is_there else None
+    elif preamble_file is not None:
+        raise ConfigError("--preamble-file goes before the policies; give --policy-root and --tools-list, too")
+    tally = label_sources(find_sources(paths, leave_out=[output]), Prompts(runs, offering), output)
     return show_tally(console, "labelled", tally)

@@ -12,7 +12,6 @@ import typer
 from rollout.cli import options as o
 from rollout.cli.exit_codes import EXIT_FAILED, EXIT_PROBLEMS, EXIT_UNFINISHED
 from rollout.cli.signals import Signals, listening
-from rollout.core.errors import RolloutError
 
 if TYPE_CHECKING:
     from rollout.config import Config
@@ -124,19 +123,13 @@ def run_config(
 ) -> int:
     """Run a configuration file; returns the exit code."""
     from rollout.pipelines.run_options import load_changed
-    from rollout.terminal.console import make_console, show_error
 
-    console = make_console(no_colors)
-    try:
-        config, names = load_changed(path, options)
-        if verbose:
-            config = config.model_copy(update={"verbose": True})
-        wanted = config.resume if resume is None else resume
-        again = " ".join(filter(None, [f"rollout run {path}", options.words(), "--resume"]))
-        return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
-    except RolloutError as error:
-        show_error(console, error)
-        return EXIT_PROBLEMS
+    config, names = load_changed(path, options)
+    if verbose:
+        config = config.model_copy(update={"verbose": True})
+    wanted = config.resume if resume is None else resume
+    again = " ".join(filter(None, [f"rollout run {path}", options.words(), "--resume"]))
+    return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
 
 
 def run_checked(

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rollout.cli.signals import listening
-from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError
 from rollout.core.extras import missing_extra
-from rollout.terminal.console import make_console, show_error
 
 
 def serve_domain(
@@ -41,12 +39,8 @@ def serve_domain(
 
     Each session has a world of its own that begins untouched. docs/how-to/mcp.md shows how to configure a client.
     """
-    try:
-        with listening() as signals:
-            signals.run(_serve(name, base_path, http, host, port, seed, timeout, in_process))
-    except RolloutError as error:
-        show_error(make_console(), error)
-        sys.exit(2)
+    with listening() as signals:
+        signals.run(_serve(name, base_path, http, host, port, seed, timeout, in_process))
 
 
 async def _serve(

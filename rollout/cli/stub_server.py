@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
 
 from rollout.core.errors import ConfigError
-from rollout.terminal.console import make_console, show_error
 
 
 def stub_server(
@@ -35,19 +33,15 @@ def stub_server(
     """
     from rollout.testing import load_script, run_stub_server
 
-    try:
-        checked = load_script(script)
-        updates: dict[str, object] = {}
-        if latency is not None:
-            updates["latency"] = latency
-        if fault:
-            updates["faults"] = [*checked.model_dump(exclude_unset=True).get("faults", []), *map(_fault, fault)]
-        if updates:
-            checked = load_script({**checked.model_dump(exclude_unset=True), **updates})
-        run_stub_server(checked, host, port, lambda url: typer.echo(f"serving {url} (Ctrl-C stops it)"))
-    except ConfigError as error:
-        show_error(make_console(), error)
-        sys.exit(2)
+    checked = load_script(script)
+    updates: dict[str, object] = {}
+    if latency is not None:
+        updates["latency"] = latency
+    if fault:
+        updates["faults"] = [*checked.model_dump(exclude_unset=True).get("faults", []), *map(_fault, fault)]
+    if updates:
+        checked = load_script({**checked.model_dump(exclude_unset=True), **updates})
+    run_stub_server(checked, host, port, lambda url: typer.echo(f"serving {url} (Ctrl-C stops it)"))
 
 
 def _fault(text: str) -> dict[str, object]:

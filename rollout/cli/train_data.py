@@ -154,42 +154,38 @@ def perform(
     **wanted: Any,
 ) -> int:
     """Write what these paths mean; returns the exit code."""
-    from rollout.core.errors import ConfigError, RolloutError
+    from rollout.core.errors import ConfigError
     from rollout.pipelines.inputs import Prompts, find_sources
     from rollout.pipelines.row_forms import make_form
     from rollout.pipelines.train_data import DataWish, write_training_data
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
     from rollout.terminal.tally import show_tally
     from rollout.trajectories.merging import parse_splits
     from rollout.trajectories.rows.form import TokenChoice
     from rollout.trajectories.rows.tokenising import ChatTokenizer
 
     console = make_console()
-    try:
-        formats = tuple(dict.fromkeys(format_ or ("parquet",)))
-        unknown = [name for name in formats if name not in FORMATS]
-        if unknown:
-            raise ConfigError(f"--format: there is no {', '.join(unknown)}; there are {', '.join(FORMATS)}")
-        options = {"memory": memory, "last": last, "best": best, "pairs": pairs, "margin": margin, "above": above}
-        params = dict(read_field(entry, "--form-param", "last=3") for entry in form_param or ())
-        chosen = make_form(form, params, options)
-        if text and (tokenizer is not None or chosen.needs_ids):
-            raise ConfigError("--text: a tree and a --tokenizer make token ids; leave one of the two out")
-        chat = None if tokenizer is None else ChatTokenizer.read(tokenizer)
-        wish = DataWish(
-            form.rpartition(":")[2].lower(),
-            lambda found: chosen.maker(TokenChoice(text, chat, found.ids, found.images, images == "bytes")),
-            make_selection(**wanted),
-            None if split is None else parse_splits(split, split_seed),
-            formats,
-            reward,
-            advantage if chosen.has_advantages and advantage != "none" else None,
-            dict(read_field(entry, "--advantage-param", "scale=none") for entry in advantage_param or ()),
-            filters,
-        )
-        sources = find_sources(paths, with_failed=True, leave_out=list(wish.files(output).values()))
-        tally = write_training_data(sources, Prompts(run or ()), wish, output)
-    except RolloutError as error:
-        show_error(console, error)
-        return 2
+    formats = tuple(dict.fromkeys(format_ or ("parquet",)))
+    unknown = [name for name in formats if name not in FORMATS]
+    if unknown:
+        raise ConfigError(f"--format: there is no {', '.join(unknown)}; there are {', '.join(FORMATS)}")
+    options = {"memory": memory, "last": last, "best": best, "pairs": pairs, "margin": margin, "above": above}
+    params = dict(read_field(entry, "--form-param", "last=3") for entry in form_param or ())
+    chosen = make_form(form, params, options)
+    if text and (tokenizer is not None or chosen.needs_ids):
+        raise ConfigError("--text: a tree and a --tokenizer make token ids; leave one of the two out")
+    chat = None if tokenizer is None else ChatTokenizer.read(tokenizer)
+    wish = DataWish(
+        form.rpartition(":")[2].lower(),
+        lambda found: chosen.maker(TokenChoice(text, chat, found.ids, found.images, images == "bytes")),
+        make_selection(**wanted),
+        None if split is None else parse_splits(split, split_seed),
+        formats,
+        reward,
+        advantage if chosen.has_advantages and advantage != "none" else None,
+        dict(read_field(entry, "--advantage-param", "scale=none") for entry in advantage_param or ()),
+        filters,
+    )
+    sources = find_sources(paths, with_failed=True, leave_out=list(wish.files(output).values()))
+    tally = write_training_data(sources, Prompts(run or ()), wish, output)
     return show_tally(console, f"training data: {form}", tally)
