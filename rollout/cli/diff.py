@@ -12,7 +12,7 @@ SHOWN_FLIPS = 5
 
 
 def diff(
-    first: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    first: o.RunName,
     second: Annotated[str, typer.Argument(metavar="OTHER", help="The run to compare it with.")],
     is_all: Annotated[bool, typer.Option("--all", help="Every task that changed.")] = False,
     as_json: o.AsJson = False,

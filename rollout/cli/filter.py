@@ -25,7 +25,12 @@ SHOWN_PROBLEMS = 5
 
 def filter_run(
     path: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run directory; also a file of trajectories.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="A run directory, the name of a run below runs/, or a file of trajectories.",
+            show_default=False,
+        ),
     ],
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="Its `filters`, instead of those of the run's own config.")
@@ -75,31 +80,26 @@ def filter_run(
 
     Then `rollout export … --filters` does as the marks say.
     """
-    from rollout.core.errors import RolloutError
     from rollout.pipelines.active_filters import FiltersByDataset
     from rollout.pipelines.filter import FilteredInput, filter_trajectories
     from rollout.store.filter_file import write_records
     from rollout.store.run_dir import FILTERS
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
     from rollout.trajectories.filters.summary import FilterSummary
 
     console = make_console(no_colors)
-    try:
-        trajectories = FilteredInput(path, run or ())
-        given = _config(config, trajectories.run_dir)
-        filters = FiltersByDataset(given, _wished(given, filter_, off, filter_param, counts_in_group))
-        summary = FilterSummary(filters.listed(), examples)
-        target = output or (None if trajectories.run_dir is None else trajectories.run_dir / FILTERS)
-        if dry_run:
-            target = None
-        records = filter_trajectories(trajectories, filters, summary, None if target is None else target.parent)
-        if target is None:
-            collections.deque(records, maxlen=0)
-        else:
-            write_records(target, records)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    trajectories = FilteredInput(path, run or ())
+    given = _config(config, trajectories.run_dir)
+    filters = FiltersByDataset(given, _wished(given, filter_, off, filter_param, counts_in_group))
+    summary = FilterSummary(filters.listed(), examples)
+    target = output or (None if trajectories.run_dir is None else trajectories.run_dir / FILTERS)
+    if dry_run:
+        target = None
+    records = filter_trajectories(trajectories, filters, summary, None if target is None else target.parent)
+    if target is None:
+        collections.deque(records, maxlen=0)
+    else:
+        write_records(target, records)
     if as_json:
         _print_json(summary, trajectories, target)
     else:

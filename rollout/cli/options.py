@@ -12,9 +12,15 @@ ConfigPath = Annotated[
     Path,
     typer.Argument(metavar="CONFIG", help="A YAML file, or the name of a shipped one: default.", show_default=False),
 ]
+RunName = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.", show_default=False),
+]
 Inputs = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH", help="Run directories, output folders, JSONL files.", show_default=False),
+    typer.Argument(
+        metavar="PATH", help="Run directories or names of runs, output folders, JSONL files.", show_default=False
+    ),
 ]
 Runs = Annotated[
     list[Path] | None,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from rollout.cli import options as o
-from rollout.core.errors import RolloutError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +18,7 @@ SHOWN_IDS = 20
 
 
 def recover(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The damaged run directory.", show_default=False)],
+    run: o.RunName,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="NEW", help="The new run directory. Default: RUN-recovered."),
@@ -33,18 +31,14 @@ def recover(
 
     Whole trajectories are kept; attempts that were not finished are kept up to their last readable message.
     """
+    from rollout.pipelines.runs.listing import find_named_run
     from rollout.store.recover import recover as recover_run
-    from rollout.store.run_dir import find_run
-    from rollout.terminal.console import make_console, show_error
+    from rollout.terminal.console import make_console
 
     console = make_console(no_colors)
-    run = find_run(run) or run
-    target = output or run.with_name(f"{run.resolve().name}-recovered")
-    try:
-        found = recover_run(run, target)
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    place = find_named_run(Path(run)) or Path(run)
+    target = output or place.with_name(f"{place.resolve().name}-recovered")
+    found = recover_run(place, target)
     _show(console, found)
 
 

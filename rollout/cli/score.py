@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +10,7 @@ import typer
 
 from rollout.cli import options as o
 from rollout.cli.signals import listening
-from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +24,7 @@ REASON_LENGTH = 140
 
 
 def score(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The run directory.", show_default=False)],
+    run: o.RunName,
     dataset: o.DatasetNames = None,
     write: Annotated[bool, typer.Option("--write", help="Write the scores to RUN/scores.jsonl.")] = False,
     output: Annotated[
@@ -53,18 +52,15 @@ def score(
 
     Exit codes: 0, scored; 2, something must be fixed first (no such run or dataset, the configuration, a file).
     """
-    from rollout.store.run_dir import SCORES, find_run
-    from rollout.terminal.console import make_console, show_error
+    from rollout.pipelines.runs.listing import locate_run
+    from rollout.store.run_dir import SCORES
+    from rollout.terminal.console import make_console
 
     console = make_console(no_colors)
-    run = find_run(run) or run
-    target = output or (run / SCORES if write else None)
-    try:
-        with listening() as signals:
-            signals.run(_score(console, run, dataset, target, config, as_json))
-    except RolloutError as error:
-        show_error(console, error)
-        sys.exit(2)
+    place = locate_run(run)
+    target = output or (place / SCORES if write else None)
+    with listening() as signals:
+        signals.run(_score(console, place, dataset, target, config, as_json))
 
 
 async def _score(
@@ -171,5 +167,11 @@ def _scorers(tables: dict[str, ScoreTable]) -> Table:
             mean = f"{sums.value / sums.checked:.3f}" if sums.checked else "–"
             partial = f"{sums.partial / sums.partials:.3f}" if sums.partials else "–"
             share = f"{sums.checked} of {sums.checked + sums.unchecked}" if sums.unchecked else str(sums.checked)
-            shown.add_row(name, scorer, share, mean, partial, "yes" if sums.decided else "no")
+            shown.add_row(name, scorer, share, mean, partial, _how_often(sums.decided, sums.checked + sums.unchecked))
     return shown
+
+
+def _how_often(count: int, total: int) -> str:
+    if count in (0, total):
+        return "yes" if count else "no"
+    return f"in {count} of {total}"

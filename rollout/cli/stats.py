@@ -10,7 +10,7 @@ from rollout.cli import options as o
 
 
 def stats(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    run: o.RunName,
     dataset: o.DatasetNames = None,
     is_all: Annotated[
         bool, typer.Option("--all", help="Every tool, and the steps of every attempt instead of a sample.")

@@ -22,7 +22,7 @@ STYLES = {
 
 
 def tree(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    run: o.RunName,
     task: Annotated[str, typer.Argument(metavar="TASK", help="A task's id, or the beginning of one.")],
     dataset: o.DatasetNames = None,
     no_colors: o.NoColors = False,

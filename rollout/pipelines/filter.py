@@ -17,10 +17,10 @@ from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.pipelines.active_filters import FiltersByDataset
-from rollout.pipelines.inputs import Prompts, Source, find_sources
+from rollout.pipelines.inputs import Prompts, Source, find_input_run, find_sources
 from rollout.store.filter_file import RecordFile
 from rollout.store.reader import JournalReader, open_reader
-from rollout.store.run_dir import FILTERS, find_run
+from rollout.store.run_dir import FILTERS
 from rollout.trajectories.filters.filtering import Filtering, digest_of
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.summary import FilterSummary
@@ -39,9 +39,9 @@ class FilteredInput:
     """The trajectories of a run or of files, each with what its model was sent."""
 
     def __init__(self, path: Path, runs: Sequence[Path] = ()) -> None:
-        """`path`: a run directory, a batch's output folder, a folder of JSONL files, or such a file. `runs`: where to
-        look for system prompts and tools besides."""
-        self.run_dir = find_run(path)
+        """`path`: a run directory or a run's name, a batch's output folder, a folder of JSONL files, or such a file.
+        `runs`: where to look for system prompts and tools besides."""
+        self.run_dir = find_input_run(path)
         self._path = path
         self._prompts = Prompts(runs)
         self._readers: dict[bytes, CallReader] = {}

@@ -1,9 +1,9 @@
 """The paths of a command line: the files of trajectories, and the blobs of what their models were sent.
 
-A path is a run directory, the output folder of a batch (`<folder>/run` is its run), any other folder of JSONL files, or
-such a file. A trajectory names the blobs of its prompt and its images by a hash of their content, so whichever run has
-a blob of that name has the right one. Blobs are looked for in the run itself, in `run` beside the file, in `--run`
-folders, and in the usual places of run directories.
+A path is a run directory or the name of a run below `runs`, the output folder of a batch (`<folder>/run` is its run),
+any other folder of JSONL files, or such a file. A trajectory names the blobs of its prompt and its images by a hash of
+their content, so whichever run has a blob of that name has the right one. Blobs are looked for in the run itself, in
+`run` beside the file, in `--run` folders, and in the usual places of run directories.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
+from rollout.pipelines.runs.listing import RUNS, find_named_run
 from rollout.store.blobs import image_path, name_of, read_blob
 from rollout.store.reader import open_reader
 from rollout.store.run_dir import FAILED, find_run
@@ -40,6 +41,11 @@ class Source(msgspec.Struct, frozen=True):
         return read_saved_file(self.path)
 
 
+def find_input_run(path: Path) -> Path | None:
+    """The run directory that a path means, or, where nothing is there, the name of a run below `runs`."""
+    return find_run(path) if path.exists() else find_named_run(path)
+
+
 def find_sources(paths: Sequence[Path], *, with_failed: bool = False, leave_out: Sequence[Path] = ()) -> list[Source]:
     """The files that these paths mean, each once. `leave_out`: files that are about to be written."""
     found: dict[Path, Source] = {}
@@ -53,7 +59,7 @@ def find_sources(paths: Sequence[Path], *, with_failed: bool = False, leave_out:
 
 
 def _sources_at(path: Path, with_failed: bool, leave_out: set[Path]) -> list[Source]:
-    run_dir = find_run(path)
+    run_dir = find_input_run(path)
     if run_dir is not None:
         return _run_sources(run_dir, with_failed)
     if path.is_dir():
@@ -62,7 +68,10 @@ def _sources_at(path: Path, with_failed: bool, leave_out: set[Path]) -> list[Sou
             raise ConfigError(f"{path}: neither a run directory nor a folder with JSONL files")
         return [Source(file, path.resolve().name) for file in files]
     if not path.is_file():
-        raise ConfigError(f"{path}: is not there; expected a run directory, a folder of JSONL files, or such a file")
+        raise ConfigError(
+            f"{path}: is not there; expected a run directory, the name of a run below {RUNS}, a folder of JSONL "
+            "files, or such a file"
+        )
     return [Source(path, path.resolve().parent.name)]
 
 

@@ -363,3 +363,29 @@ def test_help_has_an_example_and_the_exit_codes(command: str, rollout: Command) 
     assert done.code == 0
     assert re.search(rf"^ +rollout {command}", done.out, re.MULTILINE)
     assert "Exit codes: " in done.out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["score", "first"],
+        ["filter", "first", "--dry-run"],
+        ["label", "first"],
+        ["export", "first", "--format", "trl"],
+        ["train-data", "first", "-o", "data", "--form", "sft"],
+        ["recover", "first"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_every_command_that_reads_a_run_takes_its_name(words: list[str], runs: Path, rollout: Command) -> None:
+    named = rollout(*words)
+    assert named.code == 0, named.err
+    shutil.rmtree("runs/first-recovered", ignore_errors=True)
+    by_path = rollout(*["runs/first" if word == "first" else word for word in words])
+    assert named.out == by_path.out
+
+
+def test_the_name_of_a_run_that_is_not_there_is_answered_with_those_that_are(runs: Path, rollout: Command) -> None:
+    done = rollout("score", "frist")
+    assert done.code == 2
+    assert "did you mean 'first'?" in done.err

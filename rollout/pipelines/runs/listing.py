@@ -105,11 +105,15 @@ def find_runs(folder: Path, depth: int = DEEPEST) -> Iterator[Path]:
             yield from find_runs(folder / name, depth - 1)
 
 
+def find_named_run(path: Path) -> Path | None:
+    """The run directory that a path or the name of a run below `runs` means, if there is one."""
+    return find_run(path) or find_run(RUNS / path)
+
+
 def locate_run(name: str) -> Path:
     """The run directory that a path or the name of a run below `runs` means. Raises ConfigError where there is none."""
-    for path in (Path(name), RUNS / name):
-        if (found := find_run(path)) is not None:
-            return found
+    if (found := find_named_run(Path(name))) is not None:
+        return found
     if not RUNS.is_dir():
         raise ConfigError(f"{name}: is not a run directory, and there is no folder {RUNS} here to look for one")
     known = [str(path.relative_to(RUNS)) for path in find_runs(RUNS) if not is_moved_aside(path)]
