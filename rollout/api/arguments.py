@@ -126,7 +126,14 @@ async def open_arguments(arguments: Arguments, console: Console | None = None) -
         if config.log_file is not None:
             held.enter_context(logging_to(config.log_file, config.log_level))
         with offering(arguments.objects):
-            run = open_shown_run(config, arguments.run_dir, resume=arguments.resume, warn=log.warning, console=console)
+            run = open_shown_run(
+                config,
+                arguments.run_dir,
+                resume=arguments.resume,
+                warn=log.warning,
+                console=console,
+                is_called=True,
+            )
             opened = await held.enter_async_context(run)
         yield opened
 

@@ -17,6 +17,7 @@ from rollout.api.arguments import Arguments, What, open_arguments, read_argument
 from rollout.api.engine_thread import EngineThread
 from rollout.api.runs import Run
 from rollout.api.stream import Stream
+from rollout.api.tracebacks import at_the_call
 from rollout.engine.engine import Engine
 from rollout.pipelines.run import Opened
 from rollout.store.run_dir import FAILED
@@ -25,6 +26,7 @@ from rollout.terminal.console import SafeConsole
 log = logging.getLogger(__name__)
 
 
+@at_the_call
 def run(
     environment: What = None,
     /,
@@ -83,6 +85,7 @@ async def arun(
     return Run(arguments.run_dir)
 
 
+@at_the_call
 def stream(
     environment: What = None,
     /,

@@ -9,6 +9,7 @@ retries or limits: `rollout.models.guard` does that for every kind of model.
 from __future__ import annotations
 
 import base64
+import os
 import time
 import urllib.parse
 from typing import Any, Literal
@@ -196,7 +197,7 @@ class OpenAIModel:
         except BadBody as error:
             raise ModelError(f"{self.name}: refused the answer's body: {error}", transient=True) from error
         except (aiohttp.ClientError, OSError) as error:
-            text = f"{self.name}: connection to {self._url} failed: {error or type(error).__name__}"
+            text = f"{self.name}: connection to {self._url} failed: {_reason(error)}"
             is_refused = isinstance(error, aiohttp.ClientConnectorError)
             text += "; is the server running?" if is_refused else ""
             raise ModelError(text, transient=True, check="api_base" if is_refused else None) from error
@@ -271,3 +272,13 @@ class OpenAIModel:
                 fields["return_tokens"] = fields["verbose"] = True
         fields.update(sampling.extra)
         return fields
+
+
+def _reason(error: aiohttp.ClientError | OSError) -> str:
+    """Why a connection failed, in the words of the operating system where it was not made."""
+    if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error, aiohttp.ClientSSLError):
+        return str(error) or type(error).__name__
+    cause = error.os_error
+    # Names that cannot be resolved have numbers of their own, below 0.
+    number = cause.errno or 0
+    return os.strerror(number) if number > 0 else cause.strerror or str(cause)

@@ -137,7 +137,7 @@ class Registry:
             if name not in ("builtin/oracle", NO_MODEL):
                 raise ConfigError(f"model {name!r}: the built-in model is builtin/oracle; builtin/user is only a user")
             return Resolved(name, "builtin", ModelEntry(), rest)
-        if provider == "local":
+        if provider == "local" and (slash or name not in self._entries):
             self._refuse_unknown_local(name)
             return Resolved(name, "local", self._entries.get(name, ModelEntry(constrain_tools=True)), rest)
         if is_reference(name):

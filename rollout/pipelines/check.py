@@ -23,6 +23,7 @@ from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.agent import secret_text
 from rollout.pipelines.check_places import check_places
 from rollout.pipelines.ping import Ping, ping_models
+from rollout.pipelines.run_options import BUILTIN_USER
 from rollout.pipelines.wiring import Wired, open_wired
 from rollout.scoring.panel import Panel
 from rollout.store.output_files import output_problems
@@ -216,7 +217,7 @@ def _check_models(report: DatasetCheck, dataset: Dataset, config: Config, regist
     )
     if dataset.max_turns > 1:
         if user is not None:
-            report.user = user.model if user.kind == "model" else user.kind
+            report.user = {"model": user.model, "builtin": BUILTIN_USER}.get(user.kind, user.kind)
             if user.kind == "model":
                 report.problems += registry.check(user.model, user.api_base, secret_text(user.api_key))
     elif user is not None:

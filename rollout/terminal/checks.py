@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.text import Text
 
@@ -33,15 +35,25 @@ def show_checks(console: Console, found: RunCheck) -> None:
             mark("warning", "yellow", f"{report.name}: {warning}")
     for warning in found.warnings:
         mark("warning", "yellow", warning)
-    for problem in [*found.problems, *(ping.problem for ping in found.pings if ping.problem is not None)]:
+    problems = [*found.problems, *(ping.problem for ping in found.pings if ping.problem is not None)]
+    for problem, names in _by_text(reports).items():
+        where = "every dataset" if len(names) == len(reports) > 1 else ", ".join(names)
+        problems.append(f"{where}: {problem}")
+    for problem in problems:
         mark("problem", "bold red", problem)
-    for report in reports:
-        for problem in report.problems:
-            mark("problem", "bold red", f"{report.name}: {problem}")
-    if count := found.problem_count:
+    if count := len(problems):
         console.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.", highlight=False)
     else:
         console.print(f"{found.trajectories} trajectories; no problems found; nothing was run.", highlight=False)
+
+
+def _by_text(reports: Sequence[DatasetCheck]) -> dict[str, list[str]]:
+    """The problems of the datasets, each once, with the datasets that have it."""
+    found: dict[str, list[str]] = {}
+    for report in reports:
+        for problem in dict.fromkeys(report.problems):
+            found.setdefault(problem, []).append(report.name)
+    return found
 
 
 def _cells(report: DatasetCheck) -> dict[str, str]:

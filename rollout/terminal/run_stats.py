@@ -15,6 +15,7 @@ from rollout.terminal.figures import bar, dollars, per_cent, short_number
 from rollout.trajectories.stop_words import stop_words
 
 BAR_WIDTH = 16
+LEAST_BAR = 6
 MOST_TOOLS = 12
 _LEVELS = "▁▂▃▄▅▆▇█"
 _DISTRIBUTIONS: tuple[tuple[str, Callable[[DatasetStats], Distribution | None], Callable[[float], str]], ...] = (
@@ -97,9 +98,12 @@ def _show_shares(console: Console, title: str, counts: Mapping[str, int], words:
     console.print(Text(title, "bold"))
     total = sum(counts.values())
     width = max(len(name) for name in counts)
+    # The bars leave room for the words.
+    taken = len(f"  {'':<{width}} {0:>7,} {0:>6.1%}  ") + max(len(words(name)) for name in counts)
+    strokes = max(LEAST_BAR, min(BAR_WIDTH, console.width - taken))
     for name, number in counts.items():
         text = f"  {name:<{width}} {number:>7,} {number / total:>6.1%} "
-        line = Text.assemble(text, (bar(number / total, BAR_WIDTH).ljust(BAR_WIDTH), "cyan"))
+        line = Text.assemble(text, (bar(number / total, strokes).ljust(strokes), "cyan"))
         line.append(f" {words(name)}", "dim")
         line.truncate(console.width, overflow="ellipsis")
         console.print(line, highlight=False)

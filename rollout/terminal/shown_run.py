@@ -32,9 +32,10 @@ async def open_shown_run(
     warn: Callable[[str], None],
     console: Console | None,
     observers: Sequence[Observer] = (),
+    is_called: bool = False,
 ) -> AsyncIterator[Opened]:
     """Open a run, with its progress on `console` where there is one. `warn` reports what must not be overlooked;
-    further `observers` look on."""
+    further `observers` look on. `is_called`: from Python, where models are arguments and not options."""
     names = list(config.datasets) if datasets is None else list(datasets)
     users = [config.datasets[name].user for name in names]
     has_person = any(user is not None and user.kind == "person" for user in users)
@@ -58,7 +59,7 @@ async def open_shown_run(
                 warn(f"{old} was there already: moved to {new}")
             yield opened
             return
-        for notice in [*_builtin_notices(opened), *_notices(opened)]:
+        for notice in [*_builtin_notices(opened, is_called), *_notices(opened)]:
             console.print(notice, highlight=False, soft_wrap=True)
         engine = opened.engine
         is_live = not config.verbose and not has_person
@@ -67,7 +68,7 @@ async def open_shown_run(
             yield opened
 
 
-def _builtin_notices(opened: Opened) -> Iterator[str]:
+def _builtin_notices(opened: Opened, is_called: bool) -> Iterator[str]:
     """Says where no language model is at work: what comes out shows the way, and is nothing to learn from."""
     agents = [plan.name for plan in opened.plans if plan.agent_name == ORACLE]
     users = [plan.name for plan in opened.plans if (plan.user_name or "").startswith("builtin")]
@@ -78,7 +79,11 @@ def _builtin_notices(opened: Opened) -> Iterator[str]:
         yield f"Agent and user{where} are built in, no language models."
     else:
         yield f"The agent{where} is built in, no language model."
-    yield f"For real data, name your own: --agent-model openai/…{' --user-model openai/…' if users else ''}"
+    if is_called:
+        options = 'model="openai/…"' + (', user="openai/…"' if users else "")
+    else:
+        options = "--agent-model openai/…" + (" --user-model openai/…" if users else "")
+    yield f"For real data, name your own: {options}"
 
 
 def _notices(opened: Opened) -> Iterator[str]:

@@ -540,3 +540,13 @@ def test_an_export_takes_an_exporter_and_any_fields() -> None:
     datasets = pytest.importorskip("datasets")
     (row,) = datasets.load_dataset("parquet", data_files="rows.parquet", cache_dir="cache")["train"]
     assert (row["round"], row["tags"]) == (3, ["a"])
+
+
+def test_a_mistake_in_a_call_has_a_traceback_that_ends_at_the_call(tmp_path: Path) -> None:
+    run(shop, model="builtin/oracle", run_dir=tmp_path / "run")
+    for mistake in ({"sampels": 4}, {"run_dir": tmp_path / "run", "model": "openai/gpt-5"}):
+        with pytest.raises(rollout.RolloutError) as raised:
+            run(shop, **{"model": "builtin/oracle", **mistake})
+        places = [Path(frame.path).parent.name for frame in raised.traceback]
+        assert places[-2:] == ["api", "api"], places
+        assert len(places) <= 3, places

@@ -62,3 +62,8 @@ def test_a_refused_call_leaves_no_temporary_folder(monkeypatch: pytest.MonkeyPat
     with pytest.raises(rollout.ConfigError, match="max_turns"):
         rollout.run(busy_shop, model=seller, max_turns=-1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_notice_of_built_in_models_names_the_arguments_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    rollout.run(busy_shop, model="builtin/oracle", limit=1)
+    assert 'For real data, name your own: model="openai/…"' in capsys.readouterr().err

@@ -262,9 +262,18 @@ def test_a_server_that_is_down_or_a_wrong_port(rollout: Command) -> None:
     asked = rollout("check", path, "--ping", "--no-colors")
     done = rollout("run", path, "--no-colors")
     for said in (asked.out, done.out):
-        assert "connection to http://127.0.0.1:9/v1/chat/completions failed" in said
+        assert "connection to http://127.0.0.1:9/v1/chat/completions failed: Connection refused" in said
         assert "is the server running? (check api_base in the models registry)" in said
         assert "Traceback" not in said
+
+
+def test_a_problem_that_all_datasets_share_is_reported_once(rollout: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    datasets = {name: {**PORTAL, "output_path": f"out/{name}.jsonl"} for name in ("one", "two")}
+    path = str(write_yaml(Path("c.yml"), {"datasets": datasets, "run_dir": "run"}))
+    done = rollout("check", path, "--agent-model", "openai/gpt-5", "--no-colors")
+    assert "problem every dataset: model 'openai/gpt-5': no api_key; set OPENAI_API_KEY" in done.out
+    assert "1 problem; nothing was run." in done.out
 
 
 def test_a_run_in_which_nothing_works_pauses_and_says_why(rollout: Command) -> None:

@@ -48,6 +48,11 @@ def test_names_mean_what_users_expect(name: str, kind: str, api_model: str, api_
     assert (found.kind, found.api_model, found.api_base) == (kind, api_model, api_base)
 
 
+def test_a_model_of_the_registry_may_be_called_local() -> None:
+    found = registry(local={"api_base": "http://localhost:8000/v1", "model": "qwen3"}).resolve("local")
+    assert (found.kind, found.api_model, found.api_base) == ("direct", "qwen3", "http://localhost:8000/v1")
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [
