@@ -1,4 +1,4 @@
-"""What a program sees of its own mistakes: the error at the line of its call, without what lies below."""
+"""Short tracebacks for the mistakes of a program: the error at the line of its call, without what lies below."""
 
 from __future__ import annotations
 

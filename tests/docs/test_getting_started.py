@@ -17,6 +17,9 @@ ROLLOUT = [sys.executable, "-c", "from rollout.cli import main; main()"]
 
 def run_command(command: str) -> None:
     program, *arguments = command.split()
+    if program == "cd":
+        os.chdir(arguments[0])
+        return
     line = {"rollout": ROLLOUT, "python": [sys.executable]}[program] + arguments
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
     done = subprocess.run(line, env=environment, capture_output=True, text=True, check=False)
