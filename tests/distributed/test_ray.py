@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -23,11 +23,11 @@ from rollout.environments.web.chromium import find_chromium
 from rollout.testing import StubProcess
 from rollout.trajectories.line import comparable
 from rollout.trajectories.pt import read_pt
-from tests.conftest import read_lines, write_tasks, write_yaml
+from tests.conftest import read_lines, skip_without, write_tasks, write_yaml
 
-pytest.importorskip("ray")
-
-from ray.cluster_utils import Cluster
+skip_without("ray", "needs the extra rollout-engine[ray]")
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "config.yml", "--no-colors"]
 SHIPPED = Path(rollout.__file__).parent / "examples/web"
@@ -46,6 +46,8 @@ def add_node(cluster: Cluster) -> Any:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Three nodes, which notice each other's death within seconds, but hold no slow machine for a dead one."""
+    from ray.cluster_utils import Cluster
+
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
     made = Cluster(
         initialize_head=True,
