@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -49,6 +50,14 @@ async def stub() -> AsyncIterator[StubServer]:
     """A stub server without latency, in this process."""
     async with StubServer(keep_requests=True) as server:
         yield server
+
+
+def skip_without(package: str, reason: str) -> None:
+    """Skip the module where a package is not installed. Unlike `pytest.importorskip` it does not import it: every
+    worker collects every file, and importing some packages takes seconds.
+    """
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(reason, allow_module_level=True)
 
 
 def write_tasks(path: Path, *tasks: dict[str, Any] | str) -> Path:

@@ -13,7 +13,8 @@ import yaml
 
 from rollout.cli.check import check_config
 from rollout.config.schema import Config
-from tests.cli.test_run import ROOT, rollout
+from tests.cli.in_process import rollout
+from tests.cli.test_run import ROOT
 from tests.conftest import read_lines
 
 ORACLE = ["--agent-model", "builtin/oracle", "--user-model", "builtin/user"]

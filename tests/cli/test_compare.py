@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout.store.reader import open_reader
+from tests.cli.in_process import rollout
 from tests.conftest import read_lines, write_yaml
 
 DOCUMENT: dict[str, Any] = {
@@ -34,14 +34,7 @@ DOCUMENT: dict[str, Any] = {
 
 
 def compare(*arguments: str, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", "from rollout.cli import main; main()", "compare", *arguments],
-        env={**os.environ, "COLUMNS": "120"},
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
+    done = rollout("compare", *arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -15,8 +15,10 @@ import pytest
 
 from rollout.compat.batch import PREAMBLE
 from tests.cli import test_batch
+from tests.cli.in_process import rollout
 from tests.cli.test_batch import ORACLE
-from tests.cli.test_run import ROOT, portal_config, rollout
+from tests.cli.test_run import ROOT, portal_config
+from tests.cli.test_run import rollout as rollout_alone
 from tests.conftest import read_lines
 from tests.trajectories.lines import CONVERSATION, TOOLS, labelled, line, write
 
@@ -294,11 +296,11 @@ def test_exporter_of_ones_own_is_named_as_module_and_class(monkeypatch: pytest.M
     Path("my_formats.py").write_text(FORMATS)
     write(Path("in.jsonl"), labelled(line("a"), line("b")))
     environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(ROOT)])}
-    done = rollout("export", "in.jsonl", "--format", "my_formats:Openings", environment=environment)
+    done = rollout_alone("export", "in.jsonl", "--format", "my_formats:Openings", environment=environment)
     assert "left out: is b" in good(done)
     (record,) = read_lines(Path("openings.jsonl"))
     assert record == {"id": "a", "ask": json.loads(line("a"))["messages"][0]["content"], "tools": len(TOOLS)}
-    done = rollout("export", "in.jsonl", "--format", "my_formats:Half", environment=environment)
+    done = rollout_alone("export", "in.jsonl", "--format", "my_formats:Half", environment=environment)
     assert done.returncode == 2
     assert "has no convert, open, holds_reasoning" in done.stderr
 
@@ -309,9 +311,9 @@ def test_exporter_of_another_package_is_named_as_its_entry_point() -> None:
     write(Path("my_formats-1.0.dist-info/entry_points.txt"), b"[rollout.exporters]\nopen = my_formats:Openings\n")
     write(Path("in.jsonl"), labelled(line("a")))
     environment = {"PYTHONPATH": os.pathsep.join([str(Path.cwd()), str(ROOT)])}
-    good(rollout("export", "in.jsonl", "--format", "open", environment=environment))
+    good(rollout_alone("export", "in.jsonl", "--format", "open", environment=environment))
     assert read_lines(Path("open.jsonl"))[0]["id"] == "a"
-    done = rollout("export", "in.jsonl", "--format", "nothing", environment=environment)
+    done = rollout_alone("export", "in.jsonl", "--format", "nothing", environment=environment)
     assert "trl, parquet, open, or your own" in done.stderr
 
 

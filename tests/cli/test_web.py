@@ -13,7 +13,7 @@ import yaml
 
 from rollout.config.compose import compose_tree, compose_web
 from rollout.pipelines.web_iterations import choose_iteration, draw_sample
-from tests.cli.test_run import rollout
+from tests.cli.in_process import rollout
 from tests.conftest import write_tasks
 
 pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")

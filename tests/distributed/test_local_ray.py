@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("ray")
+from tests.conftest import skip_without
+
+skip_without("ray", "needs the extra rollout-engine[ray]")
 
 COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run"]
 PROGRAM = """

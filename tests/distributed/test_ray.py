@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -23,11 +23,11 @@ from rollout.environments.web.chromium import find_chromium
 from rollout.testing import StubProcess
 from rollout.trajectories.line import comparable
 from rollout.trajectories.pt import read_pt
-from tests.conftest import read_lines, write_tasks, write_yaml
+from tests.conftest import read_lines, skip_without, write_tasks, write_yaml
 
-pytest.importorskip("ray")
-
-from ray.cluster_utils import Cluster
+skip_without("ray", "needs the extra rollout-engine[ray]")
+if TYPE_CHECKING:
+    from ray.cluster_utils import Cluster
 
 COMMAND = [sys.executable, "-c", "from rollout.cli import main; main()", "run", "config.yml", "--no-colors"]
 SHIPPED = Path(rollout.__file__).parent / "examples/web"
@@ -46,6 +46,8 @@ def add_node(cluster: Cluster) -> Any:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """Three nodes, which notice each other's death within seconds, but hold no slow machine for a dead one."""
+    from ray.cluster_utils import Cluster
+
     quick = {"health_check_initial_delay_ms": 0, "health_check_period_ms": 1000, "health_check_failure_threshold": 5}
     made = Cluster(
         initialize_head=True,
@@ -64,9 +66,9 @@ def stub() -> Iterator[StubProcess]:
         yield server
 
 
-def write_config(url: str, address: str | None, **changes: Any) -> None:
+def write_config(url: str, address: str | None, folder: Path = Path(), **changes: Any) -> None:
     tasks = [f"Conversation number {number}: look it up, please." for number in range(TASKS)]
-    write_tasks(Path("tasks.jsonl"), *tasks)
+    write_tasks(folder / "tasks.jsonl", *tasks)
     config = {
         "max_workers": 8,
         "seed": 5,
@@ -87,12 +89,12 @@ def write_config(url: str, address: str | None, **changes: Any) -> None:
     }
     if address is not None:
         config["cluster"] = {"address": address, "start_timeout": DEADLINE, **config.get("cluster", {})}
-    write_yaml(Path("config.yml"), config)
+    write_yaml(folder / "config.yml", config)
 
 
 @contextlib.contextmanager
-def driver() -> Iterator[subprocess.Popen[bytes]]:
-    child = subprocess.Popen(COMMAND, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+def driver(folder: Path = Path()) -> Iterator[subprocess.Popen[bytes]]:
+    child = subprocess.Popen(COMMAND, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         yield child
     finally:
@@ -105,8 +107,8 @@ def finish(child: subprocess.Popen[bytes]) -> None:
     assert child.returncode == 0, said.decode()
 
 
-def lines() -> dict[str, Any]:
-    found = read_lines(Path("out.jsonl"))
+def lines(folder: Path = Path()) -> dict[str, Any]:
+    found = read_lines(folder / "out.jsonl")
     assert len(found) == len({line["id"] for line in found}) == TASKS, "nothing is lost, nothing is doubled"
     return {line["id"]: comparable(line) for line in found}
 
@@ -116,16 +118,15 @@ def ranks() -> list[dict[str, Any]]:
     return found
 
 
-def alone(stub: StubProcess) -> tuple[dict[str, Any], int]:
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], int]:
     """What the same run gives on one machine, and the requests that it takes."""
-    write_config(stub.url, None)
-    with driver() as child:
-        finish(child)
-    expected, needed = lines(), stub.stats().requests
-    Path("run").rename("alone")
-    Path("out.jsonl").rename("alone.jsonl")
-    stub.reset()
-    return expected, needed
+    folder = tmp_path_factory.mktemp("alone")
+    with StubProcess({"latency": 0.05}) as server:
+        write_config(server.url, None, folder)
+        with driver(folder) as child:
+            finish(child)
+        return lines(folder), server.stats().requests
 
 
 def wait_until(is_so: Callable[[], bool], child: subprocess.Popen[bytes] | None = None) -> None:
@@ -138,18 +139,22 @@ def wait_until(is_so: Callable[[], bool], child: subprocess.Popen[bytes] | None 
         time.sleep(0.01)
 
 
-def actors() -> list[psutil.Process]:
-    """The processes of our workers."""
+def actors(cluster: Cluster) -> list[psutil.Process]:
+    """The processes of our workers. Other tests, and other people, may have some on this machine, too."""
     found = []
-    for process in psutil.process_iter():
+    for node in cluster.list_all_nodes():
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process.name().startswith("ray::_Actor"):
-                found.append(process)
+            for process in psutil.Process(node.all_processes["raylet"][0].process.pid).children():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if process.name().startswith("ray::_Actor"):
+                        found.append(process)
     return found
 
 
-def test_shares_are_exact_and_ids_those_of_one_machine(cluster: Cluster, stub: StubProcess) -> None:
-    expected, needed = alone(stub)
+def test_shares_are_exact_and_ids_those_of_one_machine(
+    cluster: Cluster, stub: StubProcess, alone: tuple[dict[str, Any], int]
+) -> None:
+    expected, needed = alone
     write_config(stub.url, cluster.address, max_workers=16, cluster={"rank_weights": "2,1,1"})
     with driver() as child:
         finish(child)
@@ -158,12 +163,14 @@ def test_shares_are_exact_and_ids_those_of_one_machine(cluster: Cluster, stub: S
     assert [(rank["slots"], rank["done"], rank["stolen"]) for rank in ranks()] == [(8, 8, 0), (4, 4, 0), (4, 4, 0)]
 
 
-def test_a_killed_worker_is_started_again_and_its_episodes_go_on(cluster: Cluster, stub: StubProcess) -> None:
-    expected, needed = alone(stub)
+def test_a_killed_worker_is_started_again_and_its_episodes_go_on(
+    cluster: Cluster, stub: StubProcess, alone: tuple[dict[str, Any], int]
+) -> None:
+    expected, needed = alone
     write_config(stub.url, cluster.address)
     with driver() as child:
         wait_until(lambda: stub.stats().requests > needed // 4, child)
-        killed = actors()[0]
+        killed = actors(cluster)[0]
         killed.send_signal(signal.SIGKILL)
         finish(child)
     assert lines() == expected
@@ -172,22 +179,26 @@ def test_a_killed_worker_is_started_again_and_its_episodes_go_on(cluster: Cluste
     assert sum(rank["done"] for rank in ranks()) == TASKS
 
 
-def test_a_killed_driver_leaves_nothing_behind_and_is_resumed(cluster: Cluster, stub: StubProcess) -> None:
-    expected, needed = alone(stub)
+def test_a_killed_driver_leaves_nothing_behind_and_is_resumed(
+    cluster: Cluster, stub: StubProcess, alone: tuple[dict[str, Any], int]
+) -> None:
+    expected, needed = alone
     write_config(stub.url, cluster.address)
     with driver() as child:
         wait_until(lambda: stub.stats().requests > needed // 2, child)
         child.send_signal(signal.SIGKILL)
         child.wait()
-    wait_until(lambda: not actors())
+    wait_until(lambda: not actors(cluster))
     with driver() as child:
         finish(child)
     assert lines() == expected
     assert stub.stats().requests - needed <= 8
 
 
-def test_a_killed_node_is_missed_by_nobody_and_one_may_join(cluster: Cluster, stub: StubProcess) -> None:
-    expected, needed = alone(stub)
+def test_a_killed_node_is_missed_by_nobody_and_one_may_join(
+    cluster: Cluster, stub: StubProcess, alone: tuple[dict[str, Any], int]
+) -> None:
+    expected, needed = alone
     write_config(stub.url, cluster.address, max_workers=3)
     node = add_node(cluster)
     cluster.wait_for_nodes()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,6 +22,7 @@ from rollout.models.builtin import ERRORS
 from rollout.testing import FAULT_KINDS, load_script
 from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.stop import StopReason, status_of
+from tests.conftest import Command, Done
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -45,29 +46,61 @@ def command_blocks() -> list[tuple[str, list[str]]]:
     return [(page, lines) for page, lines in split if lines]
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Path]]:
+    """Where to run blocks that begin with this command, and where to keep what it leaves. Most begin with the same
+    run, which is rolled out once. They use the same folder, since a run knows where its files are.
+    """
+    folder = tmp_path_factory.mktemp("blocks")
+
+    def find(command: str) -> tuple[Path, Path]:
+        name = re.sub(r"\W+", "-", command)
+        return folder / name / "here", folder / name / "kept"
+
+    return find
+
+
 @pytest.mark.parametrize(("page", "commands"), command_blocks())
-def test_every_command_of_the_docs_runs(page: str, commands: list[str], tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "configs", tmp_path / "configs")
-    (tmp_path / "rollout").symlink_to(ROOT / "rollout")
-    for command in commands:
+def test_every_command_of_the_docs_runs(
+    page: str,
+    commands: list[str],
+    begun: Callable[[str], tuple[Path, Path]],
+    rollout: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(command: str) -> None:
         program, *arguments = command.split()
         if program == "pip":
-            continue  # tests/install installs the package
+            return  # tests/install installs the package
         if program == "make":
             makefile = (ROOT / "Makefile").read_text()
             assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in arguments), command
-            continue
+            return
         assert program == "rollout", f"{page}: {command}: only rollout, make and pip are known to this test"
-        done = subprocess.run(
-            [sys.executable, "-c", "from rollout.cli import main; main()", *arguments],
-            cwd=tmp_path,
-            env={**os.environ, "COLUMNS": "120"},
-            capture_output=True,
-            text=True,
-            timeout=600,
-            check=False,
-        )
-        assert done.returncode == 0, f"{page}: {command}\n{done.stdout}\n{done.stderr}"
+        done = (run_alone if "--cluster" in arguments else rollout)(*arguments)
+        assert done.code == 0, f"{page}: {command}\n{done.out}\n{done.err}"
+
+    first, *others = commands
+    here, kept = begun(first)
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    if kept.exists():
+        shutil.copytree(kept, here, symlinks=True, dirs_exist_ok=True)
+    else:
+        shutil.copytree(ROOT / "configs", "configs")
+        Path("rollout").symlink_to(ROOT / "rollout")
+        run(first)
+        shutil.copytree(here, kept, symlinks=True)
+    for command in others:
+        run(command)
+
+
+def run_alone(*arguments: str) -> Done:
+    """A command in a process of its own: Ray takes the process that it is started from for its driver."""
+    program = [sys.executable, "-c", "from rollout.cli import main; main()", *arguments]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=600, check=False)
+    return Done(done.returncode, done.stdout, done.stderr)
 
 
 def test_configuration_page_is_what_the_schema_says() -> None:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="needs torch")
-pytest.importorskip("numpy")
+from tests.conftest import skip_without
+
+skip_without("torch", "needs torch")
+skip_without("numpy", "needs the extra rollout-engine[train]")
 
 
 @pytest.mark.slow
@@ -23,6 +25,8 @@ async def test_rollouts_raise_the_reward() -> None:
 
 
 async def test_what_it_trains_on_is_what_was_sampled() -> None:
+    import torch
+
     from examples.rl.tiny_model import EOS, TinyModel, encode_chat
     from examples.rl.train import train
     from rollout.store.reader import open_reader

@@ -16,9 +16,10 @@ from rollout.models.litellm import LiteLLMModel
 from rollout.models.model import Request, Sampling
 from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
+from tests.conftest import skip_without
 from tests.models.hostile import DEEP, AnsweringServer, write
 
-pytest.importorskip("litellm", reason="needs the extra rollout-engine[litellm]")
+skip_without("litellm", "needs the extra rollout-engine[litellm]")
 pytestmark = pytest.mark.litellm
 ECHO = ToolSpec("echo", "", {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]})
 

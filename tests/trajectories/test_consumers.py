@@ -13,10 +13,10 @@ from rollout.pipelines.export import Wish, export_sources
 from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.merging import parse_splits
-from tests.conftest import read_lines
+from tests.conftest import read_lines, skip_without
 from tests.trajectories.lines import CONVERSATION, SYSTEM, TOOLS, labelled, line, write
 
-pytest.importorskip("datasets", reason="needs the extra rollout-engine[train]")
+skip_without("datasets", "needs the extra rollout-engine[train]")
 pytestmark = pytest.mark.export
 
 TALK = CONVERSATION[:1] + CONVERSATION[6:]

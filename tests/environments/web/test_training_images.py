@@ -18,10 +18,10 @@ from aiohttp.test_utils import TestServer
 import rollout
 from rollout.cli import main
 from rollout.core.messages import JSON
-from tests.conftest import read_lines, roll_out, write_tasks
+from tests.conftest import read_lines, roll_out, skip_without, write_tasks
 from tests.environments.web.vision import TOKENS_OF_IMAGE, make_model, make_processor
 
-datasets = pytest.importorskip("datasets", reason="needs the extra rollout-engine[train]")
+skip_without("datasets", "needs the extra rollout-engine[train]")
 PAGES = {name: f"<title>{name}</title><h1>{name}</h1><a href={after}.html>Go on</a>" for name, after in
          [("index", "second"), ("second", "third"), ("third", "index")]}  # fmt: skip
 STEPS = 4
@@ -123,6 +123,8 @@ def command(*arguments: str) -> None:
 
 
 def load(path: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    import datasets
+
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets.disable_progress_bars()
     return datasets.load_dataset(path.rpartition(".")[2].replace("jsonl", "json"), data_files=path, split="train",
@@ -131,6 +133,8 @@ def load(path: str, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def raw(loaded: Any) -> Any:
     """The rows with images as they are stored."""
+    import datasets
+
     return loaded.cast_column("images", datasets.List(datasets.Image(decode=False)))
 
 

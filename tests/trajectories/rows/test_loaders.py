@@ -10,10 +10,11 @@ import pytest
 
 from rollout.cli import main
 from rollout.core.messages import Message
+from tests.conftest import skip_without
 from tests.trajectories.lines import labelled, line, write
 from tests.trajectories.rows.made import asked, said, save_tokenizer, told
 
-datasets = pytest.importorskip("datasets", reason="needs the extra rollout-engine[train]")
+skip_without("datasets", "needs the extra rollout-engine[train]")
 pytestmark = pytest.mark.export
 
 SIMPLE = (asked("Count."), said("I count.", call="x", thought="Hm."), told("x", "observed: 3"))
@@ -45,6 +46,8 @@ def make(source: Path, form: str, *arguments: str) -> Path:
 
 
 def load(path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    import datasets
+
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     datasets.disable_progress_bars()
     return datasets.load_dataset("parquet", data_files=str(path), split="train", cache_dir="cache")

@@ -18,10 +18,11 @@ from rollout.trajectories.rows.row_maker import RowMaker
 from rollout.trajectories.rows.stretches import prefix_merge
 from rollout.trajectories.rows.token_rows import token_row
 from rollout.trajectories.rows.tokenising import ChatTokenizer
+from tests.conftest import skip_without
 from tests.trajectories.lines import TOOLS, conversations
 from tests.trajectories.rows.made import asked, attempted, said, save_tokenizer, told
 
-transformers = pytest.importorskip("transformers")
+skip_without("transformers", "needs the extra rollout-engine[train]")
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,8 @@ def test_an_answer_that_was_cut_off_is_not_learnt_with_an_end_it_never_had(token
 
 
 def test_what_a_template_cannot_show_is_refused(tokenizers: dict[bool, Any]) -> None:
+    import transformers
+
     tokenizer = tokenizers[True]._tokenizer
     strict = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer, eos_token="<|im_end|>")
     (exchange,) = attempted("a", [asked(), said("Yes.")]).exchanges
