@@ -144,7 +144,9 @@ class Episode:
         # Before anything can go wrong: what is on record is part of the path, however far its world comes back.
         for body in saved:
             path.grow(body)
-        if self._is_cut or calls_any(saved, self._plan.irreversible):
+        # A branch may begin behind an answer whose calls it makes itself.
+        made = [self._start.body, *saved] if saved and self._start.body.calls else saved
+        if self._is_cut or calls_any(made, self._plan.irreversible):
             path.stop = StopReason.CUT
             path.answer_late()
             return
@@ -158,7 +160,7 @@ class Episode:
                     check_opening(opening, saved)
                 else:
                     await self._begin(opening)
-                await self._replay(saved)
+                await self._replay(made)
                 self._is_in_step = True
                 await self._act()
                 if clock.expired():
