@@ -229,7 +229,8 @@ class Episode:
             await self._world.restore(acted.snapshot)
             return
         bodies = [node.body for node in self._start.path()[self._tree.trunk.depth + 1 :]]
-        if calls_any(bodies, self._plan.irreversible):
+        # Calls of the last node are not made yet.
+        if calls_any(bodies[:-1], self._plan.irreversible):
             raise BranchMismatch("a call on the way is irreversible and is not made again")
         try:
             check_opening(opening, bodies)

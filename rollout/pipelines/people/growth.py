@@ -107,9 +107,9 @@ async def plan_growth(people: PeopleRun, dataset: str, trajectory: str, wish: Gr
     return _record(people, dataset, found.trajectory.task_id, found.tree, wish, trajectory=trajectory, node=node)
 
 
-def plan_fresh(people: PeopleRun, dataset: str, task_id: str, wish: GrowthWish) -> Growth:
+async def plan_fresh(people: PeopleRun, dataset: str, task_id: str, wish: GrowthWish) -> Growth:
     """Record a wish for attempts from a task's opening. Raises ConfigError where the run has not begun the task."""
-    return _record(people, dataset, task_id, people.tree_of(dataset, task_id), wish)
+    return _record(people, dataset, task_id, await people.tree_of(dataset, task_id), wish)
 
 
 def _record(
@@ -320,7 +320,7 @@ async def _refuse_irreversible(people: PeopleRun, plan: Plan, growth: Growth) ->
         return
     found = await people.take_up(growth.dataset, growth.trajectory)
     place = -1 if growth.node is None else list(found.keys).index(growth.node)
-    if calls_any([found.body(before) for before in range(place + 1)], plan.irreversible):
+    if calls_any([found.body(before) for before in range(place)], plan.irreversible):
         raise ConfigError(
             f"{growth.trajectory}: a call before message {growth.message} is irreversible "
             f"({', '.join(sorted(plan.irreversible))}), and is not made again; choose a step before it"

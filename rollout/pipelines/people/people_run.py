@@ -101,18 +101,18 @@ class PeopleRun:
         known = journal.document(f"copied:{original}")
         if known is not None:
             return WorkedOn(dataset, found, known["tree"], _keys(known["episode"], found))
-        tree = self._tree_with(dataset, found.task_id, self._run.opening(run_tree))
+        tree = await self._tree_with(dataset, found.task_id, self._run.opening(run_tree))
         episode = await self._copy(found, tree)
         journal.set_facts({f"copied:{original}": msgspec.json.encode({"tree": tree, "episode": episode}).decode()})
         return WorkedOn(dataset, found, tree, _keys(episode, found))
 
-    def tree_of(self, dataset: str, task_id: str) -> int:
+    async def tree_of(self, dataset: str, task_id: str) -> int:
         """The tree of a task that the run has begun, in the journal of `people/`. Raises ConfigError otherwise."""
         run_tree = self._run.tree_of(dataset, task_id)
         if run_tree is None:
             raise ConfigError(f"{self.run_dir}: no attempt at a task {task_id!r} of the dataset {dataset!r} has begun")
         self.open_dataset(dataset)
-        return self._tree_with(dataset, task_id, self._run.opening(run_tree))
+        return await self._tree_with(dataset, task_id, self._run.opening(run_tree))
 
     def next_number(self, tree: int, task_id: str, count: int = 1) -> int:
         """The first of `count` numbers for new attempts at a task. They are not given out again."""
@@ -143,11 +143,13 @@ class PeopleRun:
             )
         return episode
 
-    def _tree_with(self, dataset: str, task_id: str, opening: tuple[Message, ...]) -> int:
+    async def _tree_with(self, dataset: str, task_id: str, opening: tuple[Message, ...]) -> int:
         tree = self.journal.tree_of(dataset, task_id)
         if tree is not None and self.journal.opening(tree) == opening:
             return tree
-        return self.journal.begin_tree(dataset, task_id, opening)
+        tree = self.journal.begin_tree(dataset, task_id, opening)
+        await self.journal.flush()
+        return tree
 
     async def _copy(self, found: Trajectory, tree: int) -> int:
         """Copy the nodes of an attempt of the run, and the files that they name."""

@@ -48,7 +48,7 @@ class Seat:
     @property
     def is_waiting(self) -> bool:
         """Whether it is the person's turn."""
-        return self._asked is not None
+        return self._asked is not None and not self._asked.done()
 
     async def ask(self) -> Deed:
         """What the person does next. Waits until they do it."""
@@ -58,17 +58,18 @@ class Seat:
             return await self._asked
         finally:
             self._asked = None
-            self._changed()
 
     def act(self, deed: Deed) -> None:
         """Answer for the person. Raises ConfigError where it is not their turn, or where they do nothing."""
-        if self._asked is None or self._asked.done():
+        asked = self._asked
+        if asked is None or asked.done():
             raise ConfigError("it is not your turn; wait until the others have answered")
         if deed.calls and (deed.text or self.part == "user"):
             raise ConfigError("calls and words: expected one of them; a user has words only")
         if not (deed.is_end or deed.calls or (deed.text or "").strip()):
             raise ConfigError("there is nothing to say or to call; write something, or end the conversation")
-        self._asked.set_result(deed)
+        asked.set_result(deed)
+        self._changed()
 
 
 class SeatUser:
