@@ -26,6 +26,7 @@ from rollout.store.running import is_running
 from rollout.trajectories.filters.marks import Filtered
 from rollout.viewer.answers.runs import RunRow
 from rollout.viewer.errors import not_found
+from rollout.viewer.index import RunIndex
 
 T = TypeVar("T")
 PEOPLE = "people"
@@ -106,6 +107,7 @@ class OpenRun:
         self._readers = Readers(path)
         self._people = Readers(self.people_path)
         self.tasks = RecordedTaskFiles(path)
+        self.index = RunIndex(self)
         self._kept: dict[str, tuple[object, Any]] = {}
         self._lock = threading.Lock()
 
@@ -179,6 +181,7 @@ class OpenRun:
 
     def close(self) -> None:
         """Close what is open."""
+        self.index.close()
         self._readers.close()
         self._people.close()
 

@@ -6,8 +6,11 @@ import msgspec
 from anyio import to_thread
 
 from rollout.viewer.answers.pages import TrajectoryPage
-from rollout.viewer.answers.rows import RowError, TrajectoryList, TrajectoryRow
+from rollout.viewer.answers.rows import Neighbours, Queue, TrajectoryList
 from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.errors import Refused
+from rollout.viewer.queries import TableQuery, TrajectoryQuery
+from rollout.viewer.table import QueueKind, find_neighbours, make_queue, read_table
 from rollout.viewer.trajectory_page import make_page, read_trajectory
 
 
@@ -18,42 +21,44 @@ class OneTrajectory(msgspec.Struct, frozen=True, kw_only=True):
     id: str
 
 
-class TableQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of the table is asked for."""
+class NeighboursQuery(TrajectoryQuery, frozen=True, kw_only=True):
+    """Beside which trajectory, in which query."""
 
-    offset: int = 0
-    limit: int = 100
+    id: str
+    of: str | None = None
+    """Its dataset. Without it the first `dataset` is meant, and only further ones are a filter."""
+
+
+class QueueQuery(TrajectoryQuery, frozen=True, kw_only=True):
+    """Which trajectories are to be looked at."""
+
+    kind: QueueKind = "sample"
+    n: int = 50
+    seed: int = 0
 
 
 async def list_trajectories(call: Call) -> TrajectoryList:
     """A part of the table."""
     run, query = call.run, call.query
+    return await to_thread.run_sync(read_table, run, query)
 
-    def read() -> TrajectoryList:
-        with run.reading() as journal:
-            keys = journal.keys()
-            rows = []
-            for key in keys[query.offset : query.offset + query.limit]:
-                trajectory = journal.trajectory(key.dataset, key.id)
-                assert trajectory is not None
-                error = trajectory.error
-                rows.append(
-                    TrajectoryRow(
-                        dataset=key.dataset, id=key.id, task_id=key.task_id, author=None, status=key.status,
-                        stop_reason=key.stop_reason, success=key.success, scored=trajectory.scored,
-                        reward=trajectory.reward, turns=trajectory.turns, steps=trajectory.generations or 0,
-                        tool_calls=trajectory.tool_calls, tool_errors=sum(trajectory.tool_errors.values()),
-                        tokens=sum(u.prompt_tokens + u.completion_tokens for u in trajectory.usage.values()),
-                        cost=trajectory.cost, seconds=trajectory.timings.seconds, finished=0.0,
-                        model=trajectory.model, rank=None,
-                        error=None if error is None else RowError(error.kind, error.text[:200]),
-                        marks=(), snippet=None, hit=None,
-                        first=next((m.content or "" for m in trajectory.messages if m.role == "user"), "")[:200],
-                    )
-                )  # fmt: skip
-            return TrajectoryList(len(keys), query.offset, tuple(rows))
 
-    return await to_thread.run_sync(read)
+async def show_neighbours(call: Call) -> Neighbours:
+    """What lies beside a trajectory in a query."""
+    run, query = call.run, call.query
+    dataset = query.of
+    if dataset is None:
+        if not query.dataset:
+            raise Refused(400, "of: expected the dataset of the trajectory")
+        dataset, *others = query.dataset
+        query = msgspec.structs.replace(query, dataset=tuple(others))
+    return await to_thread.run_sync(find_neighbours, run, dataset, query.id, query)
+
+
+async def show_queue(call: Call) -> Queue:
+    """Trajectories to be looked at."""
+    run, query = call.run, call.query
+    return await to_thread.run_sync(make_queue, run, query.kind, query.n, query, query.seed)
 
 
 async def show_trajectory(call: Call) -> TrajectoryPage:
@@ -69,6 +74,20 @@ ENDPOINTS = (
         handle=list_trajectories,
         answer=TrajectoryList,
         query=TableQuery,
+    ),
+    Endpoint(
+        path="runs/{run}/neighbours",
+        summary="What lies beside a trajectory in a query",
+        handle=show_neighbours,
+        answer=Neighbours,
+        query=NeighboursQuery,
+    ),
+    Endpoint(
+        path="runs/{run}/queue",
+        summary="Trajectories to be looked at",
+        handle=show_queue,
+        answer=Queue,
+        query=QueueQuery,
     ),
     Endpoint(
         path="runs/{run}/trajectory",
