@@ -72,6 +72,11 @@ class RunIndex:
         """Whether `sync` has something to do."""
         return not self.state.is_ready or self._versions() != (self._seen, self._side_seen)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there is something to read."""
+        return self._path is not None
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """A connection for queries. Raises JournalError where there is no index."""

@@ -17,7 +17,8 @@ from rollout.trajectories.stop import Status
 
 MOST_FIRST = 160
 """Characters of the first message that a row shows."""
-MOST_ERROR = 300
+MOST_ERROR = 600
+MOST_SHOWN_ERROR = 300
 COLUMNS = (
     "n", "dataset", "id", "task_id", "author", "status", "stop_reason", "success", "scored", "reward", "turns", "steps",
     "tool_calls", "tool_errors", "tokens", "cost", "seconds", "finished", "model", "rank", "prompt_tokens",
@@ -40,7 +41,7 @@ def attempt_row(n: int, attempt: ScannedAttempt) -> tuple[Any, ...]:
         head.scored, head.reward, head.turns, head.generations or 0, head.tool_calls, sum(head.tool_errors.values()),
         prompt_tokens + sum(used.completion_tokens for used in usage), head.cost, timings.seconds, attempt.finished,
         head.model, attempt.rank, prompt_tokens, timings.model_seconds, cause,
-        None if error is None else error.kind, None if error is None else " ".join(error.text.split())[:MOST_ERROR],
+        None if error is None else error.kind, None if error is None else error.text[:MOST_ERROR],
         None if error is None else error.check, attempt.own_cost, first_words(attempt), latencies.tobytes(),
     )  # fmt: skip
 
@@ -54,22 +55,30 @@ def first_words(attempt: ScannedAttempt) -> str:
     return " ".join(((found.content if found else None) or "")[: 4 * MOST_FIRST].split())[:MOST_FIRST]
 
 
+def shown_error(text: str | None) -> str:
+    """The beginning of an error on one line."""
+    return " ".join((text or "no reason is on record").split())[:MOST_SHOWN_ERROR]
+
+
 class ToolCount:
-    """Calls of tools along some nodes, and the errors among their results."""
+    """Calls of tools along some nodes, their results, and the errors among these."""
 
     def __init__(self, nodes: Iterable[ScannedNode] = ()) -> None:
         self.calls: Counter[str] = Counter()
+        self.results: Counter[str] = Counter()
         self.errors: Counter[str] = Counter()
         asked: list[tuple[str, str]] = []
         for node in nodes:
             if node.kind == "generation" and node.generation is not None:
                 asked = [(call.id, call.name) for call in node.generation.message.tool_calls]
                 self.calls.update(name for _, name in asked)
-            elif node.kind == "tool" and node.message is not None and node.error_kind is not None:
-                # Two calls may have the same id; the names are then mostly the same, too.
-                name = next((name for number, name in asked if number == node.message.tool_call_id), None)
-                if name is not None:
-                    self.errors[name] += 1
+            elif node.kind == "tool" and node.message is not None:
+                call = next((each for each in asked if each[0] == node.message.tool_call_id), None)
+                if call is not None:
+                    # Two calls may have the same id; results are in the order of the calls.
+                    asked.remove(call)
+                    self.results[call[1]] += 1
+                    self.errors[call[1]] += node.error_kind is not None
 
 
 def words_of(messages: Iterable[Message | ScannedMessage]) -> str:

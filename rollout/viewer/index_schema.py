@@ -1,8 +1,8 @@
 """The tables of the index beside a journal, and where its file lies.
 
 Everything in it is made from the journal, `filters.jsonl` and people's marks, so it is made again whenever it is
-missing, of another version, or of another run. An attempt's number is that of its episode; those that people added are
-numbered from `BY_PEOPLE` on.
+missing, of another version, or of another run. An attempt's number is that of its episode, which has the bit
+`BY_PEOPLE` where people added it.
 
 `docs` holds words and no text. The document of an attempt has the words of its own nodes; where it began at the trunk,
 those of the task's opening, too. An attempt from which others branch has a document for each node instead, so that each

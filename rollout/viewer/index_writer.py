@@ -47,15 +47,15 @@ class IndexWriter:
 
     def follow(self, reader: JournalReader, *, is_people: bool, most: int | None, progress: Progress) -> int:
         """Take in what changed in a journal, at most so many attempts; returns how many are left to be taken in."""
-        base = BY_PEOPLE if is_people else 0
-        known = {n - base for n in self.known if (n >= BY_PEOPLE) == is_people}
-        ended = reader.ended_episodes()
-        self._remove([base + episode for episode in known - ended])
-        due = sorted((ended - known) | self._recorded_again(reader, base, known & ended))
-        elsewhere = len(self.known) - len(known & ended)
+        flag = BY_PEOPLE if is_people else 0
+        known = {n for n in self.known if (n >= BY_PEOPLE) == is_people}
+        ended = {episode | flag: episode for episode in reader.ended_episodes()}
+        self._remove(sorted(known - ended.keys()))
+        due = sorted((ended.keys() - known) | self._recorded_again(reader, flag, known & ended.keys()))
+        elsewhere = len(self.known) - len(known & ended.keys())
         taken = due if most is None else due[:most]
         for begin in range(0, len(taken), CHUNK):
-            self._take_in(reader, base, taken[begin : begin + CHUNK])
+            self._take_in(reader, flag, [ended[n] for n in taken[begin : begin + CHUNK]])
             progress(len(self.known), elsewhere + len(ended))
         return len(due) - len(taken)
 
@@ -78,33 +78,33 @@ class IndexWriter:
 
     # ---- attempts -----------------------------------------------------------------------------------------------
 
-    def _recorded_again(self, reader: JournalReader, base: int, known: set[int]) -> set[int]:
+    def _recorded_again(self, reader: JournalReader, flag: int, known: set[int]) -> set[int]:
         """Failed attempts that have been recorded again under the same episode."""
         rows = self._db.execute("SELECT n, dataset, id, finished FROM attempts WHERE status = 'failed'").fetchall()
-        mine = {n - base: (dataset, name, finished) for n, dataset, name, finished in rows if n - base in known}
+        mine = {n: (dataset, name, finished) for n, dataset, name, finished in rows if n in known}
         now = reader.finish_times((dataset, name) for dataset, name, _ in mine.values())
-        return {episode for episode, finished in now if episode in mine and mine[episode][2] != finished}
+        return {n for episode, finished in now if (n := episode | flag) in mine and mine[n][2] != finished}
 
-    def _take_in(self, reader: JournalReader, base: int, episodes: Sequence[int]) -> None:
+    def _take_in(self, reader: JournalReader, flag: int, episodes: Sequence[int]) -> None:
         attempts = list(reader.scan_attempts(episodes))
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            again = [base + attempt.episode for attempt in attempts if base + attempt.episode in self.known]
+            again = [attempt.episode | flag for attempt in attempts if attempt.episode | flag in self.known]
             self._remove_rows(again)
             for attempt in attempts:
-                self._add(reader, base, attempt)
-        self.known.update(base + attempt.episode for attempt in attempts)
+                self._add(reader, flag, attempt)
+        self.known.update(attempt.episode | flag for attempt in attempts)
 
-    def _add(self, reader: JournalReader, base: int, attempt: ScannedAttempt) -> None:
-        n = base + attempt.episode
+    def _add(self, reader: JournalReader, flag: int, attempt: ScannedAttempt) -> None:
+        n = attempt.episode | flag
         self._db.execute(_INSERT, attempt_row(n, attempt))
         own = ToolCount(attempt.nodes)
         calls = own.calls
         if attempt.parent is not None:
-            calls = ToolCount([*self._inherit(reader, base, attempt), *attempt.nodes]).calls
+            calls = ToolCount([*self._inherit(reader, flag, attempt), *attempt.nodes]).calls
         self._db.executemany(
             "INSERT OR REPLACE INTO tools VALUES (?, ?, ?, ?, ?)",
-            [(tool, n, number, own.calls[tool], own.errors[tool]) for tool, number in calls.items()],
+            [(tool, n, number, own.results[tool], own.errors[tool]) for tool, number in calls.items()],
         )
         head = attempt.head
         self._db.executemany(
@@ -131,7 +131,7 @@ class IndexWriter:
 
     # ---- words --------------------------------------------------------------------------------------------------
 
-    def _inherit(self, reader: JournalReader, base: int, attempt: ScannedAttempt) -> list[ScannedNode]:
+    def _inherit(self, reader: JournalReader, flag: int, attempt: ScannedAttempt) -> list[ScannedNode]:
         """The nodes that an attempt shares with earlier ones, from the opening on. Each owner of such nodes gets a
         document for each of them."""
         shared: list[ScannedNode] = []
@@ -141,10 +141,10 @@ class IndexWriter:
             parent = reader.scan_branch(owner)
             nodes = reader.scan_nodes(owner)
             opening = reader.scan_opening(owner) if parent is None else ()
-            self._split(base + owner, [words_of(opening), *_texts(nodes)])
+            self._split(owner | flag, [words_of(opening), *_texts(nodes)])
             shared = nodes[: place + 1] + shared
             self._db.execute(
-                "INSERT OR REPLACE INTO lineage VALUES (?, ?, ?)", (base + owner, base + attempt.episode, place)
+                "INSERT OR REPLACE INTO lineage VALUES (?, ?, ?)", (owner | flag, attempt.episode | flag, place)
             )
         return shared
 

@@ -18,6 +18,7 @@ from rollout.viewer.answers.rows import (
     TrajectoryRow,
 )
 from rollout.viewer.errors import Refused
+from rollout.viewer.index_rows import shown_error
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.queries import MOST_ROWS, Found, TableQuery, TrajectoryQuery, make_query, parse_terms
 from rollout.viewer.snippets import Snippet, find_snippet
@@ -127,7 +128,7 @@ def _as_row(values: dict[str, Any], marks: Sequence[RowMark], snippet: Snippet |
     values["success"], values["scored"] = bool(values["success"]), bool(values["scored"])
     return TrajectoryRow(
         **values,
-        error=None if kind is None else RowError(kind, text),
+        error=None if kind is None else RowError(kind, shown_error(text)),
         marks=tuple(marks),
         snippet=None if snippet is None else snippet.parts,
         hit=None if snippet is None else snippet.message,

@@ -122,7 +122,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A run over time: running values at up to 200 moments."""
+    """A run over time: what it had come to at each of up to 200 moments."""
 
     t: tuple[float, ...]
     finished: tuple[int, ...]
@@ -132,12 +132,12 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the scored ones that were solved."""
     mean_reward: tuple[float | None, ...]
     turns: tuple[float | None, ...]
-    """Means, as the next ones, over what ended since the moment before."""
+    """The mean, as of the next two."""
     tool_calls: tuple[float | None, ...]
     tokens: tuple[float | None, ...]
     cost: tuple[float, ...]
     """Dollars so far."""
     latency_p50: tuple[float | None, ...]
-    """Seconds of an answer of the model, by the attempts that ended since the moment before."""
+    """Seconds of an answer of the model, over the last 2,000 answers; None where they were not measured."""
     latency_p90: tuple[float | None, ...]
     latency_p99: tuple[float | None, ...]
