@@ -13,8 +13,8 @@ from rollout.core.errors import JournalError
 from rollout.core.messages import Message
 from rollout.store.connection import connect_read_only
 from rollout.store.damage import missing, reads_journal
-from rollout.store.figures import FiguresReader
 from rollout.store.run_dir import JOURNAL
+from rollout.store.scanning import ScanReader
 from rollout.store.token_pieces import put_together
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.trajectories.line import Head, encode_line
@@ -79,7 +79,7 @@ class LinePosition(msgspec.Struct, frozen=True):
 
 
 @reads_journal
-class JournalReader(FiguresReader):
+class JournalReader(ScanReader):
     """Reads the journal of one run directory. Open it with `open_reader`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
