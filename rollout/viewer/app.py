@@ -22,7 +22,18 @@ from rollout.viewer.encoding import encode_redacted
 from rollout.viewer.endpoint import Call, Endpoint, read_body, read_query
 from rollout.viewer.errors import Refused, status_of
 from rollout.viewer.following import follow
-from rollout.viewer.routes import blobs, documents, events, exports, parts, runs, trajectories
+from rollout.viewer.routes import (
+    blobs,
+    corrections,
+    documents,
+    events,
+    exports,
+    growths,
+    parts,
+    plays,
+    runs,
+    trajectories,
+)
 from rollout.viewer.server import Viewer
 
 log = logging.getLogger(__name__)
@@ -32,6 +43,9 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     *parts.ENDPOINTS,
     *blobs.ENDPOINTS,
     *exports.ENDPOINTS,
+    *corrections.ENDPOINTS,
+    *growths.ENDPOINTS,
+    *plays.ENDPOINTS,
     *events.ENDPOINTS,
     *documents.ENDPOINTS,
 )
@@ -44,14 +58,15 @@ def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "") -> 
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        following = asyncio.create_task(follow(viewer))
-        try:
-            yield
-        finally:
-            following.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await following
-            viewer.close()
+        async with asyncio.TaskGroup() as tasks:
+            viewer.open(tasks)
+            following = tasks.create_task(follow(viewer))
+            try:
+                yield
+            finally:
+                following.cancel()
+                viewer.stop()
+        viewer.close()
 
     viewer.offer(ENDPOINTS)
     routes = [Route(f"/api/{each.path}", _route(viewer, each), methods=[each.method]) for each in ENDPOINTS]

@@ -21,7 +21,7 @@ from rollout.pipelines.runs.listing import ListedRun, describe_run, find_runs, i
 from rollout.pipelines.runs.recorded_tasks import RecordedTaskFiles
 from rollout.store.filter_file import RecordFile
 from rollout.store.reader import JournalReader, open_reader
-from rollout.store.run_dir import FILTERS, JOURNAL, RUN_FILE, find_run, wal_of
+from rollout.store.run_dir import FILTERS, JOURNAL, PEOPLE, RUN_FILE, find_run, wal_of
 from rollout.store.running import is_running
 from rollout.trajectories.filters.marks import Filtered
 from rollout.viewer.answers.runs import RunRow
@@ -29,8 +29,6 @@ from rollout.viewer.errors import not_found
 from rollout.viewer.index import RunIndex
 
 T = TypeVar("T")
-PEOPLE = "people"
-"""The folder of a run with what people corrected, grew and played: a run directory itself."""
 MOST_KEPT = 4
 """Open readers of a journal that wait for the next request."""
 BY_PERSON = re.compile(r"~\+\d+$")

@@ -31,7 +31,8 @@ from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.spans import PlacedNode, placed_nodes, spans_of
 
-NO_GROWTH = CanGrow(False, "this server grows no branches")
+NOT_KEPT = "its steps were not kept (use_checkpoints: false)"
+READ_ONLY = "this server only reads (--read-only)"
 
 
 class ReadTrajectory(msgspec.Struct, frozen=True):
@@ -66,9 +67,10 @@ def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) ->
 
 
 def make_page(
-    run: OpenRun, read: ReadTrajectory, marks: Sequence[Mark] = (), can_grow: CanGrow = NO_GROWTH
+    run: OpenRun, read: ReadTrajectory, marks: Sequence[Mark] = (), *, is_reader: bool = True
 ) -> TrajectoryPage:
-    """The page of a trajectory."""
+    """The page of a trajectory. `is_reader`: whether nothing may be added to it here."""
+    reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
     trajectory, dataset = read.trajectory, read.dataset
     filtered = run.filtered(dataset, trajectory.id)
     # The page asks for images by their names.
@@ -122,7 +124,7 @@ def make_page(
         ),
         system=trajectory.system,
         tools=tuple(trajectory.tools),
-        messages=tuple(_page_message(message, keyed.get(message.index)) for message in transcript.messages),
+        messages=tuple(page_message(message, keyed.get(message.index)) for message in transcript.messages),
         spans=tuple(spans_of(read.nodes)),
         context=tuple(
             ContextSize(index, generation.usage.prompt_tokens)
@@ -137,14 +139,15 @@ def make_page(
             tokens=any(generation.tokens is not None for generation in trajectory.generated.values()),
             nodes=bool(read.nodes),
         ),
-        can_grow=can_grow,
+        can_grow=CanGrow(reason is None, reason),
         commands=Commands(
             show=shlex.join(command), replay=shlex.join(["rollout", "score", str(run.path), "--dataset", dataset])
         ),
     )
 
 
-def _page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:
+def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:
+    """A message of a transcript, with what its node tells besides."""
     shown: JSON = {name: getattr(message, name) for name in message.__struct_fields__}
     if node is None:
         return PageMessage(**shown)

@@ -162,7 +162,8 @@ async def grow(
     before it runs, to stop it."""
     assert (seat is None) == (growth.part is None)
     try:
-        growth = _update(people, growth, is_stopped=False, error=None)
+        if growth.is_stopped or growth.error is not None:
+            growth = _update(people, growth, is_stopped=False, error=None)
         await _grow(people, growth, config, seat, observers, watch)
     except RolloutError as error:
         return _update(people, growth, error=str(error))

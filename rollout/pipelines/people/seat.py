@@ -15,7 +15,7 @@ import msgspec
 from rollout.agents.agent import Session
 from rollout.agents.users.user import UserReply
 from rollout.core.errors import ConfigError
-from rollout.core.messages import NO_TOOLS, Message, Toolset
+from rollout.core.messages import JSON, NO_TOOLS, Message, Toolset
 from rollout.core.task import Task
 from rollout.core.world import World
 
@@ -44,6 +44,8 @@ class Seat:
         self.part = part
         self._changed = changed
         self._asked: asyncio.Future[Deed] | None = None
+        self.tools: Sequence[JSON] = ()
+        """The tools that an agent is offered now, as a model is sent them."""
 
     @property
     def is_waiting(self) -> bool:
@@ -103,6 +105,7 @@ class SeatAgent:
             elif not session.is_asked:
                 await session.say()
             else:
+                self._seat.tools = [spec.to_json() for spec in session.tools]
                 deed = await self._seat.ask()
                 for call in deed.calls:
                     await session.call(call.name, **call.arguments)

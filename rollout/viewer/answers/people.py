@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+GrowthState = Literal["waiting", "running", "done", "stopped", "failed"]
 MarkKind = Literal["good", "bad", "note", "label", "verdict"]
 
 
@@ -21,6 +22,13 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None
     author: str
     at: float
+
+
+class Grown(msgspec.Struct, frozen=True):
+    """An attempt that was added."""
+
+    dataset: str
+    id: str
 
 
 class GrownAttempt(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,13 +47,19 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     dataset: str
-    id: str
+    task_id: str
+    id: str | None
+    """The attempt that they go on from; null where they begin with the task."""
     message: int
     n: int
     model: str | None
+    user_model: str | None
     temperature: float | None
     author: str
     at: float
-    state: Literal["waiting", "running", "done", "stopped", "failed"]
+    role: Literal["agent", "user"] | None
+    """The part that the person takes; null where models play both."""
+    state: GrowthState
+    """`waiting`: an earlier server did not finish it; resume it, or stop it."""
     error: str | None
     attempts: tuple[GrownAttempt, ...]

@@ -18,7 +18,13 @@ async def me(call: Call) -> Me:
     """The server, and who looks."""
     viewer = call.viewer
     runs = await to_thread.run_sync(viewer.runs.look)
-    return Me(version=viewer.version, author=viewer.author, read_only=viewer.read_only, runs=len(runs), can_grow=False)
+    return Me(
+        version=viewer.version,
+        author=viewer.author,
+        read_only=viewer.read_only,
+        runs=len(runs),
+        can_grow=not viewer.read_only,
+    )
 
 
 async def list_runs(call: Call) -> list[RunRow]:

@@ -64,7 +64,10 @@ async def show_queue(call: Call) -> Queue:
 async def show_trajectory(call: Call) -> TrajectoryPage:
     """One trajectory."""
     run, query = call.run, call.query
-    return await to_thread.run_sync(lambda: make_page(run, read_trajectory(run, query.dataset, query.id)))
+    is_reader = call.viewer.read_only
+    return await to_thread.run_sync(
+        lambda: make_page(run, read_trajectory(run, query.dataset, query.id), is_reader=is_reader)
+    )
 
 
 ENDPOINTS = (
