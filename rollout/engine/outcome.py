@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rollout.core.errors import RolloutError
-from rollout.core.messages import JSON, Message, Toolset
+from rollout.core.messages import JSON, Message, Toolset, message_to_json
 from rollout.core.task import Task
 from rollout.engine.counts import UNJUDGED, Counts
 from rollout.engine.plan import Plan
@@ -133,6 +133,7 @@ def correction_head(
 ) -> Head:
     """The head of an attempt that is `original` up to a correction by a person, its last message. It has no score and
     no reward: nobody knows yet where the correction leads to."""
+    place = len(messages) - 1
     answers = [message for message in messages if message.role == "assistant"]
     metadata = {
         **original.metadata,
@@ -154,6 +155,7 @@ def correction_head(
         "tokens": {},
         "branch": branch,
         "author": author,
+        "corrected": {"message": place, "answer": message_to_json(original.messages[place])},
         "timings": {"seconds": 0.0, "model_seconds": 0.0, "retries": 0},
     }
     for name in ("states", "user_calls"):

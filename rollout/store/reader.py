@@ -19,6 +19,7 @@ from rollout.store.token_pieces import put_together
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
+from rollout.trajectories.stop import StopReason
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
 
@@ -169,6 +170,16 @@ class JournalReader(ScanReader):
             "SELECT max(id) FROM trees WHERE dataset = ? AND task = ?", (dataset, task)
         ).fetchone()
         return None if tree is None else int(tree)
+
+    def grown_on(self, dataset: str) -> set[str]:
+        """The ids of the corrections from which attempts have been grown on."""
+        rows = self._db.execute(
+            "SELECT c.id FROM trajectories c WHERE c.dataset = ? AND c.stop_reason = ? AND EXISTS (SELECT 1 FROM "
+            "branches b JOIN trajectories d ON d.episode = b.episode WHERE b.parent = c.episode "
+            "AND d.status != 'failed' AND d.stop_reason != ?)",
+            (dataset, StopReason.CORRECTED, StopReason.CORRECTED),
+        )
+        return {trajectory for (trajectory,) in rows}
 
     def begun_attempts(self, tree: int) -> dict[str, int]:
         """The newest episode of each attempt of a tree, finished or not, by trajectory."""

@@ -150,7 +150,7 @@ def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownM
             filter_marks=tuple(found.get(index, ())),
             is_masked=index in masked,
             is_cut_off=index >= end,
-            is_scripted=generation is not None and generation.is_scripted,
+            is_scripted=generation is not None and generation.is_scripted and (body is None or body.author is None),
             seconds=0.0 if generation is None else generation.latency,
             prompt_tokens=0 if usage is None else usage.prompt_tokens,
             completion_tokens=0 if usage is None else usage.completion_tokens,
