@@ -61,7 +61,7 @@ def run(
     )
     with EngineThread(arguments.config.timeouts.grace) as thread:
         thread.run(lambda: _roll_out(arguments, progress, thread.watch))
-    return Run(arguments.run_dir)
+    return Run(arguments.run_dir, arguments.objects)
 
 
 async def arun(
@@ -82,7 +82,7 @@ async def arun(
         environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
     )
     await _roll_out(arguments, progress, lambda engine: None)
-    return Run(arguments.run_dir)
+    return Run(arguments.run_dir, arguments.objects)
 
 
 @at_the_call

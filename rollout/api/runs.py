@@ -11,23 +11,23 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from rollout.api.tree import TaskTree
 from rollout.core.errors import ConfigError
-from rollout.core.messages import JSON, Message
+from rollout.core.messages import JSON, Message, ToolCall
 from rollout.store.counting import StatusCounts, TrajectoryKey
 from rollout.store.reader import JournalReader, open_reader
-from rollout.store.run_dir import find_run
+from rollout.store.run_dir import PEOPLE, RUN_FILE, find_run
 from rollout.store.run_file import read_run_file
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.store.trees import read_tree
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.stop import Status
 from rollout.trajectories.trajectory import Trajectory
-from rollout.trajectories.tree import NodeBody, RolloutTree
+from rollout.trajectories.tree import OPENING, Node, NodeBody, RolloutTree
 
 T = TypeVar("T")
 _LISTED = ("dataset", "status", "stop_reason", "success", "task_id", "id")
@@ -37,12 +37,14 @@ _LISTED = ("dataset", "status", "stop_reason", "success", "task_id", "id")
 class Run:
     """A run directory, for reading. `rollout.run` returns one, and `load_run` opens one."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, objects: Mapping[str, Any] | None = None) -> None:
         self.path = path
         """The run directory."""
         self._lock = threading.Lock()
         self._held = contextlib.ExitStack()
         self._files = TrajectoryFiles(path)
+        self._objects = objects or {}
+        """The objects of the program that made the run, for attempts that go on from its own."""
         self._journal: JournalReader | None = None
         self._kept: dict[str, tuple[int, Any]] = {}
         """What was read of the whole run, each with the version of the journal that it is of."""
@@ -81,6 +83,112 @@ class Run:
         """The configuration it was started with, without secrets."""
         found: JSON = read_run_file(self.path).get("config") or {}
         return found
+
+    # ---- what people add ----------------------------------------------------------------------------------------
+
+    @property
+    def people(self) -> Run | None:
+        """What people added to the attempts of this run (corrections, branches, conversations that they took part in),
+        as a run of its own; None where nobody has. It is part of no group, rate or resume of this run."""
+        folder = self.path / PEOPLE
+        return Run(folder, self._objects) if (folder / RUN_FILE).is_file() else None
+
+    def correct(
+        self,
+        trajectory: Trajectory | str,
+        message: int,
+        instead: str | Message | None = None,
+        *,
+        calls: Sequence[ToolCall | Mapping[str, Any]] = (),
+        reasoning: str | None = None,
+        author: str | None = None,
+        dataset: str | None = None,
+    ) -> Trajectory:
+        """Add what an answer of the agent should have been. Returns the attempt that ends there; the original stays.
+
+        `message` is the place of the answer in the trajectory's messages, `instead` the right words or a whole
+        message, `calls` the right tool calls, each a `ToolCall` or a dict with `name` and `arguments`. `author` is by
+        default who is logged in. Go on from there with `grow`.
+        """
+        from rollout.api.people import correct_message
+
+        owner, identifier = self._named(trajectory, dataset)
+        added = correct_message(self.path, owner, identifier, message, instead, calls, reasoning, author)
+        return self._added(owner, added)
+
+    def grow(
+        self,
+        step: Trajectory | str | Node,
+        message: int | None = None,
+        *,
+        n: int = 1,
+        model: Any = None,
+        user_model: Any = None,
+        temperature: float | None = None,
+        author: str | None = None,
+        dataset: str | None = None,
+        config: str | os.PathLike[str] | None = None,
+    ) -> list[Trajectory]:
+        """Grow `n` attempts that go on from a step, and wait for them.
+
+        `step` is a trajectory, or its id, with the `message` behind which to go on, by default its last one (of a
+        correction). Or it is a node of `tree(…).nodes`. `model`, `user_model` and `temperature` replace those of the
+        run. The world is brought there by making the recorded calls again. `config` is the run's YAML file, needed
+        where it holds keys that the environment and the registry of models do not have.
+
+        Raises `ConfigError` where nothing can go on from there.
+        """
+        from rollout.api.people import grow_attempts
+
+        if isinstance(step, Node):
+            step, message, dataset = self._locate(step, dataset)
+        owner, identifier = self._named(step, dataset)
+        if message is None:
+            message = len(self._find_run(owner, identifier).read_trajectory(owner, identifier).messages) - 1
+        models = {"model": model, "user_model": user_model}
+        grown = grow_attempts(
+            self.path, owner, identifier, message, n, temperature, author, models, self._objects, config
+        )
+        return [self._added(owner, each) for each in grown]
+
+    def resume_growths(self, *, config: str | os.PathLike[str] | None = None) -> list[Trajectory]:
+        """Finish the attempts of `grow` that were interrupted."""
+        from rollout.api.people import resume_growths
+
+        return [self._added(owner, each) for owner, each in resume_growths(self.path, self._objects, config)]
+
+    def _added(self, dataset: str, trajectory: str) -> Trajectory:
+        return self._find_run(dataset, trajectory).read_trajectory(dataset, trajectory)
+
+    def _find_run(self, dataset: str, trajectory: str) -> Run:
+        """Who has this trajectory: this run, or what people added to it."""
+        people = self.people
+        is_added = people is not None and people._read(lambda journal: journal.head(dataset, trajectory)) is not None
+        return people if people is not None and is_added else self
+
+    def _named(self, trajectory: Trajectory | str, dataset: str | None) -> tuple[str, str]:
+        """The dataset and id of an attempt of this run."""
+        if isinstance(trajectory, Trajectory):
+            return dataset or trajectory.dataset, trajectory.id
+        names = [dataset] if dataset is not None else self.datasets
+        found = [name for name in names if self._find_run(name, trajectory)._has(name, trajectory)]
+        if len(found) != 1:
+            why = "no attempt has this id" if not found else f"several datasets have it; name one: {', '.join(found)}"
+            raise ConfigError(f"{self.path}: {trajectory!r}: {why}")
+        return found[0], trajectory
+
+    def _has(self, dataset: str, trajectory: str) -> bool:
+        return self._read(lambda journal: journal.head(dataset, trajectory)) is not None
+
+    def _locate(self, node: Node, dataset: str | None) -> tuple[str, int, str]:
+        """An attempt that goes through a node, the place of the node's last message in it, and its dataset."""
+        if node.episode == OPENING:
+            raise ConfigError("the node belongs to the task's opening; expected one that an attempt added")
+        found = self._read(lambda journal: journal.owner_of(node.episode))
+        if found is None:
+            raise ConfigError(f"{self.path}: {node} is of no attempt of this run that has ended")
+        owner, trajectory = found
+        return trajectory, sum(each.body.said is not None for each in node.path()) - 1, dataset or owner
 
     # ---- figures ------------------------------------------------------------------------------------------------
 

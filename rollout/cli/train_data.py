@@ -184,6 +184,7 @@ def perform(
         reward,
         advantage if chosen.has_advantages and advantage != "none" else None,
         dict(read_field(entry, "--advantage-param", "scale=none") for entry in advantage_param or ()),
+        chosen.keeps_grown_on,
         filters,
     )
     sources = find_sources(paths, with_failed=True, leave_out=list(wish.files(output).values()))

@@ -29,6 +29,15 @@ def malformed_call(call_id: str, problem: str) -> ToolCall:
     return ToolCall(call_id, MALFORMED_CALL, msgspec.json.encode({"problem": problem}).decode())
 
 
+class BadCall(Exception):
+    """Why a call cannot be made."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        """The kind of the error observation that answers it."""
+
+
 class CallReader:
     """Reads the calls of one toolset. A tool's schema is compiled when the tool is first called."""
 
@@ -38,22 +47,29 @@ class CallReader:
 
     def read(self, call: ToolCall) -> Invocation | ToolResult:
         """The call, checked; or the error observation that answers it."""
+        try:
+            return self.check(call)
+        except BadCall as error:
+            return failed_result(call.id, error.kind, str(error))
+
+    def check(self, call: ToolCall) -> Invocation:
+        """The call, checked. Raises BadCall where it cannot be made."""
         if call.name not in self._specs:
             if call.name == MALFORMED_CALL:
-                return failed_result(call.id, MALFORMED_CALL, _problem(call))
-            return failed_result(call.id, "unknown_tool", self._unknown(call.name))
+                raise BadCall(MALFORMED_CALL, _problem(call))
+            raise BadCall("unknown_tool", self._unknown(call.name))
         try:
             arguments = msgspec.json.decode(call.arguments or "{}")
         except msgspec.DecodeError as error:
             text = f"{call.name}: the arguments are not valid JSON ({error}): {_short(call.arguments)}"
-            return failed_result(call.id, "bad_arguments", text)
-        except UnicodeEncodeError:
-            return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments hold broken characters")
-        except RecursionError:
-            return failed_result(call.id, "bad_arguments", f"{call.name}: the arguments are nested too deeply")
+            raise BadCall("bad_arguments", text) from error
+        except UnicodeEncodeError as error:
+            raise BadCall("bad_arguments", f"{call.name}: the arguments hold broken characters") from error
+        except RecursionError as error:
+            raise BadCall("bad_arguments", f"{call.name}: the arguments are nested too deeply") from error
         if not isinstance(arguments, dict):
             text = f"{call.name}: the arguments must be a JSON object, got {_short(call.arguments)}"
-            return failed_result(call.id, "bad_arguments", text)
+            raise BadCall("bad_arguments", text)
         if call.name not in self._validators:
             self._validators[call.name] = _compile(call.name, self._specs[call.name].parameters)
         validator = self._validators[call.name]
@@ -65,7 +81,7 @@ class CallReader:
                 _describe(error)
                 for error, _ in zip(validator.iter_errors(arguments), range(MAX_PROBLEMS), strict=False)
             ]
-            return failed_result(call.id, "bad_arguments", f"{call.name}: {'; '.join(problems)}")
+            raise BadCall("bad_arguments", f"{call.name}: {'; '.join(problems)}")
         return Invocation(call.id, call.name, arguments)
 
     def _unknown(self, name: str) -> str:

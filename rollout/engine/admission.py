@@ -94,14 +94,14 @@ class Admission:
 
     def leaves(self, plan: Plan) -> bool:
         """Whether trees need the attempts of earlier commands."""
-        return plan.strategy.has_rounds or self._streams or self._dynamic is not None
+        return plan.strategy.has_rounds or plan.adds or self._streams or self._dynamic is not None
 
     def is_done(self, plan: Plan, task_id: str) -> bool:
         """Whether a task needs nothing more, as far as the journal knows."""
         if plan.strategy.has_rounds or self._streams:
             return task_id in self._grown[plan.name]
         finished = self.finished[plan.name]
-        return all(trajectory_id(task_id, number) in finished for number in range(plan.strategy.most))
+        return all(trajectory_id(task_id, number) in finished for number in plan.numbers)
 
     def may_open(self, plan: Plan, task_id: str) -> bool | None:
         """Whether a task may be opened now; None where that is not known yet."""

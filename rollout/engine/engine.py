@@ -32,7 +32,7 @@ from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
-from rollout.trajectories.tree import NodeBody, RolloutTree
+from rollout.trajectories.tree import PERSON, Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
 HIRE_AT_ONCE = 16
@@ -149,9 +149,8 @@ class Engine:
                     # The file changed under the run: this task waits for the next one, the others go on.
                     log.error("%s", error)
                     continue
-                live_tree = LiveTree(
-                    plan=plan, task=task, tree=RolloutTree(task.id, task.messages, plan.tree_seed(task.id))
-                )
+                tree = RolloutTree(task.id, task.messages, plan.tree_seed(task.id))
+                live_tree = LiveTree(plan=plan, task=task, tree=tree, next_number=plan.first_number)
                 if self._admission.leaves(plan) and not self._take_up(live_tree):
                     continue
                 self._admission.opened(plan, task_id)
@@ -214,7 +213,7 @@ class Engine:
             self._stream.put(Group(plan.name, task, live_tree.tree, live_tree.id, self._files))
         elif plan.strategy.has_rounds and live_tree.id and all(leaf.status is not Status.FAILED for leaf in leaves):
             self._journal.finish_tree(live_tree.id)
-        attempts = live_tree.next_number + len(live_tree.saved)
+        attempts = live_tree.next_number - plan.first_number + len(live_tree.saved)
         self._admission.ended(plan, task.id, attempts, (leaf.reward for leaf in leaves))
 
     def _launch(self, live_tree: LiveTree, expansion: Expansion) -> None:
@@ -226,6 +225,8 @@ class Engine:
         elif trajectory not in self._admission.finished[live_tree.plan.name]:
             live_tree.open += 1
             node, _, reason, temperature, beginning = msgspec.structs.astuple(expansion)
+            if not isinstance(node, Node):
+                node = live_tree.node_at(self._journal, node)
             self._due.append(DueEpisode(live_tree, node, number, reason, temperature, beginning))
 
     def _hire(self, group: asyncio.TaskGroup, most: int) -> bool:
@@ -362,7 +363,8 @@ class Engine:
             seed,
             plan.sampling_at(launch.temperature),
             None if launch.beginning is None else launch.beginning.prefix,
-            is_restart,
+            # A person who wants to go on from here is not served by an attempt that begins afresh.
+            is_restart or launch.reason == PERSON,
         )
         return self._make_episode(
             plan, attempt, live_tree.tree, launch.start, self._journal, self.control, self._observers

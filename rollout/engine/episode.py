@@ -144,7 +144,9 @@ class Episode:
         # Before anything can go wrong: what is on record is part of the path, however far its world comes back.
         for body in saved:
             path.grow(body)
-        if self._is_cut or calls_any(saved, self._plan.irreversible):
+        # A branch may begin behind an answer whose calls it makes itself.
+        made = [self._start.body, *saved] if saved and self._start.body.calls else saved
+        if self._is_cut or calls_any(made, self._plan.irreversible):
             path.stop = StopReason.CUT
             path.answer_late()
             return
@@ -158,7 +160,7 @@ class Episode:
                     check_opening(opening, saved)
                 else:
                     await self._begin(opening)
-                await self._replay(saved)
+                await self._replay(made)
                 self._is_in_step = True
                 await self._act()
                 if clock.expired():
@@ -227,7 +229,8 @@ class Episode:
             await self._world.restore(acted.snapshot)
             return
         bodies = [node.body for node in self._start.path()[self._tree.trunk.depth + 1 :]]
-        if calls_any(bodies, self._plan.irreversible):
+        # Calls of the last node are not made yet.
+        if calls_any(bodies[:-1], self._plan.irreversible):
             raise BranchMismatch("a call on the way is irreversible and is not made again")
         try:
             check_opening(opening, bodies)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from rollout.core.errors import RolloutError
-from rollout.core.messages import JSON, Toolset
+from rollout.core.messages import JSON, Message, Toolset, message_to_json
 from rollout.core.task import Task
 from rollout.engine.counts import UNJUDGED, Counts
 from rollout.engine.plan import Plan
@@ -27,6 +27,7 @@ from rollout.trajectories.tree import NodeBody
 UNSCORED = {
     StopReason.ERROR: "the conversation failed",
     StopReason.CUT: "the run did not wait for it, or could not go on with it",
+    StopReason.CORRECTED: "it ends at a person's correction",
 }
 """Why what ended so has no score."""
 
@@ -95,6 +96,8 @@ def unscored_trajectory(
         metadata["prompts"] = [{"turn": turn, "prompt": prompt} for turn, prompt in ending.prompts]
     if ending.states is not None:
         metadata["states"] = ending.states
+    if plan.author is not None:
+        metadata["author"] = plan.author
     if ending.user_calls:
         metadata["user_calls"] = ending.user_calls
     return Trajectory(
@@ -123,6 +126,41 @@ def make_head(ending: Ending, unscored: Trajectory, verdict: Verdict) -> Head:
     scored = msgspec.structs.replace(unscored, success=_is_success(ending, verdict), metadata=metadata)
     metadata["reward"] = ending.plan.reward(scored)
     return Head(scored.id, scored.task_id, scored.success, metadata)
+
+
+def correction_head(
+    original: Trajectory, identifier: str, branch: JSON, messages: Sequence[Message], author: str
+) -> Head:
+    """The head of an attempt that is `original` up to a correction by a person, its last message. It has no score and
+    no reward: nobody knows yet where the correction leads to."""
+    place = len(messages) - 1
+    answers = [message for message in messages if message.role == "assistant"]
+    metadata = {
+        **original.metadata,
+        "total_turns": sum(message.role == "user" for message in messages),
+        "stop_reason": str(StopReason.CORRECTED),
+        "tool_call_count": sum(len(message.tool_calls) for message in answers),
+        "status": str(status_of(StopReason.CORRECTED)),
+        "scored": False,
+        "unscored": UNSCORED[StopReason.CORRECTED],
+        "scores": [],
+        "reward": None,
+        "error": None,
+        "usage": {},
+        "cost": 0.0,
+        "generations": len(answers),
+        "tool_errors": {},
+        "marks": [],
+        "unjudged": 0,
+        "tokens": {},
+        "branch": branch,
+        "author": author,
+        "corrected": {"message": place, "answer": message_to_json(original.messages[place])},
+        "timings": {"seconds": 0.0, "model_seconds": 0.0, "retries": 0},
+    }
+    for name in ("states", "user_calls"):
+        metadata.pop(name, None)
+    return Head(identifier, original.task_id, False, metadata)
 
 
 def _is_success(ending: Ending, verdict: Verdict) -> bool:

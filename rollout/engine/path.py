@@ -8,6 +8,7 @@ nodes are absorbed. A branch is none either: it absorbs what others grew.
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -114,7 +115,8 @@ class LivePath:
 
     def append(self, *bodies: NodeBody) -> None:
         """Grow the path: into the journal, into the tree, into everything that follows from it."""
-        nodes = list(bodies)
+        now = time.time()
+        nodes = [msgspec.structs.replace(body, added=now) for body in bodies]
         if self.opening_state is not None:
             nodes[0] = msgspec.structs.replace(nodes[0], state_key=self.opening_state)
             self.opening_state = None

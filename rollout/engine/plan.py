@@ -75,6 +75,11 @@ class Plan:
     """What must stay the same for a run to be resumed: see `rollout.pipelines.run`."""
     measures: tuple[MakeMeasure, ...] = ()
     """What is measured of its trajectories at the end, beyond the usual sums."""
+    first_number: int = 0
+    """The number of the first attempt at each task. Where it is not 0, the attempts are added to the trees that earlier
+    commands grew."""
+    author: str | None = None
+    """The person who asked for its attempts; None for those of a run."""
     samplings: dict[float, Sampling] = dataclasses.field(default_factory=dict)
     """The sampling at other temperatures, made when first asked for."""
 
@@ -87,6 +92,16 @@ class Plan:
     def total(self) -> int:
         """Trajectories that this dataset makes."""
         return self.task_count * self.strategy.most
+
+    @property
+    def numbers(self) -> range:
+        """The numbers that the attempts at a task may have."""
+        return range(self.first_number, self.first_number + self.strategy.most)
+
+    @property
+    def adds(self) -> bool:
+        """Whether its attempts are added to trees that are there."""
+        return self.first_number > 0
 
     @property
     def takes_ids(self) -> bool:
@@ -110,7 +125,7 @@ class Plan:
     def wanted_ids(self) -> set[str]:
         """The ids of all trajectories that this dataset makes."""
         ids = self.tasks.ids[: self.task_count]
-        return {trajectory_id(task_id, number) for task_id in ids for number in range(self.strategy.most)}
+        return {trajectory_id(task_id, number) for task_id in ids for number in self.numbers}
 
     def read_task(self, index: int) -> Task:
         """The task at this place, its reference actions under the names that the agent is offered."""
@@ -143,7 +158,8 @@ class AttemptSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     prefix: Prefix | None = None
     """The first tokens of its first generation, where it branches inside of one."""
     is_restart: bool = False
-    """Whether its path was started again in this command. A second replay that differs fails the attempt."""
+    """Whether its path must not be started again, because it was already in this command or because a person asked to
+    go on from there. A replay that differs then fails the attempt."""
 
 
 def world_seed(seed: int, dataset: str, task_id: str) -> int:

@@ -184,7 +184,7 @@ def _chosen(source: Source, selection: Selection, tally: ExportTally) -> Iterato
         if isinstance(line, BadLine):
             tally.blame(source, where, line)
             continue
-        reason = selection.reason_against(line)
+        reason = selection.reason_against(line) or source.reason_against(line)
         if reason is None:
             yield where, line
         else:

@@ -19,7 +19,7 @@ from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
 from rollout.pipelines.runs.listing import RUNS, find_named_run
 from rollout.store.blobs import image_path, name_of, read_blob
-from rollout.store.reader import open_reader
+from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import FAILED, find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
 from rollout.trajectories.line import Head
@@ -35,6 +35,12 @@ class Source(msgspec.Struct, frozen=True):
     run: str
     """A name for its run, for telling equal ids apart."""
     run_dir: Path | None = None
+    grown_on: frozenset[str] = frozenset()
+    """Corrections from which attempts were grown on, which begin with them."""
+
+    def reason_against(self, line: SavedLine) -> str | None:
+        """Why a trajectory of it is left out whatever is chosen; None where it is not."""
+        return "a correction that was grown on" if line.id in self.grown_on else None
 
     def read(self) -> Iterator[tuple[str, SavedLine | BadLine]]:
         """Its trajectories, each with its place."""
@@ -79,16 +85,19 @@ def _run_sources(run_dir: Path, with_failed: bool) -> list[Source]:
     place = run_dir.resolve()
     # All batches call their run directory `run`; the folder around it is what tells them apart.
     name = place.parent.name if place.name == "run" else place.name
-    sources = [Source(file, name, run_dir) for file in _outputs(run_dir)]
+    with open_reader(run_dir) as reader:
+        sources = [
+            Source(file, name, run_dir, frozenset(reader.grown_on(dataset)))
+            for dataset, file in _outputs(run_dir, reader)
+        ]
     if with_failed and (run_dir / FAILED).is_file():
         sources.append(Source(run_dir / FAILED, name, run_dir))
     return sources
 
 
-def _outputs(run_dir: Path) -> Iterator[Path]:
-    """The output files that the journal knows; where they were moved together with the run, beside it."""
-    with open_reader(run_dir) as reader:
-        outputs = reader.outputs()
+def _outputs(run_dir: Path, reader: JournalReader) -> Iterator[tuple[str, Path]]:
+    """The output files that the journal knows, by dataset; where they were moved together with the run, beside it."""
+    outputs = reader.outputs()
     if not outputs:
         raise ConfigError(f"{run_dir}: this run has no output yet")
     for name, known in outputs.items():
@@ -98,7 +107,7 @@ def _outputs(run_dir: Path) -> Iterator[Path]:
                 f"{run_dir}: {known}, the output of {name!r}, is not there; name the file "
                 "itself, or let `rollout run … --resume` write it again"
             )
-        yield file
+        yield name, file
 
 
 class Prompts:

@@ -68,6 +68,8 @@ class DataWish(msgspec.Struct, frozen=True):
     advantage: str | None = "grpo"
     """The name of an estimator; None: no advantages."""
     params: dict[str, Any] = {}
+    keeps_grown_on: bool = False
+    """Whether corrections are kept from which attempts were grown on."""
     filters: bool = False
     """Whether the marks of `rollout filter` are kept to. They say, too, whether what is dropped counts in the
     statistics of its group."""
@@ -226,6 +228,8 @@ class _Reading:
         if self._wish.advantage == "at2po":
             attempt = _with_surprisal(attempt, generations)
         refusal = self._wish.selection.reason_against(line) or marks.refusal
+        if not self._wish.keeps_grown_on:
+            refusal = refusal or source.reason_against(line)
         return _ReadAttempt(place, line, attempt, generations, marks, refusal)
 
     def _nodes(self, line: SavedLine, source: Source) -> list[NodeBody]:

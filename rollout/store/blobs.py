@@ -94,6 +94,31 @@ def write_named(run_dir: Path, name: str, data: bytes) -> None:
         write_atomic(path, data, is_private=True)
 
 
+def copy_blob(from_run: Path, to_run: Path, name: str) -> None:
+    """Give another run a large text of a run. What the run does not have is left out."""
+    _share(from_run / BLOBS / f"{name}.json", to_run)
+
+
+def copy_image(from_run: Path, to_run: Path, name: str) -> None:
+    """Give another run an image of a run. What the run does not have is left out."""
+    _share(image_path(from_run, name), to_run)
+
+
+def _share(path: Path, run_dir: Path) -> None:
+    """Blobs never change, so both runs may have the same file."""
+    copy = run_dir / BLOBS / path.name
+    if copy.exists() or not path.is_file():
+        return
+    make_private_folder(copy.parent)
+    try:
+        os.link(path, copy)
+    except FileExistsError:
+        return
+    except OSError:
+        # Another file system, or one without links.
+        write_atomic(copy, path.read_bytes(), is_private=True)
+
+
 def name_of(data: bytes) -> str:
     """The name of a blob with this content, without its suffix."""
     return hashlib.sha256(data).hexdigest()[:16]

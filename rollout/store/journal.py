@@ -75,7 +75,9 @@ class CommitBatch:
 class Journal(JournalReader):
     """Writes the journal of one run directory. Open it with `open_journal`, close it when the run ends."""
 
-    def __init__(self, path: Path, connection: sqlite3.Connection, lock: int, keep_nodes: bool) -> None:
+    def __init__(
+        self, path: Path, connection: sqlite3.Connection, lock: int, keep_nodes: bool, first_id: int = 1
+    ) -> None:
         super().__init__(path, connection)
         self.folder = path.parent
         self._lock = lock
@@ -92,8 +94,8 @@ class Journal(JournalReader):
         self._altered: set[str] = set()
         self._seconds_before = self.seconds()
         self._opened = time.monotonic()
-        self._next_tree = self._next_id("trees")
-        self._next_episode = self._next_id("episodes")
+        self._next_tree = max(first_id, self._next_id("trees"))
+        self._next_episode = max(first_id, self._next_id("episodes"))
         self.commits = 0
 
     def _next_id(self, table: str) -> int:
@@ -267,6 +269,10 @@ class Journal(JournalReader):
 
     # ---- output files and facts ---------------------------------------------------------------------------------
 
+    def is_attached(self, dataset: str) -> bool:
+        """Whether a dataset has its output file."""
+        return dataset in self._outputs
+
     @reads_data
     def attach(self, dataset: str, output: Output) -> int:
         """Give a dataset its output file, after making it hold exactly the journal's lines. Returns how many lines were
@@ -349,14 +355,17 @@ class Journal(JournalReader):
         os.close(self._lock)
 
 
-def open_journal(run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True) -> Journal:
-    """Open or create the journal of a run directory, for one process at a time. Migrates an older one."""
+def open_journal(
+    run_dir: Path, *, sync: Literal["normal", "full"] = "normal", keep_nodes: bool = True, first_id: int = 1
+) -> Journal:
+    """Open or create the journal of a run directory, for one process at a time. Migrates an older one. Trees and
+    episodes have ids from `first_id` on."""
     path = run_dir / JOURNAL
     lock = lock_run(run_dir)
     connection = connect(run_dir, lock, sync)
     try:
         with reading(path):
-            return Journal(path, connection, lock, keep_nodes)
+            return Journal(path, connection, lock, keep_nodes, first_id)
     except BaseException:
         connection.close()
         os.close(lock)

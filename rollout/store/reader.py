@@ -13,14 +13,15 @@ from rollout.core.errors import JournalError
 from rollout.core.messages import Message
 from rollout.store.connection import connect_read_only
 from rollout.store.damage import missing, reads_journal
-from rollout.store.figures import FiguresReader
 from rollout.store.run_dir import JOURNAL
+from rollout.store.scanning import ScanReader
 from rollout.store.token_pieces import put_together
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
+from rollout.trajectories.stop import StopReason
 from rollout.trajectories.trajectory import Trajectory
-from rollout.trajectories.tree import OPENING, NodeBody
+from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
 
 CACHED_PIECES = 4096
 CACHED_OPENINGS = 256
@@ -79,7 +80,7 @@ class LinePosition(msgspec.Struct, frozen=True):
 
 
 @reads_journal
-class JournalReader(FiguresReader):
+class JournalReader(ScanReader):
     """Reads the journal of one run directory. Open it with `open_reader`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -114,9 +115,7 @@ class JournalReader(FiguresReader):
 
     def saved_leaves(self, dataset: str, task: str) -> tuple[int, dict[str, SavedLeaf]]:
         """The tree of a task (0 if there is none) and its attempts that did not fail, by trajectory."""
-        (tree,) = self._db.execute(
-            "SELECT max(id) FROM trees WHERE dataset = ? AND task = ?", (dataset, task)
-        ).fetchone()
+        tree = self.tree_of(dataset, task)
         if tree is None:
             return 0, {}
         rows = self._db.execute(
@@ -130,7 +129,7 @@ class JournalReader(FiguresReader):
             trajectory: SavedLeaf(episode, _head_decoder.decode(head), self.branch(episode))
             for trajectory, episode, head in rows
         }
-        return int(tree), leaves
+        return tree, leaves
 
     def grown_tasks(self, dataset: str) -> set[str]:
         """The tasks whose trees are complete."""
@@ -145,6 +144,46 @@ class JournalReader(FiguresReader):
             "SELECT d.id, p.rank FROM trajectories d JOIN placed p ON p.episode = d.episode WHERE d.dataset = ?",
             (dataset,),
         )
+        return dict(rows.fetchall())
+
+    def episode_of(self, dataset: str, trajectory: str) -> tuple[int, int] | None:
+        """The episode of a trajectory that has ended, and its tree; None where there is none, or its nodes were not
+        kept."""
+        row = self._db.execute(
+            "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ? AND d.line IS NULL",
+            (dataset, trajectory),
+        ).fetchone()
+        if row is None:
+            return None
+        episode, tree = row
+        return int(episode), int(tree)
+
+    def owner_of(self, episode: int) -> tuple[str, str] | None:
+        """Dataset and id of the trajectory that an episode grew; None where it has not ended."""
+        row = self._db.execute("SELECT dataset, id FROM trajectories WHERE episode = ?", (episode,)).fetchone()
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def tree_of(self, dataset: str, task: str) -> int | None:
+        """The newest tree of a task; None where it was never begun."""
+        (tree,) = self._db.execute(
+            "SELECT max(id) FROM trees WHERE dataset = ? AND task = ?", (dataset, task)
+        ).fetchone()
+        return None if tree is None else int(tree)
+
+    def grown_on(self, dataset: str) -> set[str]:
+        """The ids of the corrections from which attempts have been grown on."""
+        rows = self._db.execute(
+            "SELECT c.id FROM trajectories c WHERE c.dataset = ? AND c.stop_reason = ? AND EXISTS (SELECT 1 FROM "
+            "branches b JOIN trajectories d ON d.episode = b.episode WHERE b.parent = c.episode "
+            "AND d.status != 'failed' AND d.stop_reason != ?)",
+            (dataset, StopReason.CORRECTED, StopReason.CORRECTED),
+        )
+        return {trajectory for (trajectory,) in rows}
+
+    def begun_attempts(self, tree: int) -> dict[str, int]:
+        """The newest episode of each attempt of a tree, finished or not, by trajectory."""
+        rows = self._db.execute("SELECT trajectory, id FROM episodes WHERE tree = ? ORDER BY id", (tree,))
         return dict(rows.fetchall())
 
     def trajectory_of(self, episode: int) -> str:
@@ -212,15 +251,21 @@ class JournalReader(FiguresReader):
 
     def path_nodes(self, episode: int) -> list[NodeBody]:
         """Every node from the end of the opening to the episode's last: the nodes it branched from, then its own."""
-        nodes = self.nodes(episode)
-        branch = self.branch(episode)
+        return [body for _, body in self.keyed_path(episode)]
+
+    def keyed_path(self, episode: int) -> list[tuple[NodeKey, NodeBody]]:
+        """The same nodes, each with its key."""
+        owner = episode
+        path = [((owner, place), body) for place, body in enumerate(self.nodes(owner))]
+        branch = self.branch(owner)
         while branch is not None and not branch.is_at_trunk:
-            shared = self.nodes(branch.parent)
-            if (shared or nodes) and not 0 <= branch.place < len(shared):
-                raise missing(f"node {branch.place} of episode {branch.parent}")
-            nodes = shared[: branch.place + 1] + nodes
-            branch = self.branch(branch.parent)
-        return nodes
+            owner = branch.parent
+            shared = self.nodes(owner)
+            if (shared or path) and not 0 <= branch.place < len(shared):
+                raise missing(f"node {branch.place} of episode {owner}")
+            path = [((owner, place), body) for place, body in enumerate(shared[: branch.place + 1])] + path
+            branch = self.branch(owner)
+        return path
 
     def whole_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
         """Every node of a trajectory, from the task's opening to the leaf. Raises JournalError if the journal does not

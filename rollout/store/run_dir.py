@@ -25,6 +25,8 @@ SCORES = "scores.jsonl"
 """The marks of `rollout score --write`."""
 BLOBS = "blobs"
 LOGS = "logs"
+PEOPLE = "people"
+"""What people add to the attempts of the run: a run directory of its own (`rollout.pipelines.people`)."""
 
 
 def wal_of(journal: Path) -> Path:

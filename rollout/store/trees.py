@@ -12,14 +12,14 @@ from rollout.store.reader import Branch, JournalReader, SavedLeaf
 from rollout.tasks.source import attempt_number
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status
-from rollout.trajectories.tree import Beginning, Leaf, Node, RolloutTree
+from rollout.trajectories.tree import Beginning, Leaf, Node, NodeKey, RolloutTree
 
 
 class StoredTree(msgspec.Struct, kw_only=True):
     """A tree that is read from the journal, attempt by attempt."""
 
     tree: RolloutTree
-    nodes: dict[tuple[int, int], Node] = {}
+    nodes: dict[NodeKey, Node] = {}
     """Nodes that were read from the journal, by their keys."""
     numbers: dict[int, int] = {}
     """The number of each episode."""
@@ -36,11 +36,11 @@ class StoredTree(msgspec.Struct, kw_only=True):
         """The node that an episode starts from, and what its first generation begins with."""
         if branch is None:
             return self.tree.trunk, None
-        start = self.tree.trunk if branch.is_at_trunk else self._node_at(journal, branch.parent, branch.place)
+        start = self.tree.trunk if branch.is_at_trunk else self.node_at(journal, (branch.parent, branch.place))
         begun = branch.beginning
         if begun is None:
             return start, None
-        return start, Beginning(self._node_at(journal, begun.owner, begun.place), begun.tokens)
+        return start, Beginning(self.node_at(journal, (begun.owner, begun.place)), begun.tokens)
 
     def began(self, episode: int, number: int, beginning: Beginning | None) -> None:
         """Note which attempt an episode is, and what it begins with."""
@@ -48,14 +48,16 @@ class StoredTree(msgspec.Struct, kw_only=True):
         if beginning is not None:
             self.beginnings[episode] = beginning
 
-    def _node_at(self, journal: JournalReader, episode: int, place: int) -> Node:
+    def node_at(self, journal: JournalReader, key: NodeKey) -> Node:
+        """The node with this key, read from the journal if it was not yet."""
+        episode, place = key
         with reading(journal.path):
-            if (episode, place) not in self.nodes:
+            if key not in self.nodes:
                 owner = journal.trajectory_of(episode)
                 self._read_nodes(journal, episode, attempt_number(self.tree.task_id, owner))
-            if (episode, place) not in self.nodes:
+            if key not in self.nodes:
                 raise missing(f"node {place} of episode {episode}")
-        return self.nodes[episode, place]
+        return self.nodes[key]
 
     def _read_nodes(self, journal: JournalReader, episode: int, number: int) -> tuple[Node, Node]:
         """Hang an episode's nodes into the tree; the node that it starts from, and its last."""

@@ -121,6 +121,7 @@ class Limited:
         if not paths:
             return 1
         for place, expansion in enumerate(singles[: len(paths)]):
+            assert isinstance(expansion.node, Node)
             _add_expected(spent, expansion.node, paths)
             if place and not spent.is_within(self.budget):
                 return place

@@ -8,16 +8,18 @@ from typing import Protocol
 import msgspec
 
 from rollout.models.model import Capability
-from rollout.trajectories.tree import Beginning, Node, RolloutTree
+from rollout.trajectories.tree import Beginning, Node, NodeKey, RolloutTree
 
 
 class Expansion(msgspec.Struct, frozen=True):
     """A wish to grow `count` new episodes from `node`: the next thing there is generated again."""
 
-    node: Node
+    node: Node | NodeKey
+    """A node of the tree, or the key of one that an earlier command grew."""
     count: int
     reason: str
-    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct. It is in `metadata.branch`."""
+    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct; person, where somebody asked
+    for it. It is in `metadata.branch`."""
     temperature: float | None = None
     """What these episodes sample with, instead of the agent's own."""
     beginning: Beginning | None = None

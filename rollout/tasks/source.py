@@ -89,14 +89,25 @@ class TaskList:
         return digest.hexdigest()[:16]
 
 
+BY_PEOPLE = 1_000_000
+"""The number of the first attempt at a task that a person asked for. No strategy comes that far, so attempts of the run
+and of people never have the same id."""
+
+
 def trajectory_id(task_id: str, number: int) -> str:
-    """The id of a task's attempt: the first one keeps the task's own id, as in AgentSkiller records."""
+    """The id of a task's attempt: the first one keeps the task's own id, as in AgentSkiller records. Attempts that a
+    person asked for are numbered by themselves: `task~+1`."""
+    if number >= BY_PEOPLE:
+        return f"{task_id}~+{number - BY_PEOPLE + 1}"
     return task_id if number == 0 else f"{task_id}~{number}"
 
 
 def attempt_number(task_id: str, trajectory: str) -> int:
     """The number of an attempt at a task, of its id."""
-    return 0 if trajectory == task_id else int(trajectory.rpartition("~")[2])
+    if trajectory == task_id:
+        return 0
+    text = trajectory.rpartition("~")[2]
+    return int(text) + BY_PEOPLE - 1 if text.startswith("+") else int(text)
 
 
 def refuse_clashes(tasks: Tasks, samples: int) -> None:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from rollout.core.messages import JSON, Message, encode_message
+from rollout.core.messages import JSON, Message, encode_message, message_from_json
 from rollout.trajectories.generation import Usage
 from rollout.trajectories.score import Score
 from rollout.trajectories.stop import Status, StopReason, status_of
@@ -65,6 +65,15 @@ class UserCall(msgspec.Struct, frozen=True):
     name: str
     arguments: str
     result: str
+
+
+class Corrected(msgspec.Struct, frozen=True):
+    """What a correction by a person replaces."""
+
+    message: int
+    """The place of the corrected message."""
+    answer: Message
+    """As it was."""
 
 
 class Timings(msgspec.Struct, frozen=True):
@@ -122,6 +131,22 @@ class Head(msgspec.Struct, frozen=True):
     def user_model(self) -> str | None:
         """The user's model; None where no user spoke."""
         return _text(self.metadata.get("user_model"))
+
+    @property
+    def author(self) -> str | None:
+        """The person who corrected its last message, or who asked for it; None for an attempt of the run itself."""
+        return _text(self.metadata.get("author"))
+
+    @property
+    def corrected(self) -> Corrected | None:
+        """What its last message, a correction, replaces; None for an attempt that does not end at one."""
+        found = _object(self.metadata.get("corrected"))
+        if not found:
+            return None
+        try:
+            return Corrected(_whole(found.get("message")), message_from_json(found["answer"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
 
     @property
     def seed(self) -> int:

@@ -76,6 +76,8 @@ class StopReason(enum.StrEnum):
     """The agent's words say that it is over (`monitor_rule_detection`)."""
     MONITOR_JUDGE = "monitor_judge", Status.COMPLETED
     """The judge model said that it is over."""
+    CORRECTED = "corrected", Status.COMPLETED, True
+    """A person corrected the agent's last message, and nothing was grown from there."""
     CUT = "cut", Status.CUT
     """A straggler: the run did not wait for it (`tail`)."""
     ERROR = "error", Status.FAILED

@@ -30,6 +30,7 @@ STOP_WORDS = {
     StopReason.MONITOR_EMPTY: "the agent gave empty replies in a row",
     StopReason.MONITOR_GOBACKS: "the agent went back again and again with nothing to go back to",
     StopReason.MONITOR_PHRASE: "the agent's words say that it is over",
+    StopReason.CORRECTED: "a person corrected the agent's last message",
     StopReason.MONITOR_JUDGE: "the monitor's judge said that it is over",
     StopReason.CUT: "the run did not wait for this straggler",
     StopReason.ERROR: "infrastructure broke",

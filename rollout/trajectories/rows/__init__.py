@@ -14,6 +14,7 @@ BUILT_IN = {
     "tree": "rollout.trajectories.rows.tree:TreeRows",
     "sft": "rollout.trajectories.rows.best:BestAttempts",
     "preferences": "rollout.trajectories.rows.preferences:Preferences",
+    "corrections": "rollout.trajectories.rows.corrections:Corrections",
     "process": "rollout.trajectories.rows.process:ProcessRewards",
     "verl": "rollout.trajectories.rows.verl_prompts:VerlPrompts",
     "verl_steps": "rollout.trajectories.rows.verl_steps:VerlSteps",

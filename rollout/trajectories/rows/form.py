@@ -101,6 +101,8 @@ class RowForm(Section):
     """Whether its records hold token ids in any case."""
     compares: ClassVar[bool] = False
     """As of `RecordMaker`."""
+    keeps_grown_on: ClassVar[bool] = False
+    """Whether it is also given corrections from which attempts were grown on. To others these would be told twice."""
     columns: ClassVar[Columns] = {}
     """As of `RecordMaker`, with their types (`rollout.trajectories.exports.parquet.Column`)."""
 

@@ -1,0 +1,344 @@
+"""Branches that people ask for: attempts that go on from any step of any attempt.
+
+A wish is recorded before its first attempt begins, so what is unfinished when the process ends can be finished by the
+next one (`unfinished_growths`). The engine grows the attempts as it grows any branch: the world is brought there by
+making the recorded calls again, each result compared with the record, and where one differs the attempt fails instead
+of going on elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from rollout.agents.users.user import User
+from rollout.config.exploring import StrategyChoice
+from rollout.config.load import load_config, load_registry, remember_secrets
+from rollout.config.models import NO_MODEL, AgentConfig, UserConfig
+from rollout.config.schema import MAX_TURNS, Config
+from rollout.core.errors import ConfigError, RolloutError
+from rollout.core.task import Task
+from rollout.core.world import World
+from rollout.engine.control import Control
+from rollout.engine.engine import Engine
+from rollout.engine.observer import Observer
+from rollout.engine.plan import Plan
+from rollout.engine.replay import calls_any
+from rollout.models.registry import Registry
+from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
+from rollout.pipelines.people.seat import Part, Seat, SeatAgent, SeatUser
+from rollout.pipelines.score import saved_config
+from rollout.pipelines.wiring import open_plans, with_other_strategy
+from rollout.store.blobs import write_blob, writing
+from rollout.store.reader import JournalReader
+from rollout.store.run_dir import LOGS
+from rollout.strategies.regrow import Regrow
+from rollout.tasks.source import TaskList, trajectory_id
+from rollout.trajectories.tree import PERSON, NodeKey
+
+PATIENCE = 7 * 24 * 3600.0
+"""Seconds that an attempt may take in which a person takes part."""
+_META = "growth:"
+GrowthState = Literal["unfinished", "done", "stopped", "failed"]
+
+
+class Growth(msgspec.Struct, frozen=True, kw_only=True):
+    """A wish for attempts that go on from a step."""
+
+    number: int
+    dataset: str
+    task_id: str
+    trajectory: str | None
+    """The attempt that they go on from; None: they begin with the task."""
+    message: int
+    """They go on behind this message."""
+    author: str
+    at: float
+    """When it was wished for, in seconds since 1970."""
+    first_number: int
+    """The number of the first of the attempts."""
+    count: int = 1
+    node: NodeKey | None = None
+    """The node that they go on from; None: the task's opening."""
+    model: str | None = None
+    """None: that of the run. So with the next two."""
+    user_model: str | None = None
+    temperature: float | None = None
+    part: Part | None = None
+    """The part that the person takes; None where models play both."""
+    is_stopped: bool = False
+    """Whether a person stopped it."""
+    error: str | None = None
+    """Why it could not be begun."""
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its attempts."""
+        return [trajectory_id(self.task_id, self.first_number + number) for number in range(self.count)]
+
+
+class GrowthWish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person asks for."""
+
+    author: str
+    message: int = 0
+    """Go on behind this message."""
+    count: int = 1
+    model: str | None = None
+    user_model: str | None = None
+    temperature: float | None = None
+    part: Part | None = None
+    """The part that the person takes."""
+
+
+async def plan_growth(people: PeopleRun, dataset: str, trajectory: str, wish: GrowthWish) -> Growth:
+    """Record a wish to go on from an attempt. Raises ConfigError where nothing can go on from there."""
+    found = await people.take_up(dataset, trajectory)
+    place = _last_result(found, found.place_of(wish.message))
+    if place >= 0 and found.body(place).end is not None:
+        raise ConfigError(f"{trajectory}: the conversation ends with message {wish.message}; choose an earlier one")
+    node = None if place < 0 else found.keys[place]
+    return _record(people, dataset, found.trajectory.task_id, found.tree, wish, trajectory=trajectory, node=node)
+
+
+async def plan_fresh(people: PeopleRun, dataset: str, task_id: str, wish: GrowthWish) -> Growth:
+    """Record a wish for attempts from a task's opening. Raises ConfigError where the run has not begun the task."""
+    return _record(people, dataset, task_id, await people.tree_of(dataset, task_id), wish)
+
+
+def _record(
+    people: PeopleRun,
+    dataset: str,
+    task_id: str,
+    tree: int,
+    wish: GrowthWish,
+    trajectory: str | None = None,
+    node: NodeKey | None = None,
+) -> Growth:
+    if wish.count < 1 or (wish.part is not None and wish.count > 1):
+        expected = "1: a person plays one attempt" if wish.part is not None else "1 or more attempts"
+        raise ConfigError(f"count: expected {expected}, got {wish.count}")
+    if wish.temperature is not None and wish.temperature < 0:
+        raise ConfigError(f"temperature: expected 0 or more, got {wish.temperature}")
+    journal = people.journal
+    number = journal.number("growths") + 1
+    growth = Growth(
+        number=number,
+        dataset=dataset,
+        task_id=task_id,
+        trajectory=trajectory,
+        message=wish.message,
+        author=wish.author,
+        at=time.time(),
+        first_number=people.next_number(tree, task_id, wish.count),
+        count=wish.count,
+        node=node,
+        model=wish.model,
+        user_model=wish.user_model,
+        temperature=wish.temperature,
+        part=wish.part,
+    )
+    journal.set_facts({"growths": str(number), _META + str(number): msgspec.json.encode(growth).decode()})
+    return growth
+
+
+async def grow(
+    people: PeopleRun,
+    growth: Growth,
+    config: Config,
+    *,
+    seat: Seat | None = None,
+    observers: Sequence[Observer] = (),
+    watch: Callable[[Engine], None] = lambda engine: None,
+) -> Growth:
+    """Grow what a wish asks for, or what is missing of it; what kept it from being begun is its `error` then. `config`
+    is that of the run (`growth_config`), `seat` where the person sits who takes a part. `watch` is given the engine
+    before it runs, to stop it."""
+    assert (seat is None) == (growth.part is None)
+    try:
+        if growth.is_stopped or growth.error is not None:
+            growth = _update(people, growth, is_stopped=False, error=None)
+        await _grow(people, growth, config, seat, observers, watch)
+    except RolloutError as error:
+        return _update(people, growth, error=str(error))
+    return growth
+
+
+def stop_growth(people: PeopleRun, growth: Growth) -> Growth:
+    """Record that a person stopped it, so that it is not unfinished any more."""
+    return _update(people, growth, is_stopped=True)
+
+
+def read_growths(journal: JournalReader) -> list[Growth]:
+    """Every wish, the first one first."""
+    found = (journal.meta(_META + str(number)) for number in range(1, journal.number("growths") + 1))
+    return [msgspec.json.decode(text, type=Growth) for text in found if text is not None]
+
+
+def unfinished_growths(journal: JournalReader) -> list[Growth]:
+    """The wishes that an earlier process has not finished."""
+    return [growth for growth in read_growths(journal) if state_of(journal, growth) == "unfinished"]
+
+
+def state_of(journal: JournalReader, growth: Growth) -> GrowthState:
+    """What became of a wish."""
+    if growth.error is not None:
+        return "failed"
+    if set(growth.ids) <= journal.recorded_ids(growth.dataset):
+        return "done"
+    return "stopped" if growth.is_stopped else "unfinished"
+
+
+def growth_config(run_dir: Path, config: Path | None = None) -> Config:
+    """The configuration that a run was made with, for going on with its attempts. Keys are not on record: they come
+    from the registry of models that it names, from the environment, or from the file `config`."""
+    if config is not None:
+        return load_config(config)
+    saved = saved_config(run_dir)
+    if saved.models_config_file is None or not saved.models_config_file.is_file():
+        return saved
+    registry = load_registry(saved.models_config_file)
+    secret = {name: {"api_key": entry.api_key, "headers": entry.headers} for name, entry in registry.items()}
+    models = {
+        name: entry.model_copy(update=secret[name]) if name in secret and entry.api_key is None else entry
+        for name, entry in {**registry, **saved.models}.items()
+    }
+    remember_secrets(found := saved.model_copy(update={"models": models}))
+    return found
+
+
+async def _grow(
+    people: PeopleRun,
+    growth: Growth,
+    config: Config,
+    seat: Seat | None,
+    observers: Sequence[Observer],
+    watch: Callable[[Engine], None],
+) -> None:
+    config = _changed(config, growth)
+    registry = Registry(
+        config.models,
+        timeouts=config.timeouts,
+        retries=config.retries,
+        local=config.local,
+        log_dir=people.folder / LOGS,
+    )
+    async with contextlib.AsyncExitStack() as held:
+        await held.enter_async_context(registry)
+        (plan,) = await held.enter_async_context(open_plans(config, [growth.dataset], registry))
+        plan = _plan_of(people, plan, growth, seat)
+        await _refuse_irreversible(people, plan, growth)
+        with writing(people.folder):
+            write_blob(people.folder, plan.prompt(plan.toolset))
+        engine = Engine(
+            [plan],
+            people.journal,
+            max_workers=min(config.max_workers, growth.count),
+            control=Control(config.max_cost),
+            grace=config.timeouts.grace,
+            observers=observers,
+        )
+        watch(engine)
+        await engine.run()
+        await people.journal.flush()
+
+
+def _changed(config: Config, growth: Growth) -> Config:
+    """The run's configuration with what the wish replaces. It runs here, whatever the run was spread over."""
+    dataset = config.datasets.get(growth.dataset)
+    if dataset is None:
+        raise ConfigError(f"datasets.{growth.dataset}: is not in the configuration of the run; give it by --config")
+    changed: dict[str, AgentConfig | UserConfig] = {}
+    if growth.model is not None:
+        changed["agent"] = dataset.agent.model_copy(update={"model": growth.model, "api_base": None, "api_key": None})
+    if growth.user_model is not None:
+        user = dataset.user or UserConfig()
+        changed["user"] = user.model_copy(
+            update={"model": growth.user_model, "kind": "model", "api_base": None, "api_key": None}
+        )
+    if growth.part == "agent":
+        # A person needs no model, and no key for one.
+        changed["agent"] = dataset.agent.model_copy(update={"model": NO_MODEL, "api_base": None, "api_key": None})
+    if growth.model is not None or growth.part is not None:
+        # The run's strategy may want what another model cannot do.
+        dataset = with_other_strategy(dataset, StrategyChoice())
+    datasets = {growth.dataset: dataset.model_copy(update=changed)}
+    return config.model_copy(update={"datasets": datasets, "cluster": None, "dynamic": None, "tail": None})
+
+
+def _plan_of(people: PeopleRun, plan: Plan, growth: Growth, seat: Seat | None) -> Plan:
+    """The plan of the run, for this task and these attempts only."""
+    if growth.task_id not in plan.tasks.ids:
+        raise ConfigError(f"{plan.tasks}: the task {growth.task_id!r} is no longer there; put it back")
+    task = plan.tasks.read(plan.tasks.ids.index(growth.task_id))
+    tree = people.journal.tree_of(growth.dataset, growth.task_id)
+    if tree is None or people.journal.opening(tree) != task.messages:
+        raise ConfigError(
+            f"{plan.tasks}: the opening of the task {growth.task_id!r} changed since the run; restore the old words"
+        )
+    plan = plan if seat is None else _with_person(plan, seat)
+    return dataclasses.replace(
+        plan,
+        tasks=TaskList(str(plan.tasks), [task]),
+        task_count=1,
+        output_path=people.folder / "outputs" / f"{growth.dataset}.jsonl",
+        strategy=Regrow(growth.count, growth.node, growth.temperature),
+        first_number=growth.first_number,
+        author=growth.author,
+        measures=(),
+    )
+
+
+def _with_person(plan: Plan, seat: Seat) -> Plan:
+    """The plan with a person in one of its parts, who has all the time that they need."""
+    if seat.part == "agent":
+        return dataclasses.replace(
+            plan, program=SeatAgent(seat), agent_name=PERSON, monitor=None, judge=None, episode_timeout=PATIENCE
+        )
+
+    def make_user(task: Task, seed: int, world: World) -> User:
+        user = SeatUser(seat)
+        user.world = plan.environment.user_world(task, world)
+        return user
+
+    return dataclasses.replace(
+        plan,
+        make_user=make_user,
+        user_name=PERSON,
+        max_turns=max(plan.max_turns, MAX_TURNS),
+        episode_timeout=PATIENCE,
+    )
+
+
+async def _refuse_irreversible(people: PeopleRun, plan: Plan, growth: Growth) -> None:
+    if growth.trajectory is None:
+        return
+    found = await people.take_up(growth.dataset, growth.trajectory)
+    place = -1 if growth.node is None else list(found.keys).index(growth.node)
+    if calls_any([found.body(before) for before in range(place)], plan.irreversible):
+        raise ConfigError(
+            f"{growth.trajectory}: a call before message {growth.message} is irreversible "
+            f"({', '.join(sorted(plan.irreversible))}), and is not made again; choose a step before it"
+        )
+
+
+def _last_result(found: WorkedOn, place: int) -> int:
+    """The place of the last of several results of one answer: nothing branches between them."""
+    if place < 0 or found.body(place).kind != "tool":
+        return place
+    last = len(found.keys) - 1
+    while place < last and found.body(place + 1).kind == "tool":
+        place += 1
+    return place
+
+
+def _update(people: PeopleRun, growth: Growth, **changed: object) -> Growth:
+    changed_growth = msgspec.structs.replace(growth, **changed)
+    people.journal.set_meta(_META + str(growth.number), msgspec.json.encode(changed_growth).decode())
+    return changed_growth

@@ -1,0 +1,73 @@
+"""Growths and conversations as the page shows them."""
+
+from __future__ import annotations
+
+from rollout.pipelines.people.growth import Growth
+from rollout.pipelines.people.live_attempts import AskedAttempt, asked_attempts, live_trajectory
+from rollout.pipelines.runs.transcript import make_transcript
+from rollout.store.reader import JournalReader
+from rollout.viewer.answers.people import GrownAttempt
+from rollout.viewer.answers.people import Growth as ShownGrowth
+from rollout.viewer.answers.plays import Play
+from rollout.viewer.desk import Desk
+from rollout.viewer.open_runs import OpenRun
+from rollout.viewer.trajectory_page import page_message
+
+
+def shown_growth(desk: Desk, journal: JournalReader, growth: Growth) -> ShownGrowth:
+    """A growth with what became of its attempts."""
+    return ShownGrowth(
+        number=growth.number,
+        dataset=growth.dataset,
+        task_id=growth.task_id,
+        id=growth.trajectory,
+        message=growth.message,
+        n=growth.count,
+        model=growth.model,
+        user_model=growth.user_model,
+        temperature=growth.temperature,
+        author=growth.author,
+        at=growth.at,
+        role=growth.part,
+        state=desk.state(journal, growth),
+        error=growth.error,
+        attempts=tuple(map(_shown_attempt, asked_attempts(journal, growth))),
+    )
+
+
+def _shown_attempt(attempt: AskedAttempt) -> GrownAttempt:
+    head = attempt.head
+    return GrownAttempt(
+        id=attempt.id,
+        state=attempt.state,
+        messages=attempt.messages,
+        status=None if head is None else head.status,
+        success=None if head is None or not head.scored else head.success,
+        reward=None if head is None else head.reward,
+    )
+
+
+def shown_play(run: OpenRun, desk: Desk, journal: JournalReader, growth: Growth) -> Play:
+    """A conversation in which a person takes a part, as far as it is."""
+    assert growth.part is not None
+    trajectory, path = live_trajectory(journal, growth)
+    spoken = [node for node in path if node[1].said is not None]
+    opening = len(trajectory.messages) - len(spoken)
+    state, waits_for = desk.state(journal, growth), desk.waits_for(growth)
+    task = run.tasks.find(growth.dataset, growth.task_id)
+    return Play(
+        number=growth.number,
+        dataset=growth.dataset,
+        task_id=growth.task_id,
+        id=trajectory.id,
+        role=growth.part,
+        state=state,
+        waits_for=waits_for,
+        brief=task.user_system_prompt or None if task is not None and growth.part == "user" else None,
+        messages=tuple(
+            page_message(message, spoken[message.index - opening] if message.index >= opening else None)
+            for message in make_transcript(trajectory).messages
+        ),
+        tools=tuple(desk.seat(growth).tools) if waits_for == "agent" == growth.part else (),
+        error=growth.error,
+    )

@@ -1,0 +1,190 @@
+"""The desk of one run: where people correct, grow and play.
+
+`people/` is open for writing only while somebody works there, so that a program may add to the same run in between.
+Everything that goes on is a task of the server and ends with it; what is unfinished then waits to be resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
+
+from anyio import to_thread
+
+from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
+from rollout.engine.engine import Engine
+from rollout.pipelines.people.growth import Growth, grow, growth_config, read_growths, state_of, stop_growth
+from rollout.pipelines.people.people_run import PeopleRun, open_people
+from rollout.pipelines.people.seat import Part, Seat
+from rollout.store.reader import JournalReader
+from rollout.trajectories.line import Head
+from rollout.trajectories.tree import NodeBody
+from rollout.viewer.answers.people import GrowthState
+from rollout.viewer.errors import not_found
+from rollout.viewer.open_runs import OpenRun
+
+log = logging.getLogger(__name__)
+PUBLISHED_EVERY = 0.2
+"""Seconds between two messages about the same growth, at least."""
+Changed = Callable[[Growth], None]
+T = TypeVar("T")
+
+
+class _Job:
+    """A growth that goes on. As an observer of its engine, it notices every change."""
+
+    def __init__(self, growth: Growth) -> None:
+        self.growth = growth
+        self.seat = None if growth.part is None else Seat(growth.part, self._notice)
+        self.engine: Engine | None = None
+        self.is_stopped = False
+        self.changed = asyncio.Event()
+
+    def _notice(self) -> None:
+        self.changed.set()
+
+    def watch(self, engine: Engine) -> None:
+        """Called when the engine is about to run."""
+        self.engine = engine
+        if self.is_stopped:
+            self.stop()
+
+    def stop(self) -> None:
+        """End it where it stands, or as soon as it runs."""
+        self.is_stopped = True
+        if self.engine is not None:
+            self.engine.pause("stopped")
+            self.engine.cut()
+
+    def episode_began(self, dataset: str, trajectory: str, opening: Sequence[Message], is_resumed: bool) -> None:
+        self._notice()
+
+    def node_added(self, dataset: str, trajectory: str, body: NodeBody) -> None:
+        self._notice()
+
+    def episode_ended(self, dataset: str, trajectory: str, head: Head | None) -> None:
+        self._notice()
+
+
+class Desk:
+    """What people do with one run. `changed` is called, soon, after each change of a growth."""
+
+    def __init__(self, run: OpenRun, tasks: asyncio.TaskGroup, changed: Changed) -> None:
+        self._run = run
+        self._tasks = tasks
+        self._changed = changed
+        self._jobs: dict[int, _Job] = {}
+        self._people: PeopleRun | None = None
+        self._users = 0
+        self._held = contextlib.AsyncExitStack()
+        self._opening = asyncio.Lock()
+
+    @contextlib.asynccontextmanager
+    async def writing(self) -> AsyncIterator[PeopleRun]:
+        """`people/` of the run, open for writing. Several may be in the block at once."""
+        async with self._opening:
+            if self._people is None:
+                self._people = await self._held.enter_async_context(open_people(self._run.path))
+            self._users += 1
+        try:
+            yield self._people
+        finally:
+            async with self._opening:
+                self._users -= 1
+                if self._users == 0:
+                    self._people = None
+                    await self._held.aclose()
+
+    async def read(self, number: int) -> Growth:
+        """The growth of this number. Raises Refused where there is none."""
+        found = next((each for each in await self.growths() if each.number == number), None)
+        if found is None:
+            raise not_found(f"{self._run.name}: there is no growth {number}")
+        return found
+
+    async def growths(self) -> list[Growth]:
+        """All growths, the first one first."""
+        return await self.reading(read_growths) if self._run.has_people else []
+
+    async def reading(self, read: Callable[[JournalReader], T]) -> T:
+        """What a reader of `people/` finds, with all that was written so far."""
+        if self._people is not None:
+            await self._people.journal.flush()
+
+        def look() -> T:
+            with self._run.reading_people() as journal:
+                return read(journal)
+
+        return await to_thread.run_sync(look)
+
+    def state(self, journal: JournalReader, growth: Growth) -> GrowthState:
+        """What became of a growth."""
+        if growth.number in self._jobs:
+            return "running"
+        found = state_of(journal, growth)
+        return "waiting" if found == "unfinished" else found
+
+    def seat(self, growth: Growth) -> Seat:
+        """The seat of a person. Raises ConfigError where nobody plays."""
+        job = self._jobs.get(growth.number)
+        if job is None or job.seat is None:
+            raise ConfigError(f"conversation {growth.number} does not go on now; resume it first")
+        return job.seat
+
+    def waits_for(self, growth: Growth) -> Part | None:
+        """Whose turn it is in a conversation that goes on."""
+        job = self._jobs.get(growth.number)
+        if job is None or growth.part is None or job.seat is None:
+            return None
+        other: Part = "user" if growth.part == "agent" else "agent"
+        return growth.part if job.seat.is_waiting else other
+
+    def start(self, growth: Growth) -> None:
+        """Grow it in the background. Raises ConfigError where it goes on already."""
+        if growth.number in self._jobs:
+            raise ConfigError(f"growth {growth.number} goes on already")
+        job = self._jobs[growth.number] = _Job(growth)
+        self._tasks.create_task(self._grow(job))
+
+    async def stop(self, growth: Growth) -> Growth:
+        """End a growth where it stands."""
+        async with self.writing() as people:
+            stopped = stop_growth(people, growth)
+            if (job := self._jobs.get(growth.number)) is not None:
+                job.stop()
+        self._changed(stopped)
+        return stopped
+
+    def close(self) -> None:
+        """End everything where it stands, to be resumed later."""
+        for job in self._jobs.values():
+            job.stop()
+
+    async def _grow(self, job: _Job) -> None:
+        growth = job.growth
+        try:
+            async with asyncio.TaskGroup() as group:
+                telling = group.create_task(self._tell(job))
+                try:
+                    async with self.writing() as people:
+                        config = await to_thread.run_sync(growth_config, self._run.path)
+                        await grow(people, growth, config, seat=job.seat, observers=[job], watch=job.watch)
+                finally:
+                    telling.cancel()
+        except Exception:
+            # One growth that could not be run leaves the server up. It waits, to be resumed.
+            log.exception("growth %d of %s could not be run", growth.number, self._run.path)
+        finally:
+            del self._jobs[growth.number]
+            self._changed(growth)
+
+    async def _tell(self, job: _Job) -> None:
+        while True:
+            await job.changed.wait()
+            job.changed.clear()
+            self._changed(job.growth)
+            await asyncio.sleep(PUBLISHED_EVERY)
