@@ -141,10 +141,11 @@ def make_runs(folder: Path, size: int) -> None:
 
 
 def exponent(points: Sequence[tuple[int, float]]) -> float:
-    """The slope of the line of least squares through the logarithms, without points that are within the noise."""
+    """The slope of the line of least squares through the logarithms. Points that are within the noise are left out or,
+    where only one would be left, count as the noise itself."""
     points = [(size, cpu) for size, cpu in points if cpu >= NOISE] if points[-2][1] >= NOISE else points
     xs = [math.log(size) for size, _ in points]
-    ys = [math.log(max(cpu, 1e-3)) for _, cpu in points]
+    ys = [math.log(max(cpu, NOISE)) for _, cpu in points]
     mean_x, mean_y = sum(xs) / len(xs), sum(ys) / len(ys)
     return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / sum((x - mean_x) ** 2 for x in xs)
 
