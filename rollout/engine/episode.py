@@ -246,16 +246,17 @@ class Episode:
     async def _act(self) -> None:
         """Let the agent work until the attempt is over, or the agent is done."""
         agent, session, path = self._plan.program, self._session, self._path
-        if getattr(agent, "is_stateless", False):
-            await self._drive(agent)
-            return
         trunk = self._tree.trunk
+        is_stateless = getattr(agent, "is_stateless", False)
+        recorded = None if is_stateless else [node.body for node in self.leaf.path()[trunk.depth + 1 :]]
         try:
-            await self._drive(agent, [node.body for node in self.leaf.path()[trunk.depth + 1 :]])
+            await self._drive(agent, recorded)
             session.finish()
         except ReplayMismatch as error:
+            if is_stateless or self._start is trunk:
+                raise
             # What others grew cannot be walked by this agent, so nothing can branch from there.
-            raise (error if self._start is trunk else BranchMismatch(str(error))) from None
+            raise BranchMismatch(str(error)) from None
         if path.stop is None:
             path.stop = StopReason.AGENT_DONE
         elif path.pending:

@@ -347,3 +347,16 @@ def test_an_agent_that_draws_lots_can_walk_what_its_branch_shares() -> None:
     moods = {attempt.messages[1].content for attempt in result.trajectories}
     chains = [attempt for attempt in result.trajectories if not (attempt.branch and attempt.branch.parent)]
     assert len(moods) == len(chains) < len(result.trajectories)
+
+
+async def test_a_stateless_agent_that_returns_early_ends_the_attempt() -> None:
+    class Silent:
+        is_stateless = True
+
+        async def act(self, task: rollout.Task, session: rollout.Session) -> None:
+            await session.generate()
+
+    run = await rollout.arun(shop, model=seller, agent=Silent(), progress=False)
+    (trajectory,) = run.trajectories
+    assert (trajectory.status, trajectory.stop_reason) == ("completed", "agent_done")
+    assert [message.role for message in trajectory.messages] == ["user", "assistant", "tool"], "its call was declined"

@@ -1,0 +1,181 @@
+"""Correcting, growing on and playing through the server of the page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from starlette.testclient import TestClient
+
+import rollout
+from tests.api.shop import plan_first, seller, shop
+
+RUN = Path("runs/shop")
+WRITING = {"x-rollout": "1", "content-type": "application/json", "x-rollout-author": quote("Ada Lovelace é")}
+Asker = Callable[..., Any]
+
+
+class Page:
+    """The server as a page uses it."""
+
+    def __init__(self, client: TestClient) -> None:
+        self._client = client
+
+    def get(self, path: str, **query: Any) -> Any:
+        answer = self._client.get(f"/api/runs/shop/{path}", params=query)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def post(self, path: str, status: int = 200, **body: Any) -> Any:
+        answer = self._client.post(f"/api/runs/shop/{path}", json=body, headers=WRITING)
+        assert answer.status_code == status, answer.text
+        return answer.json()
+
+    def growth(self, number: int) -> Any:
+        """A growth when it has come to its end."""
+        return self.until(lambda: next(one for one in self.get("growths") if one["number"] == number), is_over)
+
+    def until(self, read: Callable[[], Any], holds: Callable[[Any], bool]) -> Any:
+        """What is read as soon as it is as wanted: the server works in a thread of its own."""
+        deadline = time.monotonic() + 300
+        while not holds(found := read()):
+            assert time.monotonic() < deadline, found
+            time.sleep(0.01)
+        return found
+
+
+def is_over(growth: Any) -> bool:
+    return bool(growth["state"] != "running")
+
+
+@pytest.fixture
+def page(client: Callable[..., TestClient]) -> Iterator[Page]:
+    rollout.run(shop, model=seller, run_dir=RUN, progress=False)
+    with client(RUN) as opened:
+        yield Page(opened)
+
+
+def test_a_correction_is_added_with_the_name_of_its_author(page: Page) -> None:
+    call = {"name": "add", "arguments": {"item": "lamp"}}
+    added = page.post("corrections", dataset="Cart", id="t1", message=1, tool_calls=[call])
+    assert added == {"dataset": "Cart", "id": "t1~+1"}
+    shown = page.get("trajectory", dataset="Cart", id="t1~+1")
+    assert (shown["author"], shown["stop_reason"]) == ("Ada Lovelace é", "corrected")
+    assert shown["messages"][-1]["author"] == "Ada Lovelace é"
+    assert shown["messages"][-1]["calls"][0]["arguments"] == {"item": "lamp"}
+    assert [one["id"] for one in page.get("trajectory", dataset="Cart", id="t1")["siblings"]] == ["t1~+1"]
+
+
+def test_what_cannot_be_added_is_refused_in_the_words_of_the_library(page: Page) -> None:
+    refused = page.post("corrections", 400, dataset="Cart", id="t1", message=0, content="Hello.")
+    assert refused["error"].startswith("t1: message 0 is not an answer of the agent")
+    assert "no attempt 'nix'" in page.post("growths", 400, dataset="Cart", id="nix", message=1)["error"]
+    assert "there is no growth 7" in page.post("growths/7/stop", 404)["error"]
+    assert (
+        "Object contains unknown field" in page.post("growths", 400, dataset="Cart", id="t1", message=1, m=2)["error"]
+    )
+
+
+def test_attempts_are_grown_in_the_background_and_are_in_table_and_tree(page: Page) -> None:
+    growth = page.post("growths", dataset="Cart", id="t1", message=2, n=2, temperature=0.5)
+    assert [one["id"] for one in growth["attempts"]] == ["t1~+1", "t1~+2"]
+    done = page.growth(growth["number"])
+    assert (done["state"], done["error"], done["author"]) == ("done", None, "Ada Lovelace é")
+    assert [one["reward"] for one in done["attempts"]] == [1.0, 1.0]
+    rows = page.get("trajectories", by="person", sort="task")["rows"]
+    assert sorted(row["id"] for row in rows) == ["t1~+1", "t1~+2"]
+    assert [row["id"] for row in page.get("trajectories", by="run")["rows"]] == ["t1"]
+    tree = page.get("tree", dataset="Cart", task="t1")
+    assert tree["leaves"] == 3
+    assert sorted(node["reason"] for node in tree["nodes"] if node["reason"]) == ["person", "person"]
+
+
+def test_what_could_not_be_grown_says_why(page: Page) -> None:
+    growth = page.post("growths", dataset="Cart", id="t1", message=2, model="nobody/none")
+    failed = page.growth(growth["number"])
+    assert failed["state"] == "failed"
+    assert "there is no provider 'nobody'" in failed["error"]
+
+
+def test_a_person_plays_the_agent_with_the_tools_of_the_task(page: Page) -> None:
+    play = page.post("plays", dataset="Cart", task="t1", role="agent")
+    number = play["number"]
+
+    def turn(play: Any) -> bool:
+        return bool(play["waits_for"] == "agent")
+
+    asked = page.until(lambda: page.get(f"plays/{number}"), turn)
+    assert [tool["function"]["name"] for tool in asked["tools"]] == ["add"]
+    assert [message["text"] for message in asked["messages"]] == ["Two mugs and a lamp, please."]
+    page.post(f"plays/{number}/act", calls=[{"name": "add", "arguments": {"item": "mug", "count": 2}}])
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: turn(play) and len(play["messages"]) > 1)
+    page.post(f"plays/{number}/act", calls=[{"name": "add", "arguments": {"item": "lamp"}}])
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: turn(play) and len(play["messages"]) > 2)
+    page.post(f"plays/{number}/end")
+    ended = page.until(lambda: page.get(f"plays/{number}"), is_over)
+    assert (ended["state"], ended["error"]) == ("done", None)
+    shown = page.get("trajectory", dataset="Cart", id=ended["id"])
+    assert (shown["reward"], shown["model"], shown["author"]) == (1.0, "person", "Ada Lovelace é")
+
+
+def test_out_of_turn_nothing_is_done(page: Page) -> None:
+    play = page.post("plays", dataset="Cart", task="t1", role="agent")
+    number = play["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    assert "nothing to say or to call" in page.post(f"plays/{number}/act", 400)["error"]
+    page.post(f"plays/{number}/end")
+    page.until(lambda: page.get(f"plays/{number}"), is_over)
+    assert "does not go on now" in page.post(f"plays/{number}/act", 400, text="Hello?")["error"]
+
+
+def test_a_growth_that_was_stopped_is_resumed(client: Callable[..., TestClient]) -> None:
+    rollout.run(shop, model=seller, agent=plan_first, run_dir=RUN, progress=False)
+    with client(RUN) as opened:
+        page = Page(opened)
+        number = page.post("plays", dataset="Cart", task="t1", role="user")["number"]
+        page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "user")
+        page.post(f"growths/{number}/stop")
+        assert page.until(lambda: page.get(f"plays/{number}"), is_over)["state"] == "stopped"
+        before = page.get(f"plays/{number}")["messages"]
+        page.post(f"growths/{number}/resume")
+        page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "user")
+        assert page.get(f"plays/{number}")["messages"] == before
+        page.post(f"plays/{number}/end")
+        assert page.until(lambda: page.get(f"plays/{number}"), is_over)["state"] == "done"
+
+
+def test_what_a_server_leaves_unfinished_waits_for_the_next_one(client: Callable[..., TestClient]) -> None:
+    rollout.run(shop, model=seller, run_dir=RUN, progress=False)
+    with client(RUN) as opened:
+        page = Page(opened)
+        number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+        page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    with client(RUN) as opened:
+        page = Page(opened)
+        assert page.get(f"plays/{number}")["state"] == "waiting"
+        page.post(f"growths/{number}/resume")
+        page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+        page.post(f"plays/{number}/end")
+        assert page.until(lambda: page.get(f"plays/{number}"), is_over)["state"] == "done"
+
+
+def test_a_program_may_add_to_a_run_while_its_page_is_open(page: Page) -> None:
+    page.post("corrections", dataset="Cart", id="t1", message=5, content="Not done.")
+    added = rollout.load_run(RUN).correct("t1", 5, "Nearly done.", author="bob")
+    assert added.id == "t1~+2"
+    assert page.get("trajectory", dataset="Cart", id="t1~+2")["author"] == "bob"
+
+
+def test_a_server_that_only_reads_adds_nothing(client: Callable[..., TestClient]) -> None:
+    rollout.run(shop, model=seller, run_dir=RUN, progress=False)
+    with client(RUN, read_only=True) as opened:
+        page = Page(opened)
+        for path in ("corrections", "growths", "plays"):
+            refused = page.post(path, 403, dataset="Cart", id="t1", message=1, task="t1", role="agent")
+            assert "--read-only" in refused["error"]
+        assert page.get("trajectory", dataset="Cart", id="t1")["can_grow"]["ok"] is False
+    assert not (RUN / "people").exists()
