@@ -89,7 +89,7 @@ class Run:
     @property
     def people(self) -> Run | None:
         """What people added to the attempts of this run (corrections, branches, conversations that they took part in),
-        as a run of its own; None where nobody has. It is part of no group, rate or resume of this run."""
+        as a run of its own; None if there is nothing. It is part of no group, rate or resume of this run."""
         folder = self.path / PEOPLE
         return Run(folder, self._objects) if (folder / RUN_FILE).is_file() else None
 

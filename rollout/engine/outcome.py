@@ -132,7 +132,7 @@ def correction_head(
     original: Trajectory, identifier: str, branch: JSON, messages: Sequence[Message], author: str
 ) -> Head:
     """The head of an attempt that is `original` up to a correction by a person, its last message. It has no score and
-    no reward: nobody knows yet where the correction leads to."""
+    no reward: where the correction leads to is not known yet."""
     place = len(messages) - 1
     answers = [message for message in messages if message.role == "assistant"]
     metadata = {

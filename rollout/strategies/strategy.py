@@ -18,7 +18,7 @@ class Expansion(msgspec.Struct, frozen=True):
     """A node of the tree, or the key of one that an earlier command grew."""
     count: int
     reason: str
-    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct; person, where somebody asked
+    """What made the strategy want it: init, fresh, random, entropy, surprisal, uct; or person, if a person asked
     for it. It is in `metadata.branch`."""
     temperature: float | None = None
     """What these episodes sample with, instead of the agent's own."""

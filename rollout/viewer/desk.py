@@ -1,6 +1,6 @@
 """The desk of one run: where people correct, grow and play.
 
-`people/` is open for writing only while somebody works there, so that a program may add to the same run in between.
+`people/` is open for writing only while someone works there, so that a program may add to the same run in between.
 Everything that goes on is a task of the server and ends with it; what is unfinished then waits to be resumed.
 """
 
@@ -129,7 +129,7 @@ class Desk:
         return "waiting" if found == "unfinished" else found
 
     def seat(self, growth: Growth) -> Seat:
-        """The seat of a person. Raises ConfigError where nobody plays."""
+        """The seat of a person. Raises ConfigError if it does not go on."""
         job = self._jobs.get(growth.number)
         if job is None or job.seat is None:
             raise ConfigError(f"conversation {growth.number} does not go on now; resume it first")

@@ -1,4 +1,4 @@
-"""What the server holds while it is up: the runs, who may do what, and the hub of events."""
+"""The state of a server while it is up: the runs, the desks where people work, and the hub of events."""
 
 from __future__ import annotations
 

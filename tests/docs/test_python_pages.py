@@ -62,6 +62,14 @@ def test_every_block_of_the_page_about_python_runs(shop: str) -> None:
     assert "True 8" in printed
 
 
+def test_every_block_of_the_page_about_corrections_runs(shop: str) -> None:
+    printed = run_script("page.py", "\n".join(page_blocks("docs/how-to/correct.md")))
+    assert "mugs-and-lamp~+1 ada corrected" in printed
+    assert "mugs-and-lamp~+2 mugs-and-lamp~+1" in printed
+    assert "chair~+1 chair" in printed
+    assert "6 attempts added; 8 in the run itself" in printed
+
+
 def test_every_block_of_the_page_about_agents_runs(shop: str) -> None:
     printed = run_script("page.py", "\n".join(page_blocks("docs/how-to/agents.md")))
     assert "note: Now carry it out." in printed

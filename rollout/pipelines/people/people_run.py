@@ -1,6 +1,6 @@
 """`people/`, the run directory that holds what people add to the attempts of a run.
 
-An attempt that somebody works on is copied there once, node by node, as an episode that has no trajectory of its own.
+An attempt that a person works on is copied there once, node by node, as an episode that has no trajectory of its own.
 What people add are further episodes of the same tree, which branch from a node of that copy or of each other. Their ids
 are `task~+1`, `task~+2` and so on. Those of their episodes begin at `FIRST_ID`, so that the keys of nodes differ from
 those of the run and both fit into one tree.
@@ -32,7 +32,7 @@ COPIED_AT_ONCE = 256
 
 
 class WorkedOn(msgspec.Struct, frozen=True):
-    """An attempt that somebody works on, as it lies in `people/`."""
+    """An attempt that a person works on, as it lies in `people/`."""
 
     dataset: str
     trajectory: Trajectory
@@ -191,7 +191,7 @@ async def open_people(run_dir: Path) -> AsyncIterator[PeopleRun]:
 
 @contextlib.contextmanager
 def read_people(run_dir: Path) -> Iterator[JournalReader | None]:
-    """The journal of `people/` of a run, for reading; None where nobody has added anything."""
+    """The journal of `people/` of a run, for reading; None if nothing was added."""
     folder = run_dir / PEOPLE
     if not (folder / RUN_FILE).is_file():
         yield None

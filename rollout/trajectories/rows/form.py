@@ -102,7 +102,7 @@ class RowForm(Section):
     compares: ClassVar[bool] = False
     """As of `RecordMaker`."""
     keeps_grown_on: ClassVar[bool] = False
-    """Whether it is also given corrections from which attempts were grown on. To others these would be told twice."""
+    """Whether it is also given corrections from which attempts were grown on. Others would learn these twice."""
     columns: ClassVar[Columns] = {}
     """As of `RecordMaker`, with their types (`rollout.trajectories.exports.parquet.Column`)."""
 
