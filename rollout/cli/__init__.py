@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("rollout.cli.compare:compare", "Roll out the same tasks by several strategies."),
     "ls": ("rollout.cli.ls:ls", "List runs: model, progress, solved, cost."),
     "show": ("rollout.cli.show:show", "Show a trajectory as a person reads it, with scores and evidence."),
+    "mark": ("rollout.cli.mark:mark", "Mark a trajectory or a step as good or bad; notes, labels, verdicts."),
     "tree": ("rollout.cli.tree:tree", "Draw all attempts at a task as a tree."),
     "stats": ("rollout.cli.stats:stats", "Distributions of a run: turns, tools, tokens, latency, errors."),
     "diff": ("rollout.cli.diff:diff", "Compare two runs task by task."),

@@ -81,7 +81,8 @@ def _show(console: Console, found: Recovered) -> None:
     if found.marks.is_damaged:
         told.append(f"marks.db is damaged: {found.marks.count} marks of people could be read and were copied")
     elif found.marks.count:
-        told.append(f"{found.marks.count} marks of people were copied")
+        several = "1 mark of people was" if found.marks.count == 1 else f"{found.marks.count} marks of people were"
+        told.append(f"{several} copied")
     if not found.has_run_file:
         told.append("run.json could not be read: give commands that need the configuration --config")
     told += [f"trajectories: {path}" for path in found.outputs.values()]
