@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from rollout.engine.groups import Group
     from rollout.environments.environment import Environment
     from rollout.models.model import Capability, Model, Request
+    from rollout.pipelines.people.marks import RunMarks
     from rollout.scoring.function import scorer
     from rollout.scoring.scorer import Scorer
     from rollout.trajectories.generation import Generation, Usage
+    from rollout.trajectories.person_marks import PersonMark
     from rollout.trajectories.score import Score
     from rollout.trajectories.trajectory import Trajectory
 
@@ -41,9 +43,11 @@ _PLACES = {
     "JournalError": "rollout.core.errors",
     "Message": "rollout.core.messages",
     "Model": "rollout.models.model",
+    "PersonMark": "rollout.trajectories.person_marks",
     "Request": "rollout.models.model",
     "RolloutError": "rollout.core.errors",
     "Run": "rollout.api.runs",
+    "RunMarks": "rollout.pipelines.people.marks",
     "Score": "rollout.trajectories.score",
     "Scorer": "rollout.scoring.scorer",
     "Session": "rollout.agents.agent",
@@ -77,9 +81,11 @@ __all__ = [
     "JournalError",
     "Message",
     "Model",
+    "PersonMark",
     "Request",
     "RolloutError",
     "Run",
+    "RunMarks",
     "Score",
     "Scorer",
     "Session",

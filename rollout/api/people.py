@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from rollout.api.engine_thread import EngineThread
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message, ToolCall, is_readable, read_arguments
 from rollout.core.plugins import Offers, offering
+from rollout.pipelines.people.author import author_name
 from rollout.pipelines.people.corrections import Correction, correct
 from rollout.pipelines.people.growth import GrowthWish, grow, growth_config, plan_growth, unfinished_growths
 from rollout.pipelines.people.people_run import open_people
@@ -20,18 +20,6 @@ from rollout.pipelines.people.seat import WrittenCall
 
 CallLike = ToolCall | Mapping[str, Any]
 """A tool call, or a dict with its `name` and `arguments`."""
-
-
-def author_name(given: str | None) -> str:
-    """Who does something: the name that is given, else that of the person who is logged in."""
-    if given is not None:
-        if not given.strip():
-            raise ConfigError("author: expected a name, got an empty one")
-        return given.strip()
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "somebody"
 
 
 def correct_message(

@@ -37,6 +37,8 @@ SECTIONS = {
         "Run",
         "Trajectories",
         "Trajectory",
+        "RunMarks",
+        "PersonMark",
         "TaskTree",
         "Stream",
         "Group",

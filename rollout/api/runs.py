@@ -11,19 +11,22 @@ import functools
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from rollout.api.tree import TaskTree
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolCall
+from rollout.pipelines.people.marked import MarkedRun, with_marks
+from rollout.pipelines.people.marks import RunMarks
 from rollout.store.counting import StatusCounts, TrajectoryKey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import PEOPLE, RUN_FILE, find_run
 from rollout.store.run_file import read_run_file
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.store.trees import read_tree
+from rollout.trajectories.person_marks import make_mark_selection
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.stop import Status
 from rollout.trajectories.trajectory import Trajectory
@@ -68,7 +71,8 @@ class Run:
             raise KeyError(f"{self.path}: no attempt at a task {task_id!r} has ended")
         if len(found) > 1:
             raise KeyError(f"{self.path}: several datasets have a task {task_id!r}; name one: {', '.join(found)}")
-        return TaskTree(next(iter(found.values())), self._files)
+        [(owner, tree)] = found.items()
+        return TaskTree(tree, self._files, functools.partial(with_marks, run_dir=self.path, dataset=owner))
 
     def _read_tree(self, dataset: str, task_id: str) -> RolloutTree | None:
         return self._read(lambda journal: read_tree(journal, dataset, task_id))
@@ -92,6 +96,12 @@ class Run:
         as a run of its own; None if there is nothing. It is part of no group, rate or resume of this run."""
         folder = self.path / PEOPLE
         return Run(folder, self._objects) if (folder / RUN_FILE).is_file() else None
+
+    @property
+    def marks(self) -> RunMarks:
+        """The marks that people set on its trajectories: `run.marks.add(trajectory, "good")`. They can be set while the
+        run goes on. Verdicts are the score `person` of a trajectory that is read."""
+        return RunMarks(self.path)
 
     def correct(
         self,
@@ -228,7 +238,10 @@ class Run:
     # ---- reading ------------------------------------------------------------------------------------------------
 
     def read_trajectory(self, dataset: str, trajectory: str) -> Trajectory:
-        """One trajectory by its id. Raises `KeyError` if there is none."""
+        """One trajectory by its id, with its marks by people. Raises `KeyError` if there is none."""
+        return with_marks(self._read_recorded(dataset, trajectory), self.path, dataset)
+
+    def _read_recorded(self, dataset: str, trajectory: str) -> Trajectory:
         found = self._read(lambda journal: journal.head(dataset, trajectory))
         if found is None:
             raise KeyError(f"{self.path}: no attempt {trajectory!r} of the dataset {dataset!r} has ended")
@@ -286,7 +299,11 @@ class Trajectories(Sequence[Trajectory]):
         return self._run.read_trajectory(key.dataset, key.id)
 
     def __iter__(self) -> Iterator[Trajectory]:
-        return (self._run.read_trajectory(key.dataset, key.id) for key in self._keys)
+        marked = MarkedRun(self._run.path)
+        return (self._read(key, marked) for key in self._keys)
+
+    def _read(self, key: TrajectoryKey, marked: MarkedRun) -> Trajectory:
+        return marked.add_to(self._run._read_recorded(key.dataset, key.id), key.dataset)
 
     def __repr__(self) -> str:
         return f"<{len(self)} trajectories of {self._run.path}>"
@@ -296,23 +313,52 @@ class Trajectories(Sequence[Trajectory]):
         """Their ids, without reading the trajectories."""
         return [key.id for key in self._keys]
 
-    def where(self, test: Callable[[Trajectory], object] | None = None, /, **wanted: Any) -> Trajectories:
+    def where(
+        self,
+        test: Callable[[Trajectory], object] | None = None,
+        /,
+        *,
+        mark: str | Collection[str] = (),
+        no_mark: str | Collection[str] = (),
+        label: str | Collection[str] = (),
+        author: str | Collection[str] = (),
+        **wanted: Any,
+    ) -> Trajectories:
         """The trajectories that match all conditions: `where(success=True, status="completed")`. Each name is an
         attribute of `Trajectory`; a list, tuple or set matches any of its values. `test` is a function of the
-        trajectory."""
+        trajectory.
+
+        `mark`, `no_mark` and `label` are about the marks of people, on the trajectory or any of its messages:
+        `where(mark="good")`, `where(no_mark="bad", label=["slow", "odd"])`. With `author`, only the marks of these
+        people count.
+        """
+        people = make_mark_selection(*map(_words, (mark, no_mark, label, author)))
         for name in wanted:
             if not hasattr(Trajectory, name) and name not in _LISTED:
                 raise TypeError(f"where: a trajectory has no attribute {name!r}")
         listed = {name: value for name, value in wanted.items() if name in _LISTED}
         read = {name: value for name, value in wanted.items() if name not in _LISTED}
         keys = [key for key in self._keys if _fits(key, listed)]
-        if read or test is not None:
-            keys = [key for key in keys if self._passes(key, read, test)]
+        if people.is_given or read or test is not None:
+            marked = MarkedRun(self._run.path)
+            keys = [key for key in keys if people.reason_against(marked.of(key.dataset, key.id)) is None]
+            if read or test is not None:
+                keys = [key for key in keys if self._passes(key, read, test, marked)]
         return Trajectories(self._run, keys)
 
-    def _passes(self, key: TrajectoryKey, wanted: dict[str, Any], test: Callable[[Trajectory], object] | None) -> bool:
-        found = self._run.read_trajectory(key.dataset, key.id)
+    def _passes(
+        self,
+        key: TrajectoryKey,
+        wanted: dict[str, Any],
+        test: Callable[[Trajectory], object] | None,
+        marked: MarkedRun,
+    ) -> bool:
+        found = self._read(key, marked)
         return _fits(found, wanted) and (test is None or bool(test(found)))
+
+
+def _words(given: str | Collection[str]) -> Collection[str]:
+    return (given,) if isinstance(given, str) else given
 
 
 def _fits(found: object, wanted: dict[str, Any]) -> bool:

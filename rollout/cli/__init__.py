@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "view": ("rollout.cli.view:view", "Look at runs in a browser: tables, trajectories, trees."),
     "report": ("rollout.cli.report:report", "Write trajectories as one HTML file to send to somebody."),
     "show": ("rollout.cli.show:show", "Show a trajectory as a person reads it, with scores and evidence."),
+    "mark": ("rollout.cli.mark:mark", "Mark a trajectory or a step as good or bad; notes, labels, verdicts."),
     "tree": ("rollout.cli.tree:tree", "Draw all attempts at a task as a tree."),
     "stats": ("rollout.cli.stats:stats", "Distributions of a run: turns, tools, tokens, latency, errors."),
     "diff": ("rollout.cli.diff:diff", "Compare two runs task by task."),

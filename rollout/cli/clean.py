@@ -42,7 +42,8 @@ def clean(
         return
     for old in found:
         several = f" and {len(old.outputs)} output{'' if len(old.outputs) == 1 else 's'}" if old.outputs else ""
-        console.print(f"{size(old.size):>9}  {old.path}{several}", highlight=False, soft_wrap=True)
+        marks = ", with marks of people" if old.has_marks else ""
+        console.print(f"{size(old.size):>9}  {old.path}{several}{marks}", highlight=False, soft_wrap=True)
     total = size(sum(old.size for old in found))
     if not yes:
         if not sys.stdin.isatty():

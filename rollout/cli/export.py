@@ -11,7 +11,11 @@ import typer
 
 from rollout.cli.options import (
     Inputs,
+    MarkAuthors,
     MinScores,
+    NoPersonMarks,
+    PersonLabels,
+    PersonMarks,
     Runs,
     Split,
     SplitSeed,
@@ -57,6 +61,10 @@ def export(
     min_score: MinScores = None,
     with_mark: WithMarks = None,
     without_mark: WithoutMarks = None,
+    mark: PersonMarks = None,
+    no_mark: NoPersonMarks = None,
+    label: PersonLabels = None,
+    author: MarkAuthors = None,
     split: Split = None,
     split_seed: SplitSeed = 0,
     per_turn: PerTurn = False,
@@ -76,6 +84,10 @@ def export(
     Several runs together, without those in which the simulated user erred:
 
         rollout export runs/a runs/b --format sharegpt --without-mark user_fault:told_unknown_fact
+
+    What people marked as good, and not as bad:
+
+        rollout export runs/default --format trl --mark good --no-mark bad
 
     Without what `rollout filter` found:
 
@@ -104,6 +116,10 @@ def add_key(
     min_score: MinScores = None,
     with_mark: WithMarks = None,
     without_mark: WithoutMarks = None,
+    mark: PersonMarks = None,
+    no_mark: NoPersonMarks = None,
+    label: PersonLabels = None,
+    author: MarkAuthors = None,
     split: Split = None,
     split_seed: SplitSeed = 0,
     per_turn: PerTurn = False,
@@ -184,8 +200,13 @@ def make_selection(
     min_score: Sequence[str] | None,
     with_mark: Sequence[str] | None,
     without_mark: Sequence[str] | None,
+    mark: Sequence[str] | None,
+    no_mark: Sequence[str] | None,
+    label: Sequence[str] | None,
+    author: Sequence[str] | None,
 ) -> Selection:
     """The selection that the options ask for. Raises ConfigError on values that mean nothing."""
+    from rollout.trajectories.person_marks import make_mark_selection
     from rollout.trajectories.selection import FINISHED, Selection
     from rollout.trajectories.stop import Status, StopReason
 
@@ -196,6 +217,7 @@ def make_selection(
         min_scores=tuple(map(_read_score, min_score or ())),
         with_marks=_words("--with-mark", with_mark),
         without_marks=_words("--without-mark", without_mark),
+        people=make_mark_selection(mark or (), no_mark or (), label or (), author or ()),
     )
 
 

@@ -116,6 +116,26 @@ WithMarks = Annotated[
 WithoutMarks = Annotated[
     list[str] | None, typer.Option("--without-mark", metavar="MARK", help="Only without it. May be repeated.")
 ]
+PersonMarks = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mark",
+        metavar="KIND",
+        help="Only what people marked so: good, bad, note, label, verdict. May be repeated: one of these.",
+    ),
+]
+NoPersonMarks = Annotated[
+    list[str] | None,
+    typer.Option("--no-mark", metavar="KIND", help="Only what people did not mark so. May be repeated."),
+]
+PersonLabels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="NAME", help="Only with this label of a person. May be repeated: one of these."),
+]
+MarkAuthors = Annotated[
+    list[str] | None,
+    typer.Option("--author", metavar="NAME", help="Only marks of this person count. May be repeated: one of these."),
+]
 UseFilters = Annotated[
     bool, typer.Option("--filters", help="Drop, truncate and mask as `rollout filter` marked the run.")
 ]

@@ -72,6 +72,11 @@ def _show(console: Console, found: Recovered) -> None:
             f"{len(found.missing_prompts)} prompts are missing in blobs/: {names_of_prompts}. Exports need them; "
             "put the files back, or resume the new run, which writes the prompts of its configuration again"
         )
+    if found.marks.is_damaged:
+        told.append(f"marks.db is damaged: {found.marks.count} marks of people could be read and were copied")
+    elif found.marks.count:
+        several = "1 mark of people was" if found.marks.count == 1 else f"{found.marks.count} marks of people were"
+        told.append(f"{several} copied")
     if not found.has_run_file:
         told.append("run.json could not be read: give commands that need the configuration --config")
     told += [f"trajectories: {path}" for path in found.outputs.values()]

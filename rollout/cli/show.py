@@ -28,6 +28,10 @@ def show(
     first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 1,
     is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
     dataset: o.DatasetNames = None,
+    mark: o.PersonMarks = None,
+    no_mark: o.NoPersonMarks = None,
+    label: o.PersonLabels = None,
+    author: o.MarkAuthors = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts, results and pages.")] = False,
     no_colors: o.NoColors = False,
 ) -> None:
@@ -40,6 +44,10 @@ def show(
     One of those that were not solved, whichever:
 
         rollout show default --unsolved --random
+
+    What people marked as bad:
+
+        rollout show default --mark bad --first 3
 
     What broke:
 
@@ -55,10 +63,17 @@ def show(
     from rollout.pipelines.runs.listing import locate_run
     from rollout.terminal.console import make_console
     from rollout.terminal.trajectory import show_trajectory
+    from rollout.trajectories.person_marks import make_mark_selection
 
     console = make_console(no_colors)
     wish = TrajectoryWish(
-        name=name, datasets=dataset or (), statuses=status or (), is_unsolved=unsolved, is_random=is_random, most=first
+        name=name,
+        datasets=dataset or (),
+        statuses=status or (),
+        is_unsolved=unsolved,
+        people=make_mark_selection(mark or (), no_mark or (), label or (), author or ()),
+        is_random=is_random,
+        most=first,
     )
     place = Path(run) if Path(run).is_file() else locate_run(run)
     for number, found in enumerate(find_trajectories(place, wish)):

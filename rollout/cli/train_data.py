@@ -11,7 +11,11 @@ import typer
 from rollout.cli.export import OLDER_OPTIONS, make_selection, read_field
 from rollout.cli.options import (
     Inputs,
+    MarkAuthors,
     MinScores,
+    NoPersonMarks,
+    PersonLabels,
+    PersonMarks,
     Runs,
     Split,
     SplitSeed,
@@ -94,6 +98,10 @@ def train_data(
     min_score: MinScores = None,
     with_mark: WithMarks = None,
     without_mark: WithoutMarks = None,
+    mark: PersonMarks = None,
+    no_mark: NoPersonMarks = None,
+    label: PersonLabels = None,
+    author: MarkAuthors = None,
     split: Split = None,
     split_seed: SplitSeed = 0,
     run: Runs = None,
@@ -113,6 +121,10 @@ def train_data(
     Pairs of answers to the same request, for DPO:
 
         rollout train-data runs/portal -o data --form preferences
+
+    With the verdicts of people as rewards:
+
+        rollout train-data runs/portal -o data --reward score:person
 
     A form of your own, with a parameter:
 

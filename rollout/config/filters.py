@@ -30,6 +30,7 @@ BUILT_IN = {
     "leaked_markers": "rollout.trajectories.filters.leaks:LeakedMarkers",
     "infrastructure_errors": "rollout.trajectories.filters.endings:InfrastructureErrors",
     "overlong": "rollout.trajectories.filters.endings:Overlong",
+    "person": "rollout.trajectories.filters.people:MarkedByPeople",
     "near_duplicates": "rollout.trajectories.filters.duplicates:NearDuplicates",
     "constant_groups": "rollout.trajectories.filters.groups:ConstantGroups",
     "accuracy_band": "rollout.trajectories.filters.groups:AccuracyBand",

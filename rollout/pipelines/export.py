@@ -19,6 +19,7 @@ from rollout.core.errors import ConfigError
 from rollout.models.builtin import ORACLE
 from rollout.pipelines.filter import Records
 from rollout.pipelines.inputs import Prompts, Source
+from rollout.pipelines.people.marked import MarkedSources
 from rollout.trajectories.exports.exporter import MASKED, NO_ANSWER, Exporter, Unfit, can_mask
 from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.exports.writing import JsonLines, Writer, replaced_together
@@ -41,6 +42,8 @@ class ExportTally:
         self.notes: Counter[str] = Counter()
         self.files: dict[Path, int] = {}
         """The files that were written, with their records."""
+        self.outdated: list[Path] = []
+        """Runs in which people set or removed marks after `rollout filter`, whose marks were applied."""
         self.builtin = 0
         """Trajectories whose agent was no language model."""
 
@@ -150,8 +153,9 @@ def write_examples(examples: Iterable[Example], wish: Wish, out: Path, tally: Ex
 def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: ExportTally) -> Iterator[Example]:
     merged = Merged()
     records = Records() if wish.filters else None
+    marked = MarkedSources(wish.selection.people)
     for source in sources:
-        for where, line in _chosen(source, wish.selection, tally):
+        for where, line in _chosen(source, wish.selection, tally, marked):
             try:
                 record = None if records is None else records.of(line, source)
                 if record is not None and record.verdict == "drop":
@@ -176,14 +180,20 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
                 tally.notes["id was there already: its run's name was put behind it"] += 1
             tally.saw_agent(line.model)
             yield admitted
+    if records is not None:
+        tally.outdated += records.outdated
 
 
-def _chosen(source: Source, selection: Selection, tally: ExportTally) -> Iterator[tuple[str, SavedLine]]:
+def _chosen(
+    source: Source, selection: Selection, tally: ExportTally, marked: MarkedSources | None = None
+) -> Iterator[tuple[str, SavedLine]]:
     for where, line in source.read():
         tally.read += 1
         if isinstance(line, BadLine):
             tally.blame(source, where, line)
             continue
+        if marked is not None:
+            line = marked.add_to(line, source)
         reason = selection.reason_against(line) or source.reason_against(line)
         if reason is None:
             yield where, line

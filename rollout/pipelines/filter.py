@@ -18,7 +18,9 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
 from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.inputs import Prompts, Source, find_input_run, find_sources
+from rollout.pipelines.people.marked import MarkedRun
 from rollout.store.filter_file import RecordFile
+from rollout.store.marks import MarksFile
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS
 from rollout.trajectories.filters.filtering import Filtering, digest_of
@@ -56,15 +58,18 @@ class FilteredInput:
             for source in find_sources([self._path]):
                 yield from self._of_file(source)
             return
+        marked = MarkedRun(self.run_dir)
         with open_reader(self.run_dir) as reader:
             for dataset in reader.datasets():
-                yield from self._of_journal(reader, dataset, self.run_dir)
+                yield from self._of_journal(reader, dataset, self.run_dir, marked)
 
-    def _of_journal(self, reader: JournalReader, dataset: str, run_dir: Path) -> Iterator[Trajectory]:
+    def _of_journal(
+        self, reader: JournalReader, dataset: str, run_dir: Path, marked: MarkedRun
+    ) -> Iterator[Trajectory]:
         source = Source(run_dir / FILTERS, run_dir.name, run_dir)
         for trajectory in reader.trajectories(dataset):
             try:
-                yield self._with_prompt(with_dataset(trajectory, dataset), source)
+                yield self._with_prompt(marked.add_to(with_dataset(trajectory, dataset)), source)
             except BadLine as error:
                 self.unreadable.append(f"{source.run_dir}: {trajectory.id}: {error}")
 
@@ -151,6 +156,8 @@ class Records:
 
     def __init__(self) -> None:
         self._files: dict[Path, RecordFile] = {}
+        self.outdated: list[Path] = []
+        """Runs in which people set or removed marks since they were filtered."""
 
     def of(self, line: SavedLine, source: Source) -> Filtered:
         """The record of a trajectory. Raises ConfigError where its run was not filtered, BadLine where it is newer."""
@@ -159,6 +166,9 @@ class Records:
         path = source.run_dir / FILTERS
         if path not in self._files:
             self._files[path] = RecordFile(path)
+            marked = MarksFile(source.run_dir).last_changed
+            if marked is not None and marked > path.stat().st_mtime:
+                self.outdated.append(source.run_dir)
         record = self._files[path].get(line.dataset, line.id)
         if record is None or record.digest != digest_of(line.messages):
             raise BadLine(f"{path} does not know it as it is now; `rollout filter {source.run_dir}` makes it again")

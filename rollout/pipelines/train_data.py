@@ -25,6 +25,7 @@ from rollout.pipelines.export import ExportTally, refuse_nothing
 from rollout.pipelines.filter import Records
 from rollout.pipelines.filter_marks import Marks, marks_of
 from rollout.pipelines.inputs import Prompts, Source
+from rollout.pipelines.people.marked import MarkedSources
 from rollout.pipelines.train_survey import AttemptGroup, LinePlace, OnRecord, Survey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.trajectories.advantages import (
@@ -102,14 +103,15 @@ def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataW
     """Write the files of `wish` into the folder `out`, and beside them what they are, as JSON."""
     tally = ExportTally()
     records = Records() if wish.filters else None
-    survey = Survey(wish.selection, tally, records)
+    marked = MarkedSources(wish.selection.people)
+    survey = Survey(wish.selection, tally, records, marked)
     for source in sources:
         survey.add(source)
     maker = wish.make(survey.found)
     files = wish.files(out)
     written, about = list(files), out / f"{wish.name}.{ABOUT}"
     with replaced_together([*files.values(), about]) as temporary, contextlib.ExitStack() as stack:
-        reading = _Reading(wish, tally, records, stack)
+        reading = _Reading(wish, tally, records, marked, stack)
         with contextlib.ExitStack() as open_files:
             writers = {
                 key: open_files.enter_context(contextlib.closing(_open(key[1], path, maker.columns)))
@@ -117,6 +119,7 @@ def write_training_data(sources: Sequence[Source], prompts: Prompts, wish: DataW
             }
             counts = _write(survey.groups, maker, prompts, reading, wish, tally, writers)
         tally.kept = tally.read - tally.dropped.total()
+        tally.outdated = [] if records is None else records.outdated
         refuse_nothing(tally, counts.total())
         tally.files = {path: counts[split] for (split, _), path in files.items()}
         temporary[-1].write_bytes(msgspec.json.format(msgspec.json.encode(_about(wish, maker, tally)), indent=1))
@@ -165,11 +168,17 @@ class _Reading:
     """
 
     def __init__(
-        self, wish: DataWish, tally: ExportTally, records: Records | None, stack: contextlib.ExitStack
+        self,
+        wish: DataWish,
+        tally: ExportTally,
+        records: Records | None,
+        marked: MarkedSources,
+        stack: contextlib.ExitStack,
     ) -> None:
         self._wish = wish
         self._tally = tally
         self._records = records
+        self._marked = marked
         self._stack = stack
         self._rule = reward_rule(wish.reward)
         self._journals: dict[Path, JournalReader] = {}
@@ -211,7 +220,7 @@ class _Reading:
 
     def _read_member(self, source: Source, file: BinaryIO, place: LinePlace, lines: LineReader) -> _ReadAttempt | None:
         try:
-            line = read_saved_at(file, place.begin)
+            line = self._marked.add_to(read_saved_at(file, place.begin), source)
             nodes = self._nodes(line, source)
             if nodes and not line.is_labelled:
                 line = msgspec.structs.replace(line, nodes=nodes)

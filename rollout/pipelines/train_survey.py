@@ -13,6 +13,7 @@ from rollout.pipelines.export import ExportTally
 from rollout.pipelines.filter import Records
 from rollout.pipelines.filter_marks import Marks, marks_of
 from rollout.pipelines.inputs import Source
+from rollout.pipelines.people.marked import MarkedSources
 from rollout.trajectories.line import UNREWARDED
 from rollout.trajectories.merging import UniqueNames
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved_places
@@ -49,10 +50,13 @@ class AttemptGroup(msgspec.Struct, frozen=True):
 class Survey:
     """The first pass: which attempts belong together, and where each of them lies."""
 
-    def __init__(self, selection: Selection, tally: ExportTally, records: Records | None) -> None:
+    def __init__(
+        self, selection: Selection, tally: ExportTally, records: Records | None, marked: MarkedSources
+    ) -> None:
         self._selection = selection
         self._tally = tally
         self._records = records
+        self._marked = marked
         self._ids = UniqueNames()
         self._names = UniqueNames()
         self.groups: list[AttemptGroup] = []
@@ -88,7 +92,8 @@ class Survey:
             marks = Marks() if self._records is None else marks_of(self._records.of(line, source))
         except BadLine:
             return False
-        return self._selection.reason_against(line) is None and marks.refusal is None
+        reason = self._selection.reason_against(self._marked.add_to(line, source))
+        return reason is None and marks.refusal is None
 
 
 def _has_images(line: SavedLine) -> bool:

@@ -14,6 +14,7 @@ from rollout.store.counting import CountsReader, TrajectoryKey
 from rollout.store.damage import reads_journal
 from rollout.trajectories.generation import Usage
 from rollout.trajectories.line import Failed, Head, Timings
+from rollout.trajectories.score import Score
 
 _KEY = "SELECT d.dataset, d.id, coalesce(t.task, d.id), d.status, d.stop_reason, d.success FROM trajectories d "
 _JOINS = "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN trees t ON t.id = e.tree "
@@ -60,6 +61,16 @@ class TaskFigures(msgspec.Struct, frozen=True):
     """How many have one."""
 
 
+class JudgedAttempt(msgspec.Struct, frozen=True):
+    """An attempt that scorers gave a verdict on."""
+
+    dataset: str
+    id: str
+    success: bool
+    values: tuple[tuple[str, float], ...]
+    """The scores that decide, by name, as far as they could be given."""
+
+
 class _Error(msgspec.Struct):
     kind: str = ""
     text: str = ""
@@ -87,6 +98,22 @@ class _CountedHead(msgspec.Struct):
     metadata: _Record
 
 
+class _Value(msgspec.Struct):
+    name: str
+    value: float | None = None
+    decides: bool = False
+
+
+class _Values(msgspec.Struct):
+    scores: list[_Value] = []
+
+
+class _ValuedHead(msgspec.Struct):
+    """The part of a head that says what scorers gave."""
+
+    metadata: _Values
+
+
 class _NamedCall(msgspec.Struct):
     id: str
     name: str
@@ -112,6 +139,7 @@ class _CountedNode(msgspec.Struct):
 
 
 _counted_head = msgspec.msgpack.Decoder(_CountedHead)
+_valued_head = msgspec.msgpack.Decoder(_ValuedHead)
 _counted_node = msgspec.msgpack.Decoder(_CountedNode)
 _whole_head = msgspec.msgpack.Decoder(Head)
 
@@ -157,6 +185,21 @@ class FiguresReader(CountsReader):
             rows = self._db.execute("SELECT episode, body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
             yield from _steps(rows, datasets)
 
+    def judged_attempts(self) -> Iterator[JudgedAttempt]:
+        """Every attempt with a verdict, failed ones left out."""
+        rows = self._db.execute(
+            "SELECT dataset, id, success, head FROM trajectories WHERE scored AND status != 'failed'"
+        )
+        for dataset, trajectory, success, head in rows:
+            scores: Sequence[_Value | Score]
+            try:
+                scores = _valued_head.decode(head).metadata.scores
+            except msgspec.ValidationError:
+                # Written by an earlier version or another tool.
+                scores = _whole_head.decode(head).scores
+            values = tuple((score.name, score.value) for score in scores if score.decides and score.value is not None)
+            yield JudgedAttempt(dataset, trajectory, bool(success), values)
+
     def task_figures(self) -> list[TaskFigures]:
         """The attempts at every task, added up."""
         rows = self._db.execute(
@@ -199,16 +242,18 @@ class FiguresReader(CountsReader):
         statuses: Sequence[str] = (),
         is_unsolved: bool = False,
         is_random: bool = False,
-        most: int = 1,
+        most: int | None = 1,
     ) -> list[TrajectoryKey]:
         """The first trajectories for which all of this holds, in the order in which they ended, or any of them.
-        `is_unsolved`: only those that scorers see as not solved."""
+        `is_unsolved`: only those that scorers see as not solved. `most`: how many; None for all."""
         columns = {"d.dataset": datasets, "d.status": statuses}
         wanted = [_one_of(column, values) for column, values in columns.items() if values]
         wanted += ["d.scored", "NOT d.success"] if is_unsolved else []
         where = f"WHERE {' AND '.join(wanted)} " if wanted else ""
         order = "random()" if is_random else "d.status = 'failed', d.finished, d.id"
-        rows = self._db.execute(f"{_KEY}{_JOINS}{where}ORDER BY {order} LIMIT ?", (*datasets, *statuses, most))
+        rows = self._db.execute(
+            f"{_KEY}{_JOINS}{where}ORDER BY {order} LIMIT ?", (*datasets, *statuses, -1 if most is None else most)
+        )
         return _keys(rows)
 
     def find_tasks(self, name: str, datasets: Sequence[str] = (), most: int = 20) -> list[tuple[str, str]]:

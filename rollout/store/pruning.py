@@ -21,6 +21,7 @@ from rollout.core.errors import JournalError
 from rollout.core.messages import JSON, Message, encode_message
 from rollout.store.damage import DATA_ERRORS
 from rollout.store.reader import Branch, JournalReader
+from rollout.store.recover_marks import RecoveredMarks
 from rollout.store.run_dir import BLOBS, JOURNAL
 from rollout.store.token_pieces import put_together
 from rollout.tasks.source import attempt_number
@@ -59,6 +60,7 @@ class Recovered(msgspec.Struct):
     missing_prompts: list[str] = []
     """Blobs with system prompts and tools that kept trajectories refer to and the damaged run does not have."""
     has_run_file: bool = False
+    marks: RecoveredMarks = RecoveredMarks()
 
 
 class _Trajectory(msgspec.Struct, frozen=True):

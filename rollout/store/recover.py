@@ -31,6 +31,7 @@ from rollout.store.journal import open_journal
 from rollout.store.output_files import open_output
 from rollout.store.private import make_private_folder
 from rollout.store.pruning import Pruning, Recovered
+from rollout.store.recover_marks import recover_marks
 from rollout.store.result_files import write_failed
 from rollout.store.run_dir import BLOBS, JOURNAL, LOCK, RUN_FILE, lock_run, wal_of
 from rollout.store.run_file import read_run_file
@@ -105,6 +106,7 @@ def _rebuild(run_dir: Path, work: Path, target: Path) -> Recovered:
     if not found.finished and not found.failed and not found.unfinished:
         raise JournalError(f"{run_dir / JOURNAL}: nothing in it can be read; start the run again (--no-resume)")
     _write_files(work, document, found)
+    found.marks = recover_marks(run_dir, work)
     return found
 
 

@@ -32,6 +32,9 @@ def show_tally(console: Console, title: str, tally: ExportTally) -> int:
             "format; do not train on them"
         )
         console.print(Text.assemble(("warning ", "yellow"), text), highlight=False, soft_wrap=True)
+    for run_dir in tally.outdated:
+        text = f"{run_dir}: people marked trajectories after `rollout filter`; filter again if that is to count"
+        console.print(Text.assemble(("warning ", "yellow"), text), highlight=False, soft_wrap=True)
     for problem in tally.problems:
         console.print(Text.assemble(("problem ", "bold red"), problem), soft_wrap=True, highlight=False)
     return 1 if tally.problems else 0

@@ -15,8 +15,10 @@ from rollout.core.secrets import redact
 from rollout.pipelines.runs.find import FoundTrajectory
 from rollout.pipelines.runs.transcript import ShownCall, ShownMessage
 from rollout.terminal.figures import dollars, seconds, shortened
+from rollout.terminal.marks import MARK_STYLE, remark
 from rollout.terminal.outline import in_line, outline, text_outline
 from rollout.trajectories.generation import Usage
+from rollout.trajectories.person_marks import PERSON_SCORE
 from rollout.trajectories.score import Score
 from rollout.trajectories.stop import Status
 from rollout.trajectories.stop_words import stop_words
@@ -88,6 +90,9 @@ class _Printer:
                 "magenta", f"filter {mark.filter}: {mark.reason}{f' ({mark.evidence})' if mark.evidence else ''}"
             )
 
+        for person in found.transcript.person_marks:
+            self._say(Text(remark(person), MARK_STYLE))
+
     def _has_own_group(self, trajectory: Trajectory) -> bool:
         return trajectory.group != trajectory.task_id
 
@@ -103,7 +108,7 @@ class _Printer:
             self._say(Text(f"  no verdict: {trajectory.unscored}"))
         for score in trajectory.scores:
             self._say(_score_line(score))
-            if not score.is_pass or self._is_full:
+            if (not score.is_pass or self._is_full) and score.name != PERSON_SCORE:
                 for line in _evidence(score, self._console.width - 8):
                     self._indented(Text(line), 6)
 
@@ -121,6 +126,8 @@ class _Printer:
         for found in message.filter_marks:
             evidence = f" ({found.evidence})" if found.evidence else ""
             self._indented(Text(f"filter {found.filter}, {found.policy}: {found.reason}{evidence}", "magenta"))
+        for person in message.person_marks:
+            self._indented(Text(remark(person), MARK_STYLE))
         if message.reasoning:
             self._text(message.reasoning, REASONING_LINES, "dim italic", first="thinks: ")
         if message.url is not None:

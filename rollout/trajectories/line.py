@@ -18,6 +18,7 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, encode_message, message_from_json
 from rollout.trajectories.generation import Usage
+from rollout.trajectories.person_marks import PersonMark, is_person_record, person_score
 from rollout.trajectories.score import Score
 from rollout.trajectories.stop import Status, StopReason, status_of
 
@@ -213,6 +214,11 @@ class Head(msgspec.Struct, frozen=True):
         return tuple(map(str, _list(self.metadata.get("marks"))))
 
     @property
+    def person_marks(self) -> tuple[PersonMark, ...]:
+        """What people said of the trajectory and of its messages, in order of their numbers."""
+        return _convert(self.metadata.get("person_marks"), tuple[PersonMark, ...], ())
+
+    @property
     def unjudged(self) -> int:
         """The number of verdicts that a judge was asked for and did not give."""
         return _whole(self.metadata.get("unjudged"))
@@ -295,6 +301,18 @@ class Head(msgspec.Struct, frozen=True):
 def with_dataset(head: H, name: str) -> H:
     """The same attempt in a dataset of this name, for records that name none or another."""
     return head if head.dataset == name else msgspec.structs.replace(head, metadata={**head.metadata, "dataset": name})
+
+
+def with_person_marks(head: H, marks: Sequence[PersonMark]) -> H:
+    """The same attempt with people's marks, and with their verdicts as a score beside the others. What is on record
+    is not changed: marks can be set and removed at any time."""
+    if not marks:
+        return head
+    scores = [entry for entry in _list(head.metadata.get("scores")) if not is_person_record(_object(entry))]
+    if (verdict := person_score(marks)) is not None:
+        scores.append(verdict.record())
+    found = {"scores": scores, "person_marks": msgspec.to_builtins(tuple(marks))}
+    return msgspec.structs.replace(head, metadata={**head.metadata, **found})
 
 
 def encode_line(head: Head, messages: Iterable[Message]) -> bytes:

@@ -1,10 +1,11 @@
-"""Selection of trajectories for an export: by status, success, stop reason, scores and marks."""
+"""Selection of trajectories for an export: by status, success, stop reason, scores, marks and people's marks."""
 
 from __future__ import annotations
 
 import msgspec
 
 from rollout.trajectories.line import Head
+from rollout.trajectories.person_marks import MarkSelection
 from rollout.trajectories.stop import Status
 
 FINISHED = frozenset({str(Status.COMPLETED), str(Status.TRUNCATED)})
@@ -20,6 +21,7 @@ class Selection(msgspec.Struct, frozen=True):
     min_scores: tuple[tuple[str, float], ...] = ()
     with_marks: frozenset[str] = frozenset()
     without_marks: frozenset[str] = frozenset()
+    people: MarkSelection = MarkSelection()
 
     def reason_against(self, head: Head) -> str | None:
         """Why a trajectory is left out, in words that can be counted; None where it is taken."""
@@ -37,6 +39,8 @@ class Selection(msgspec.Struct, frozen=True):
                     return f"no score {name}"
                 if value < least:
                     return f"score {name} below {least:g}"
+        if self.people.is_given and (reason := self.people.reason_against(head.person_marks)) is not None:
+            return reason
         if not self.with_marks and not self.without_marks:
             return None
         marks = marks_of(head)

@@ -31,7 +31,7 @@ NodeKey = tuple[int, int]
 OPENING = -1
 """The episode of the nodes that no episode grew: the root and the opening."""
 PERSON = "person"
-"""Why an episode begins where a person asked to go on, or put a correction. Also the name of a person's score."""
+"""Why an episode begins where a person asked to go on, or put a correction."""
 _WRITTEN_BY = "written by "
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
 End = UserEnd | WorldEnd | Literal["max_turns", "judged_complete"]

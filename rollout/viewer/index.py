@@ -22,7 +22,6 @@ from rollout.store.run_dir import FILTERS
 from rollout.viewer.answers.runs import IndexState
 from rollout.viewer.index_schema import SCHEMA, VERSION, cached_path, index_path, read_version
 from rollout.viewer.index_writer import IndexWriter, Outdated
-from rollout.viewer.marks import marks_version, read_marks
 
 if TYPE_CHECKING:
     from rollout.viewer.open_runs import OpenRun
@@ -113,7 +112,7 @@ class RunIndex:
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def _versions(self) -> tuple[object, object]:
-        side = (_stamp(self._run.path / FILTERS), marks_version(self._run.path))
+        side = (_stamp(self._run.path / FILTERS), self._run.marks_version)
         return self._run.version(), side
 
     def _sync(self, most: int | None, tell: Callable[[IndexState], None]) -> None:
@@ -132,7 +131,7 @@ class RunIndex:
                 left = self._take_in(writer, most, tell)
             if side != self._side_seen:
                 writer.write_filters(read_filter_names(self._run.path / FILTERS))
-                writer.write_marks(read_marks(self._run.path))
+                writer.write_marks(self._run.all_marks())
                 self._side_seen = side
             self.version += 1
             if not left:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from rollout.store.reader import JournalReader
 from rollout.store.scanning import ScannedAttempt, ScannedNode
-from rollout.viewer.answers.people import Mark
+from rollout.trajectories.person_marks import PersonMark
 from rollout.viewer.index_rows import COLUMNS, ToolCount, attempt_row, node_messages, words_of
 from rollout.viewer.index_schema import BY_PEOPLE, PLACE_BITS
 
@@ -66,7 +66,7 @@ class IndexWriter:
             self._db.execute("DELETE FROM filters")
             self._db.executemany("INSERT OR IGNORE INTO filters VALUES (?, ?, ?)", found)
 
-    def write_marks(self, marks: Iterable[Mark]) -> None:
+    def write_marks(self, marks: Iterable[PersonMark]) -> None:
         """Replace people's marks."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")

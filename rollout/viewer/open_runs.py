@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import logging
 import os
 import re
 import threading
@@ -16,19 +17,22 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, JournalError
 from rollout.pipelines.runs.listing import ListedRun, describe_run, find_runs, is_moved_aside, locate_run
 from rollout.pipelines.runs.recorded_tasks import RecordedTaskFiles
 from rollout.store.filter_file import RecordFile
+from rollout.store.marks import MarksFile
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS, JOURNAL, PEOPLE, RUN_FILE, find_run, wal_of
 from rollout.store.running import is_running
 from rollout.trajectories.filters.marks import Filtered
+from rollout.trajectories.person_marks import PersonMark
 from rollout.viewer.answers.runs import RunRow
 from rollout.viewer.errors import not_found
 from rollout.viewer.index import RunIndex
 
 T = TypeVar("T")
+log = logging.getLogger(__name__)
 MOST_KEPT = 4
 """Open readers of a journal that wait for the next request."""
 BY_PERSON = re.compile(r"~\+\d+$")
@@ -105,6 +109,7 @@ class OpenRun:
         self._readers = Readers(path)
         self._people = Readers(self.people_path)
         self.tasks = RecordedTaskFiles(path)
+        self.marks = MarksFile(path)
         self.index = RunIndex(self)
         self._kept: dict[str, tuple[object, Any]] = {}
         self._lock = threading.Lock()
@@ -160,6 +165,29 @@ class OpenRun:
                 self._kept[key] = known
         found: T = known[1]
         return found
+
+    @property
+    def marks_version(self) -> object:
+        """Something that changes when people's marks do."""
+        try:
+            return self.marks.version
+        except JournalError as error:
+            return str(error)
+
+    def all_marks(self) -> list[PersonMark]:
+        """All marks of people; none, with a warning, where their file is damaged."""
+        return self._readable(self.marks.all)
+
+    def marks_of(self, dataset: str, trajectory: str) -> list[PersonMark]:
+        """The marks of one trajectory; none, with a warning, where their file is damaged."""
+        return self._readable(lambda: self.marks.of(dataset, trajectory))
+
+    def _readable(self, read: Callable[[], list[PersonMark]]) -> list[PersonMark]:
+        try:
+            return read()
+        except JournalError as error:
+            log.warning("%s", error)
+            return []
 
     def filtered(self, dataset: str, trajectory: str) -> Filtered | None:
         """What `rollout filter` said of a trajectory; None where it was not asked."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import getpass
 from collections.abc import Sequence
 from pathlib import Path
 
 from anyio import CapacityLimiter
 
 from rollout.core.extras import installed_version
+from rollout.pipelines.people.author import author_name
 from rollout.pipelines.people.growth import Growth
 from rollout.viewer.desk import Desk
 from rollout.viewer.endpoint import Endpoint
@@ -35,7 +35,7 @@ class Viewer:
         self._desks: dict[str, Desk] = {}
         self.replaying = CapacityLimiter(1)
         """Held by the replay that goes on: each may start processes."""
-        self.author = login_name()
+        self.author = author_name()
         self.version = installed_version()
 
     @property
@@ -70,11 +70,3 @@ class Viewer:
     def close(self) -> None:
         """Release what is open."""
         self.runs.close()
-
-
-def login_name() -> str:
-    """The name of who started the server."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "somebody"

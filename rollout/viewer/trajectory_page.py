@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Sequence
 
 import msgspec
 
@@ -26,7 +25,6 @@ from rollout.viewer.answers.pages import (
     TokenCounts,
     TrajectoryPage,
 )
-from rollout.viewer.answers.people import Mark
 from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.spans import PlacedNode, placed_nodes, spans_of
@@ -66,9 +64,7 @@ def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) ->
     return list(zip([*((OPENING, number) for number in range(opening)), *keys], trajectory.nodes, strict=True))
 
 
-def make_page(
-    run: OpenRun, read: ReadTrajectory, marks: Sequence[Mark] = (), *, is_reader: bool = True
-) -> TrajectoryPage:
+def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> TrajectoryPage:
     """The page of a trajectory. `is_reader`: whether nothing may be added to it here."""
     reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
     trajectory, dataset = read.trajectory, read.dataset
@@ -131,7 +127,7 @@ def make_page(
             for index, generation in sorted(trajectory.generated.items())
             if generation.usage.prompt_tokens
         ),
-        marks=tuple(marks),
+        marks=tuple(run.marks_of(dataset, trajectory.id)),
         filtered=filtered,
         siblings=tuple(_siblings(run, dataset, trajectory)),
         has=Has(

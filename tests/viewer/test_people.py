@@ -35,6 +35,11 @@ class Page:
         assert answer.status_code == status, answer.text
         return answer.json()
 
+    def delete(self, path: str) -> Any:
+        answer = self._client.delete(f"/api/runs/shop/{path}", headers=WRITING)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
     def growth(self, number: int) -> Any:
         """A growth when it has come to its end."""
         return self.until(lambda: next(one for one in self.get("growths") if one["number"] == number), is_over)
@@ -168,6 +173,31 @@ def test_a_program_may_add_to_a_run_while_its_page_is_open(page: Page) -> None:
     added = rollout.load_run(RUN).correct("t1", 5, "Nearly done.", author="bob")
     assert added.id == "t1~+2"
     assert page.get("trajectory", dataset="Cart", id="t1~+2")["author"] == "bob"
+
+
+def test_marks_are_set_replaced_and_removed_and_the_table_finds_them(page: Page) -> None:
+    good = page.post("marks", dataset="Cart", id="t1", kind="good")
+    assert (good["author"], good["message"]) == ("Ada Lovelace é", None)
+    bad = page.post("marks", dataset="Cart", id="t1", kind="bad", text="too many lamps")
+    page.post("marks", dataset="Cart", id="t1", kind="label", text="greedy", message=1)
+    verdict = page.post("marks", dataset="Cart", id="t1", kind="verdict", value=0.25)
+    kinds = [mark["kind"] for mark in page.get("trajectory", dataset="Cart", id="t1")["marks"]]
+    assert kinds == ["bad", "label", "verdict"], "bad took the place of good"
+    assert [row["id"] for row in page.get("trajectories", mark="bad")["rows"]] == ["t1"]
+    assert [row["id"] for row in page.get("trajectories", label="greedy")["rows"]] == ["t1"]
+    assert page.get("trajectories", mark="good")["rows"] == []
+    assert page.delete(f"marks/{bad['number']}") == {"removed": bad["number"]}
+    assert page.get("trajectories", mark="bad")["rows"] == []
+    assert [mark.number for mark in rollout.load_run(RUN).marks][-1] == verdict["number"]
+
+
+def test_a_damaged_file_of_marks_leaves_the_run_to_be_read(page: Page) -> None:
+    page.post("marks", dataset="Cart", id="t1", kind="good")
+    for file in RUN.glob("marks.db*"):
+        file.write_bytes(b"not a database, by far" * 400)
+    assert page.get("trajectory", dataset="Cart", id="t1")["marks"] == []
+    assert page.get("trajectories")["total"] == 1
+    assert "the marks are damaged" in page.post("marks", 409, dataset="Cart", id="t1", kind="bad")["error"]
 
 
 def test_a_server_that_only_reads_adds_nothing(client: Callable[..., TestClient]) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 import msgspec
 
 from rollout.core.errors import ConfigError
+from rollout.pipelines.people.marked import MarkedRun, with_marks
 from rollout.pipelines.runs.transcript import Transcript, make_transcript, read_filtered
 from rollout.store.counting import TrajectoryKey
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.trees import read_tree
+from rollout.trajectories.person_marks import MarkSelection
 from rollout.trajectories.saved import BadLine, read_saved_file
 from rollout.trajectories.stop import Status
 from rollout.trajectories.trajectory import Trajectory
@@ -32,6 +34,8 @@ class TrajectoryWish(msgspec.Struct, frozen=True, kw_only=True):
     statuses: Sequence[str] = ()
     is_unsolved: bool = False
     """Only those that scorers see as not solved."""
+    people: MarkSelection = MarkSelection()
+    """What people marked."""
     is_random: bool = False
     most: int = 1
 
@@ -47,6 +51,7 @@ class TrajectoryWish(msgspec.Struct, frozen=True, kw_only=True):
             "unsolved" if self.is_unsolved else "",
             f"of status {' or '.join(self.statuses)}" if self.statuses else "",
             f"in the dataset {' or '.join(self.datasets)}" if self.datasets else "",
+            self.people.describe(),
         ]
         return " ".join(part for part in parts if part)
 
@@ -73,30 +78,43 @@ def _in_run(run_dir: Path, wish: TrajectoryWish) -> Iterator[FoundTrajectory]:
         known = journal.datasets()
         if unknown := [name for name in wish.datasets if name not in known]:
             raise ConfigError(f"{run_dir}: has no dataset {unknown[0]!r}; there are: {', '.join(known)}")
-        keys = _named_keys(run_dir, journal, wish) if wish.name is not None else _chosen_keys(journal, wish)
+        marked = MarkedRun(run_dir) if wish.people.is_given else None
+        choose = _chosen_keys if wish.name is None else _named_keys
+        keys = choose(run_dir, journal, wish, marked)
         if not keys:
             what = wish.describe()
             raise ConfigError(f"{run_dir}: no trajectory {what or 'has ended yet'}".rstrip())
         for key in keys:
-            found = journal.trajectory(key.dataset, key.id)
-            assert found is not None
+            recorded = journal.trajectory(key.dataset, key.id)
+            assert recorded is not None
+            found = with_marks(recorded, run_dir, key.dataset)
             filtered = read_filtered(run_dir, key.dataset, key.id)
             attempts = journal.task_keys(key.dataset, key.task_id)
             others = tuple(attempt.id for attempt in attempts if attempt.id != key.id)
             yield FoundTrajectory(key.dataset, found, make_transcript(found, filtered), others)
 
 
-def _chosen_keys(journal: JournalReader, wish: TrajectoryWish) -> list[TrajectoryKey]:
-    return journal.choose_keys(
+def _chosen_keys(
+    run_dir: Path, journal: JournalReader, wish: TrajectoryWish, marked: MarkedRun | None
+) -> list[TrajectoryKey]:
+    keys = journal.choose_keys(
         datasets=wish.datasets,
         statuses=wish.statuses,
         is_unsolved=wish.is_unsolved,
         is_random=wish.is_random,
-        most=wish.most,
+        most=wish.most if marked is None else None,
     )
+    return [key for key in keys if _is_marked(key, wish, marked)][: wish.most]
 
 
-def _named_keys(run_dir: Path, journal: JournalReader, wish: TrajectoryWish) -> list[TrajectoryKey]:
+def _is_marked(key: TrajectoryKey, wish: TrajectoryWish, marked: MarkedRun | None) -> bool:
+    """Whether people marked a trajectory as it is wanted."""
+    return marked is None or wish.people.reason_against(marked.of(key.dataset, key.id)) is None
+
+
+def _named_keys(
+    run_dir: Path, journal: JournalReader, wish: TrajectoryWish, marked: MarkedRun | None
+) -> list[TrajectoryKey]:
     """The attempts that a name means: of several at one task, the first that fit."""
     assert wish.name is not None
     keys = journal.find_keys(wish.name, wish.datasets)
@@ -108,6 +126,7 @@ def _named_keys(run_dir: Path, journal: JournalReader, wish: TrajectoryWish) -> 
         for key in keys
         if (not wish.statuses or key.status in wish.statuses)
         and not (wish.is_unsolved and (key.success or not _is_scored(journal, key)))
+        and _is_marked(key, wish, marked)
     ]
     if not fitting:
         raise ConfigError(f"{run_dir}: no attempt at {wish.name!r} is {wish.describe()}")
@@ -169,6 +188,8 @@ def _fits(line: Trajectory, wish: TrajectoryWish) -> bool:
     if wish.statuses and line.status not in wish.statuses:
         return False
     if wish.is_unsolved and (line.success or not line.scored):
+        return False
+    if wish.people.reason_against(line.person_marks) is not None:
         return False
     return wish.name is None or line.id.startswith(wish.name) or line.task_id.startswith(wish.name)
 

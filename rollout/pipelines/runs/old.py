@@ -20,7 +20,7 @@ from rollout.core.errors import ConfigError, JournalError
 from rollout.pipelines.runs.listing import RUNS, find_runs, is_moved_aside
 from rollout.store.output_files import locked_outputs
 from rollout.store.reader import open_reader
-from rollout.store.run_dir import lock_run
+from rollout.store.run_dir import MARKS, lock_run
 
 MOVED_WITHIN = datetime.timedelta(seconds=10)
 """The outputs of a run are moved directly after its directory."""
@@ -35,6 +35,8 @@ class OldRun(msgspec.Struct, frozen=True):
     """Its output files, under their new names."""
     size: int
     """Bytes of all of it."""
+    has_marks: bool = False
+    """Whether it holds marks of people."""
 
 
 def find_old_runs(folder: Path = RUNS) -> list[OldRun]:
@@ -46,7 +48,7 @@ def find_old_runs(folder: Path = RUNS) -> list[OldRun]:
         if is_moved_aside(path):
             outputs = tuple(_moved_outputs(path))
             sizes = [_size(path), *(_size(output) for output in outputs)]
-            found.append(OldRun(path, outputs, sum(sizes)))
+            found.append(OldRun(path, outputs, sum(sizes), (path / MARKS).exists()))
     return found
 
 

@@ -17,6 +17,7 @@ from rollout.store.run_dir import FILTERS
 from rollout.trajectories.earlier_observations import recover_page
 from rollout.trajectories.filters.marks import Filtered, Mark
 from rollout.trajectories.line import UserCall
+from rollout.trajectories.person_marks import PersonMark
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import NodeBody
 
@@ -68,6 +69,8 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Remarks made at the time, such as faults of the simulated user."""
     filter_marks: tuple[Mark, ...] = ()
     """What filters found in this step."""
+    person_marks: tuple[PersonMark, ...] = ()
+    """What people marked: this message, and the results of its calls."""
     is_masked: bool = False
     """Whether it is context only by the filters' verdict: not learnt."""
     is_cut_off: bool = False
@@ -91,6 +94,8 @@ class Transcript(msgspec.Struct, frozen=True):
     messages: tuple[ShownMessage, ...]
     filtered: Filtered | None
     """The verdict of `rollout filter`; None where none is on record."""
+    person_marks: tuple[PersonMark, ...] = ()
+    """What people said of the whole trajectory."""
 
     @property
     def filter_marks(self) -> tuple[Mark, ...]:
@@ -100,7 +105,8 @@ class Transcript(msgspec.Struct, frozen=True):
 
 def make_transcript(trajectory: Trajectory, filtered: Filtered | None = None) -> Transcript:
     """The transcript of a trajectory. `filtered`: its record in `filters.jsonl` (`read_filtered`)."""
-    return Transcript(tuple(_shown(trajectory, filtered)), filtered)
+    whole = tuple(mark for mark in trajectory.person_marks if mark.message is None)
+    return Transcript(tuple(_shown(trajectory, filtered)), filtered, whole)
 
 
 def read_filtered(run_dir: Path, dataset: str, trajectory: str) -> Filtered | None:
@@ -115,6 +121,7 @@ def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownM
     masked = set(filtered.masked_messages) if filtered is not None else set()
     end = filtered.end if filtered is not None and filtered.end is not None else len(messages)
     found = _marks_by_message(filtered)
+    marked = [mark for mark in trajectory.person_marks if mark.message is not None]
     user_calls: dict[int, list[UserCall]] = {}
     for call in trajectory.user_calls:
         user_calls.setdefault(call.message, []).append(call)
@@ -129,9 +136,11 @@ def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownM
         is_turn = speaker == "user" and (body is None or body.end is None)
         turn += is_turn
         calls: tuple[ShownCall, ...] = ()
+        own = {index}
         if speaker == "agent":
             step += 1
             calls = tuple(_calls(trajectory, index, answered))
+            own |= {place for place in _following(trajectory, index) if place in answered}
         generation = trajectory.generated.get(index)
         usage = None if generation is None else generation.usage
         url, title = _page(message, trajectory.data.get(index)) if speaker == "observation" else (None, None)
@@ -148,6 +157,7 @@ def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownM
             images=_images(trajectory, message),
             marks=() if body is None else body.marks,
             filter_marks=tuple(found.get(index, ())),
+            person_marks=tuple(mark for mark in marked if mark.message in own),
             is_masked=index in masked,
             is_cut_off=index >= end,
             is_scripted=generation is not None and generation.is_scripted and (body is None or body.author is None),

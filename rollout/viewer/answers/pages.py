@@ -10,7 +10,7 @@ from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.line import BranchPoint, Failed, Timings
-from rollout.viewer.answers.people import Mark
+from rollout.trajectories.person_marks import PersonMark
 
 
 class PageMessage(ShownMessage, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class TrajectoryPage(msgspec.Struct, frozen=True, kw_only=True):
     messages: tuple[PageMessage, ...]
     spans: tuple[Span, ...]
     context: tuple[ContextSize, ...]
-    marks: tuple[Mark, ...]
+    marks: tuple[PersonMark, ...]
     filtered: Filtered | None
     siblings: tuple[Sibling, ...]
     has: Has

@@ -7,21 +7,6 @@ from typing import Literal
 import msgspec
 
 GrowthState = Literal["waiting", "running", "done", "stopped", "failed"]
-MarkKind = Literal["good", "bad", "note", "label", "verdict"]
-
-
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """A remark of a person on a trajectory, or on one message of it."""
-
-    number: int
-    dataset: str
-    id: str
-    message: int | None
-    kind: MarkKind
-    value: float | None
-    text: str | None
-    author: str
-    at: float
 
 
 class Grown(msgspec.Struct, frozen=True):
