@@ -82,6 +82,11 @@ class ContextView:
         return self._records
 
     @property
+    def records(self) -> Sequence[Message]:
+        """What each of the messages that are sent is on record, without the reasoning that was cleared."""
+        return self._records
+
+    @property
     def captions(self) -> list[JSON] | None:
         """What was made of the data of observations and must be saved with the trajectory, so that its requests can be
         rebuilt from its line. None: nothing was."""

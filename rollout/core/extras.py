@@ -8,7 +8,7 @@ from typing import Literal
 from rollout.core.errors import ConfigError
 
 DISTRIBUTION = "rollout-engine"
-Extra = Literal["web", "mcp", "train", "suites", "ray", "local", "litellm"]
+Extra = Literal["web", "mcp", "train", "suites", "ray", "local", "litellm", "view"]
 
 
 def installed_version() -> str:

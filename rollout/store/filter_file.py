@@ -26,8 +26,19 @@ class _Key(msgspec.Struct):
     id: str
 
 
+class _NamedMark(msgspec.Struct):
+    filter: str
+
+
+class _NamedMarks(_Key):
+    """The part of a record that says which filters found something."""
+
+    marks: tuple[_NamedMark, ...] = ()
+
+
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Filtered)
+_named_decoder = msgspec.json.Decoder(_NamedMarks)
 _key_decoder = msgspec.json.Decoder(_Key)
 
 
@@ -43,6 +54,17 @@ def read_records(path: Path) -> dict[tuple[str, str], Filtered]:
     """All records of a file, by dataset and id. Raises ConfigError if it cannot be read."""
     records = (_decode(_decoder, line, path, number) for number, _, line in _read_lines(path))
     return {(record.dataset, record.id): record for record in records}
+
+
+def read_filter_names(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Which filters have a mark on which trajectories: filter, dataset and id of each. Nothing where there is no file.
+    Raises ConfigError if it cannot be read."""
+    if not path.is_file():
+        return
+    for number, _, line in _read_lines(path):
+        record = _decode(_named_decoder, line, path, number)
+        for name in {mark.filter for mark in record.marks}:
+            yield name, record.dataset, record.id
 
 
 class RecordFile:

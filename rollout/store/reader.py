@@ -13,14 +13,14 @@ from rollout.core.errors import JournalError
 from rollout.core.messages import Message
 from rollout.store.connection import connect_read_only
 from rollout.store.damage import missing, reads_journal
-from rollout.store.figures import FiguresReader
 from rollout.store.run_dir import JOURNAL
+from rollout.store.scanning import ScanReader
 from rollout.store.token_pieces import put_together
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.trajectories.line import Head, encode_line
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.trajectory import Trajectory
-from rollout.trajectories.tree import OPENING, NodeBody
+from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
 
 CACHED_PIECES = 4096
 CACHED_OPENINGS = 256
@@ -79,7 +79,7 @@ class LinePosition(msgspec.Struct, frozen=True):
 
 
 @reads_journal
-class JournalReader(FiguresReader):
+class JournalReader(ScanReader):
     """Reads the journal of one run directory. Open it with `open_reader`."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
@@ -147,6 +147,19 @@ class JournalReader(FiguresReader):
         )
         return dict(rows.fetchall())
 
+    def episode_of(self, dataset: str, trajectory: str) -> tuple[int, int] | None:
+        """The episode of a trajectory that has ended, and its tree; None where there is none, or its nodes were not
+        kept."""
+        row = self._db.execute(
+            "SELECT d.episode, e.tree FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ? AND d.line IS NULL",
+            (dataset, trajectory),
+        ).fetchone()
+        if row is None:
+            return None
+        episode, tree = row
+        return int(episode), int(tree)
+
     def trajectory_of(self, episode: int) -> str:
         """The id of the trajectory that an episode grows."""
         row = self._db.execute("SELECT trajectory FROM episodes WHERE id = ?", (episode,)).fetchone()
@@ -212,15 +225,21 @@ class JournalReader(FiguresReader):
 
     def path_nodes(self, episode: int) -> list[NodeBody]:
         """Every node from the end of the opening to the episode's last: the nodes it branched from, then its own."""
-        nodes = self.nodes(episode)
-        branch = self.branch(episode)
+        return [body for _, body in self.keyed_path(episode)]
+
+    def keyed_path(self, episode: int) -> list[tuple[NodeKey, NodeBody]]:
+        """The same nodes, each with its key."""
+        owner = episode
+        path = [((owner, place), body) for place, body in enumerate(self.nodes(owner))]
+        branch = self.branch(owner)
         while branch is not None and not branch.is_at_trunk:
-            shared = self.nodes(branch.parent)
-            if (shared or nodes) and not 0 <= branch.place < len(shared):
-                raise missing(f"node {branch.place} of episode {branch.parent}")
-            nodes = shared[: branch.place + 1] + nodes
-            branch = self.branch(branch.parent)
-        return nodes
+            owner = branch.parent
+            shared = self.nodes(owner)
+            if (shared or path) and not 0 <= branch.place < len(shared):
+                raise missing(f"node {branch.place} of episode {owner}")
+            path = [((owner, place), body) for place, body in enumerate(shared[: branch.place + 1])] + path
+            branch = self.branch(owner)
+        return path
 
     def whole_path(self, dataset: str, trajectory: str) -> list[NodeBody]:
         """Every node of a trajectory, from the task's opening to the leaf. Raises JournalError if the journal does not

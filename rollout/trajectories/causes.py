@@ -26,6 +26,9 @@ _VARIES = re.compile(
 OTHERS = "other causes"
 
 
+UNKNOWN = Failed("unknown", "no reason is on record")
+
+
 class Cause(msgspec.Struct):
     """Why some attempts failed."""
 
@@ -46,11 +49,10 @@ class Causes:
 
     def add(self, error: Failed | None) -> Cause | None:
         """Count an attempt that failed; returns its cause if this is its first."""
-        error = error or Failed("unknown", "no reason is on record")
-        line = next((line.strip() for line in error.text.splitlines() if line.strip()), error.kind)
+        error = error or UNKNOWN
         text = " ".join(error.text.split()) or error.kind
         text = text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}…"
-        return self._count((error.kind, _VARIES.sub("#", line[:MOST_TEXT])), Cause(text, error.kind, error.check, 1))
+        return self._count(cause_key(error), Cause(text, error.kind, error.check, 1))
 
     def include(self, other: Causes) -> None:
         """Count what another one has counted."""
@@ -69,6 +71,13 @@ class Causes:
     def listed(self) -> list[Cause]:
         """The causes, the most frequent first."""
         return sorted(self._found.values(), key=lambda cause: -cause.count)
+
+
+def cause_key(error: Failed | None) -> tuple[str, str]:
+    """What attempts that failed for the same reason have in common: the kind, and the text without what differs."""
+    error = error or UNKNOWN
+    line = next((line.strip() for line in error.text.splitlines() if line.strip()), error.kind)
+    return error.kind, _VARIES.sub("#", line[:MOST_TEXT])
 
 
 def describe_cause(text: str, check: str | None, registry: str | None) -> str:

@@ -124,6 +124,11 @@ class Head(msgspec.Struct, frozen=True):
         return _text(self.metadata.get("user_model"))
 
     @property
+    def author(self) -> str | None:
+        """The person who corrected its last message, or who asked for it; None for an attempt of the run itself."""
+        return _text(self.metadata.get("author"))
+
+    @property
     def seed(self) -> int:
         """The attempt's own seed."""
         return _whole(self.metadata.get("seed"))

@@ -26,8 +26,11 @@ NodeKind = Literal[
 ]
 """A note is an instruction that the agent's program adds to the conversation; an aside is an answer of its model that
 is no part of the conversation."""
+NodeKey = tuple[int, int]
+"""Episode and place."""
 OPENING = -1
 """The episode of the nodes that no episode grew: the root and the opening."""
+_WRITTEN_BY = "written by "
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
 End = UserEnd | WorldEnd | Literal["max_turns", "judged_complete"]
 
@@ -55,6 +58,13 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     data: JSON | None = None
     """The facts of an observation beside its text (`ToolResult.data`). None where the world gave none, and in journals
     of versions that did not keep them."""
+    added: float = 0.0
+    """When it was added to the path, in seconds since 1970; 0 in journals of versions that did not keep it."""
+
+    @property
+    def author(self) -> str | None:
+        """The person who wrote this; None for what a model, a program or a world wrote."""
+        return next((mark.removeprefix(_WRITTEN_BY) for mark in self.marks if mark.startswith(_WRITTEN_BY)), None)
 
     @property
     def is_private(self) -> bool:

@@ -158,10 +158,18 @@ def _find_parting(
     if ours is None or other is None:
         return None
     left, right = _steps_of(first, flip.dataset, ours), _steps_of(second, dataset, other)
+    place = first_difference(left, right)
+    if place is None:
+        return None
+    one, two = (steps[place] if place < len(steps) else None for steps in (left, right))
+    return Parting(place + 1, describe_step(one), describe_step(two), ours, other)
+
+
+def first_difference(left: Sequence[Message], right: Sequence[Message]) -> int | None:
+    """The place of the first step at which two attempts do different things; None where all steps are the same."""
     for place in range(max(len(left), len(right))):
-        one, two = (steps[place] if place < len(steps) else None for steps in (left, right))
-        if one is None or two is None or _deed(one) != _deed(two):
-            return Parting(place + 1, _describe(one), _describe(two), ours, other)
+        if place >= len(left) or place >= len(right) or _deed(left[place]) != _deed(right[place]):
+            return place
     return None
 
 
@@ -182,7 +190,8 @@ def _deed(message: Message) -> object:
     return [(call.name, read_arguments(call)) for call in message.tool_calls]
 
 
-def _describe(message: Message | None) -> str:
+def describe_step(message: Message | None) -> str:
+    """What a step does, in a line; None for one that is there no longer."""
     if message is None:
         return "has ended"
     if not message.tool_calls:

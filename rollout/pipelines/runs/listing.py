@@ -60,6 +60,8 @@ class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 0
     seconds: float = 0.0
     """What all its commands took."""
+    updated: float | None = None
+    """When its last trajectory ended, in seconds since 1970."""
 
     @property
     def solved_rate(self) -> float | None:
@@ -200,6 +202,7 @@ def _counted(journal: JournalReader) -> dict[str, Any]:
         "cost": sum(count.sums.cost for count in counts),
         "tokens": sum(map(_tokens_of, counts)),
         "seconds": journal.seconds(),
+        "updated": journal.last_written(),
     }
 
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
 from rollout.core.errors import ConfigError
 from rollout.store.counting import StatusCounts
-from rollout.store.figures import AttemptFigures, TaskFigures
-from rollout.store.reader import JournalReader
+from rollout.store.figures import AttemptFigures, StepFigures, TaskFigures
 from rollout.trajectories.causes import Cause, Causes
 from rollout.trajectories.stop import Status
 
@@ -92,6 +93,23 @@ class RunStats(msgspec.Struct, frozen=True):
     """Of how many attempts the steps were read; None where all were."""
 
 
+class FiguresSource(Protocol):
+    """What figures are read from: a journal, or an index of one."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def datasets(self) -> list[str]: ...
+
+    def attempt_figures(self) -> Iterator[AttemptFigures]: ...
+
+    def step_figures(self, every: int = 1) -> Iterator[StepFigures]: ...
+
+    def counts(self) -> list[StatusCounts]: ...
+
+    def task_figures(self) -> list[TaskFigures]: ...
+
+
 class _Sums:
     """What is collected of one dataset."""
 
@@ -118,7 +136,7 @@ class _Sums:
 
 
 def read_stats(
-    journal: JournalReader, datasets: Sequence[str] | None = None, most_steps: int | None = MOST_STEPS_READ
+    journal: FiguresSource, datasets: Sequence[str] | None = None, most_steps: int | None = MOST_STEPS_READ
 ) -> RunStats:
     """The distributions of a run. `datasets`: only these; `most_steps`: of how many attempts the steps are read at
     most, None for all. Raises ConfigError for a dataset that is not there."""

@@ -42,6 +42,10 @@ class ShownCall(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     images: tuple[str, ...] = ()
     """The files of the images of the result."""
+    index: int | None = None
+    """The place of the result in the messages."""
+    data: JSON | None = None
+    """The facts of the result beside its text, where the world gave some."""
 
 
 class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +81,8 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
     retries: int = 0
     user_calls: tuple[UserCall, ...] = ()
     """What the user called with tools of its own before this message."""
+    data: JSON | None = None
+    """The facts of an observation beside its text."""
 
 
 class Transcript(msgspec.Struct, frozen=True):
@@ -151,6 +157,7 @@ def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownM
             cost=0.0 if generation is None else generation.cost,
             retries=0 if generation is None else len(generation.failures),
             user_calls=tuple(user_calls.get(index, ())),
+            data=trajectory.data.get(index),
         )
 
 
@@ -206,6 +213,8 @@ def _call(
         url=url,
         title=title,
         images=() if result is None else _images(trajectory, result),
+        index=place,
+        data=data,
     )
 
 

@@ -1,0 +1,1 @@
+"""The server behind `rollout view`: runs, trajectories and trees as JSON, and the page that shows them."""

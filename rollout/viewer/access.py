@@ -1,0 +1,178 @@
+"""Who may ask the server: everything that is checked before a request is looked at, and the headers of each answer.
+
+A page in another tab, another user of the machine and a name that was rebound to this address all reach a loopback
+port. So a request needs the token that the printed address holds (once in the address, then as a cookie; scripts send
+it as a bearer), a host that is known, and, where a browser names an origin, the same one. Files of the page hold no
+data and need no token: a browser that follows a link from elsewhere sends the cookie only after it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+CSP = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
+API = "/api/"
+READING = frozenset({"GET", "HEAD"})
+
+
+class Access:
+    """Lets through what may be answered, and puts the headers on every answer."""
+
+    def __init__(
+        self, app: ASGIApp, *, token: str, hosts: Sequence[str] = (), prefix: str = "", read_only: bool = False
+    ) -> None:
+        """`hosts` are those besides loopback, with or without a port. `prefix` is the path under which a reverse proxy
+        shows the server; it may be left on requests or taken off."""
+        self._app = app
+        self._token = token.encode()
+        self._hosts = {host.lower() for host in hosts}
+        self._prefix = prefix.rstrip("/")
+        self._read_only = read_only
+        # Cookies do not tell ports apart, and several servers may run on a machine.
+        self.cookie = f"rollout-view-{hashlib.sha256(self._token).hexdigest()[:12]}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        scope = self._without_prefix(scope)
+        is_api = _is_api(scope)
+
+        async def send_checked(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+                headers.setdefault("cache-control", "no-store" if is_api else "no-cache")
+            await send(message)
+
+        headers = Headers(scope=scope)
+        refusal = self._refusal(scope, headers)
+        if refusal is not None:
+            await _answer(send_checked, refusal[0], refusal[1])
+        elif (location := self._location_after_token(scope)) is not None:
+            cookie = f"{self.cookie}={self._token.decode()}; Path={self._prefix or '/'}; HttpOnly; SameSite=Strict"
+            await _redirect(send_checked, location, cookie)
+        else:
+            await self._app(scope, receive, send_checked)
+
+    def _without_prefix(self, scope: Scope) -> Scope:
+        path = scope["path"]
+        if self._prefix and (path == self._prefix or path.startswith(self._prefix + "/")):
+            return {**scope, "path": path[len(self._prefix) :] or "/", "raw_path": None}
+        return scope
+
+    def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
+        """Why a request is not answered, with the status; None where it may be."""
+        host = headers.get("host", "").lower()
+        if not self._knows(host):
+            return 403, (
+                f"the host {host or '(none)'} is not one of this server; expected a loopback address, or one given by "
+                "--allow-host"
+            )
+        origin = headers.get("origin")
+        if origin is not None and not self._is_same(origin, host):
+            return 403, f"the origin {origin} is not this server's; open the printed address instead"
+        if not _is_api(scope):
+            return None
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
+            return 403, "another page asked for this; open the printed address instead"
+        if not self._has_token(headers):
+            return 401, (
+                "the token is missing or wrong; open the address that `rollout view` printed, or send it as "
+                "`Authorization: Bearer TOKEN`"
+            )
+        if scope["method"] in READING:
+            return None
+        if headers.get("x-rollout") != "1":
+            return 403, "writing requests need the header X-Rollout: 1"
+        if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            return 403, "writing requests need the header Content-Type: application/json"
+        return None
+
+    def _knows(self, host: str) -> bool:
+        # A tunnel may end at another port of loopback, so only names are compared there.
+        return host in self._hosts or (name := _name_of(host)) in LOOPBACK or name in self._hosts
+
+    def _is_same(self, origin: str, host: str) -> bool:
+        try:
+            place = urlsplit(origin).netloc.lower()
+        except ValueError:
+            return False
+        return place != "" and (place == host or place in self._hosts or _name_of(place) in self._hosts)
+
+    def _has_token(self, headers: Headers) -> bool:
+        scheme, _, given = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            return self._is_token(given.strip())
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
+        except CookieError:
+            return False
+        return cookie is not None and self._is_token(cookie.value)
+
+    def _is_token(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(), self._token)
+
+    def _location_after_token(self, scope: Scope) -> str | None:
+        """Where a request goes that brings the right token in its address: the same address without it."""
+        if scope["method"] not in READING or _is_api(scope) or b"token=" not in scope["query_string"]:
+            return None
+        pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        if not any(name == "token" and self._is_token(value) for name, value in pairs):
+            return None
+        rest = urlencode([pair for pair in pairs if pair[0] != "token"])
+        name = scope["path"].rpartition("/")[2]
+        return f"./{name}{'?' + rest if rest else ''}"
+
+
+def _is_api(scope: Scope) -> bool:
+    return bool(scope["path"].startswith(API)) or scope["path"] == API.rstrip("/")
+
+
+def _name_of(host: str) -> str:
+    """A host without its port, and without the brackets of IPv6."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+async def _answer(send: Send, status: int, text: str) -> None:
+    body = msgspec.json.encode({"error": text})
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    if status == 401:
+        headers.append((b"www-authenticate", b"Bearer"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def _redirect(send: Send, location: str, cookie: str) -> None:
+    headers = [
+        (b"location", location.encode()),
+        (b"set-cookie", cookie.encode()),
+        (b"cache-control", b"no-store"),
+        (b"content-length", b"0"),
+    ]
+    await send({"type": "http.response.start", "status": 303, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})

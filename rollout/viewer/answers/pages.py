@@ -1,0 +1,245 @@
+"""Answers about one trajectory: its page, what was sent at a step, states, tokens."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from rollout.core.messages import JSON
+from rollout.pipelines.runs.transcript import ShownMessage
+from rollout.trajectories.filters.marks import Filtered
+from rollout.trajectories.line import BranchPoint, Failed, Timings
+from rollout.viewer.answers.people import Mark
+
+
+class PageMessage(ShownMessage, frozen=True, kw_only=True):
+    """A message with what the page shows besides. Images are the names of blobs."""
+
+    at: float | None = None
+    """When it was added."""
+    author: str | None = None
+    """The person who wrote it."""
+    key: tuple[int, int] | None = None
+    """The key of its node: the episode that grew it, and its place there. An opening has the episode -1."""
+    weight_version: str | None = None
+
+
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens, as servers counted them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int
+    reasoning_tokens: int
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of an attempt's time."""
+
+    message: int
+    kind: Literal["model", "tool", "retry", "user", "wait"]
+    start: float
+    """Seconds since the first."""
+    seconds: float
+    label: str
+
+
+class ContextSize(msgspec.Struct, frozen=True):
+    """How much a model was sent."""
+
+    message: int
+    """The answer."""
+    prompt_tokens: int
+
+
+class ShownScore(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scorer found."""
+
+    name: str
+    value: float | None
+    reason: str
+    partial: float | None
+    decides: bool
+    evidence: dict[str, Any]
+
+
+class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the task, where its file can be read."""
+
+    info: JSON | None
+    """What only scorers know of it (`task_info`)."""
+    actions: tuple[JSON, ...] | None
+    """Its reference actions."""
+
+
+class Sibling(msgspec.Struct, frozen=True, kw_only=True):
+    """Another attempt at the same task."""
+
+    id: str
+    author: str | None
+    status: str
+    success: bool
+    scored: bool
+    reward: float | None
+
+
+class Has(msgspec.Struct, frozen=True):
+    """What there is to be asked for of a trajectory."""
+
+    states: bool
+    tokens: bool
+    nodes: bool
+
+
+class CanGrow(msgspec.Struct, frozen=True):
+    """Whether branches can be grown from an attempt."""
+
+    ok: bool
+    reason: str | None
+    """Why not."""
+
+
+class Commands(msgspec.Struct, frozen=True):
+    """Commands to be copied."""
+
+    show: str
+    replay: str
+
+
+class TrajectoryPage(msgspec.Struct, frozen=True, kw_only=True):
+    """One trajectory."""
+
+    dataset: str
+    id: str
+    task_id: str
+    author: str | None
+    status: str
+    stop_reason: str
+    stop_words: str
+    """The stop reason in words."""
+    success: bool
+    scored: bool
+    unscored: str | None
+    reward: float | None
+    cost: float
+    usage: dict[str, TokenCounts]
+    """Of `agent`, `user` and `judge`."""
+    turns: int
+    steps: int | None
+    tool_calls: int
+    model: str | None
+    user_model: str | None
+    seed: int
+    timings: Timings
+    branch: BranchPoint | None
+    error: Failed | None
+    is_exact: bool
+    drift_causes: tuple[str, ...]
+    live_marks: tuple[str, ...]
+    """Remarks made while the attempt was live."""
+    scores: tuple[ShownScore, ...]
+    brief: str | None
+    """The user's instructions, which the agent does not see."""
+    task: ShownTask | None
+    system: str | None
+    tools: tuple[JSON, ...]
+    messages: tuple[PageMessage, ...]
+    spans: tuple[Span, ...]
+    context: tuple[ContextSize, ...]
+    marks: tuple[Mark, ...]
+    filtered: Filtered | None
+    siblings: tuple[Sibling, ...]
+    has: Has
+    can_grow: CanGrow
+    commands: Commands
+
+
+class SentState(msgspec.Struct, frozen=True):
+    """What became of a message in a request."""
+
+    index: int
+    """The message; those from the answer on are not listed."""
+    state: Literal["sent", "folded", "left_out"]
+    """`folded`: sent in another form, such as without reasoning or as one line; `left_out`: not at all."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it was sent."""
+
+    model: str | None
+    messages: tuple[JSON, ...]
+    tools: tuple[JSON, ...]
+    shown: tuple[SentState, ...]
+    note: str | None
+    curl: str
+    python: str
+
+
+class StateChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A value of the state that changed."""
+
+    path: tuple[str, ...]
+    """Table, row, and field."""
+    before: Any
+    after: Any
+
+
+class StepChanges(msgspec.Struct, frozen=True):
+    """What the calls of one message changed."""
+
+    message: int
+    changes: tuple[StateChange, ...]
+
+
+class States(msgspec.Struct, frozen=True, kw_only=True):
+    """A world before, during and after an attempt, by replay on a fresh one."""
+
+    before: JSON | None
+    after: JSON | None
+    """Only the rows that differ, each table by the rows' keys."""
+    changes: tuple[StepChanges, ...]
+    note: str | None
+    """Why there is nothing, or what is missing."""
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """A token of a step."""
+
+    text: str | None
+    """None where no tokenizer is known."""
+    id: int
+    kind: Literal["prompt", "sampled", "masked"]
+    """`masked`: sampled, and not learnt by the filters' verdict."""
+    logprob: float | None
+
+
+class TokenStep(msgspec.Struct, frozen=True, kw_only=True):
+    """The tokens of one generation: what its prompt added, and what was sampled."""
+
+    message: int
+    weight_version: str | None
+    is_exact: bool
+    shared: int
+    """Tokens of the prompt that were there before."""
+    drift: str | None
+    tokens: tuple[Token, ...]
+
+
+class Tokens(msgspec.Struct, frozen=True):
+    """The tokens of a trajectory."""
+
+    steps: tuple[TokenStep, ...]
+    note: str | None
+
+
+class Parting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where two attempts begin to do different things."""
+
+    step: int | None
+    """Counted from 1; None where all steps are the same."""
+    first_message: int | None
+    """The message of the step in the first attempt; None where it has ended."""
+    second_message: int | None
+    first: str
+    second: str

@@ -1,0 +1,118 @@
+"""The application: routes, made from the tables of endpoints, and what an error looks like."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from rollout.core.errors import RolloutError, class_name
+from rollout.core.secrets import redact
+from rollout.viewer import page_files
+from rollout.viewer.access import Access
+from rollout.viewer.endpoint import Call, Endpoint, read_body, read_query
+from rollout.viewer.errors import Refused, status_of
+from rollout.viewer.routes import blobs, runs, trajectories
+from rollout.viewer.server import Viewer
+
+log = logging.getLogger(__name__)
+ENDPOINTS: tuple[Endpoint, ...] = (*runs.ENDPOINTS, *trajectories.ENDPOINTS, *blobs.ENDPOINTS)
+"""Everything that can be asked. Another module's endpoints are added here."""
+_encode = msgspec.json.Encoder().encode
+
+
+def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "") -> Access:
+    """The whole application, with its access checked."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            viewer.close()
+
+    routes = [Route(f"/api/{each.path}", _route(viewer, each), methods=[each.method]) for each in ENDPOINTS]
+    routes.append(Route("/{name:path}", page_files.route(viewer), methods=["GET"]))
+    app = Starlette(
+        routes=routes,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: _http_error, Exception: _unexpected},
+    )
+    return Access(app, token=viewer.token, hosts=hosts, prefix=prefix)
+
+
+def _route(viewer: Viewer, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    async def answer(request: Request) -> Response:
+        try:
+            if endpoint.writes and viewer.read_only:
+                raise Refused(403, "this server only reads (--read-only); start it without the option to write")
+            call = Call(
+                viewer=viewer,
+                request=request,
+                path=request.path_params,
+                query=read_query(request, endpoint.query),
+                body=await read_body(request, endpoint.body),
+            )
+            found = await endpoint.handle(call)
+        except RolloutError as error:
+            return error_response(status_of(error), str(error))
+        return found if isinstance(found, Response) else json_response(found)
+
+    return answer
+
+
+def json_response(found: Any, status: int = 200) -> Response:
+    """An answer as JSON, without secrets that this process knows of."""
+    return Response(encode_redacted(found), status, media_type="application/json")
+
+
+def encode_redacted(found: Any) -> bytes:
+    """An answer as JSON text without secrets."""
+    encoded = _encode(found)
+    text = encoded.decode()
+    shown = redact(text)
+    if shown is text or shown == text:
+        return encoded
+    try:
+        msgspec.json.decode(shown)
+    except msgspec.MsgspecError:
+        # A secret that looks like a number, say: it is masked in texts alone.
+        return _encode(_redact_texts(msgspec.json.decode(encoded)))
+    return shown.encode()
+
+
+def error_response(status: int, text: str) -> Response:
+    """A refusal."""
+    return Response(_encode({"error": text}), status, media_type="application/json")
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    texts = {
+        404: f"{request.url.path}: there is no such address; api/openapi.json lists those that there are",
+        405: f"{request.url.path}: {request.method} is not possible here; api/openapi.json lists what is",
+    }
+    return error_response(error.status_code, texts.get(error.status_code, error.detail))
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("%s %s: %s", request.method, request.url.path, class_name(error), exc_info=error)
+    return error_response(500, f"the server made a mistake ({class_name(error)}); its log says more")
+
+
+def _redact_texts(value: Any) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [_redact_texts(each) for each in value]
+    if isinstance(value, dict):
+        return {redact(name): _redact_texts(each) for name, each in value.items()}
+    return value

@@ -1,0 +1,111 @@
+"""Endpoints: what can be asked, as a table from which both the routes and the OpenAPI document are made.
+
+A module of the server lists its endpoints; `rollout.viewer.app` puts the lists together. A handler is given a `Call`
+with everything read and checked, and returns a struct, or a response of its own where it is no JSON.
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+from starlette.requests import Request
+
+from rollout.viewer.errors import Refused
+
+if TYPE_CHECKING:
+    from rollout.viewer.open_runs import OpenRun
+    from rollout.viewer.server import Viewer
+
+MOST_BODY = 8 << 20
+"""Bytes that a request may have."""
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """A request, read."""
+
+    viewer: Viewer
+    request: Request
+    path: Mapping[str, str]
+    query: Any
+    """An instance of the endpoint's `query`."""
+    body: Any
+    """An instance of the endpoint's `body`."""
+
+    @property
+    def run(self) -> OpenRun:
+        """The run that the address names. Raises Refused where there is none."""
+        return self.viewer.runs.get(self.path["run"])
+
+    @property
+    def author(self) -> str:
+        """Who writes: the header `X-Rollout-Author`, else the login name."""
+        return unquote(self.request.headers.get("x-rollout-author", "")).strip() or self.viewer.author
+
+
+class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that can be asked."""
+
+    path: str
+    """Below `api/`, with `{run}` and the like."""
+    summary: str
+    handle: Callable[[Call], Awaitable[Any]]
+    answer: Any
+    """The type of the answer; None where it is no JSON."""
+    method: Literal["GET", "POST", "DELETE"] = "GET"
+    query: type[msgspec.Struct] | None = None
+    body: type[msgspec.Struct] | None = None
+    media: str = "application/json"
+    """The media type of an answer that is no JSON."""
+    writes: bool = False
+    """Whether it changes anything: refused by a server that only reads."""
+
+
+def read_query(request: Request, kind: type[msgspec.Struct] | None) -> Any:
+    """The query of an address as a struct. What is empty counts as not given. Raises Refused."""
+    if kind is None:
+        return None
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    found: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        field = fields.get(name)
+        if field is None:
+            known = ", ".join(sorted(fields)) or "none"
+            raise Refused(400, f"{name}: there is no such parameter; there are: {known}")
+        if value == "":
+            continue
+        if is_several(field.type):
+            found.setdefault(name, []).append(value)
+        else:
+            found[name] = value
+    try:
+        return msgspec.convert(found, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(400, f"the query cannot be read: {error}") from error
+
+
+async def read_body(request: Request, kind: type[msgspec.Struct] | None) -> Any:
+    """The body of a request as a struct. Raises Refused."""
+    if kind is None:
+        return None
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > MOST_BODY:
+            raise Refused(413, f"the request is longer than {MOST_BODY} bytes")
+    try:
+        return msgspec.json.decode(bytes(body) or b"{}", type=kind)
+    except msgspec.MsgspecError as error:
+        raise Refused(400, f"the request cannot be read: {error}") from error
+
+
+def is_several(kind: Any) -> bool:
+    """Whether a parameter of this type may be repeated."""
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return any(map(is_several, typing.get_args(kind)))
+    return origin in (tuple, list)

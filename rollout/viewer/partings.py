@@ -1,0 +1,30 @@
+"""Where two attempts begin to do different things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rollout.core.messages import Message
+from rollout.pipelines.runs.diff import describe_step, first_difference
+from rollout.viewer.answers.pages import Parting
+
+
+def find_parting(first: Sequence[Message], second: Sequence[Message]) -> Parting:
+    """The first step that differs, with its message in each of the two."""
+    ours, theirs = _steps(first), _steps(second)
+    place = first_difference([first[index] for index in ours], [second[index] for index in theirs])
+    if place is None:
+        return Parting(step=None, first_message=None, second_message=None, first="", second="")
+    one, two = (steps[place] if place < len(steps) else None for steps in (ours, theirs))
+    return Parting(
+        step=place + 1,
+        first_message=one,
+        second_message=two,
+        first=describe_step(None if one is None else first[one]),
+        second=describe_step(None if two is None else second[two]),
+    )
+
+
+def _steps(messages: Sequence[Message]) -> list[int]:
+    """The places of the agent's answers."""
+    return [index for index, message in enumerate(messages) if message.role == "assistant"]

@@ -1,0 +1,46 @@
+"""Images of a run."""
+
+from __future__ import annotations
+
+import re
+
+from anyio import to_thread
+from starlette.responses import Response
+
+from rollout.store.blobs import image_path
+from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.errors import not_found
+from rollout.viewer.open_runs import OpenRun
+
+MEDIA = {
+    "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif",
+    "bmp": "image/bmp", "avif": "image/avif", "ico": "image/x-icon", "svg": "image/svg+xml",
+}  # fmt: skip
+"""What is shown. Anything else in the folder (prompts, say) is no image."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.([a-z]+)")
+SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+"""For an image that is opened by itself: an SVG may hold a script."""
+
+
+async def show_blob(call: Call) -> Response:
+    """An image."""
+    run, name = call.run, call.path["name"]
+    content = await to_thread.run_sync(_read, run, name)
+    media = MEDIA[name.rpartition(".")[2]]
+    return Response(content, media_type=media, headers={"content-security-policy": SANDBOX})
+
+
+def _read(run: OpenRun, name: str) -> bytes:
+    found = _NAME.fullmatch(name)
+    if found is not None and found[1] in MEDIA:
+        for folder in (run.path, run.people_path):
+            path = image_path(folder, name)
+            # A link would lead to a file that is none of the run's.
+            if path.is_file() and not path.is_symlink():
+                return path.read_bytes()
+    raise not_found(f"{run.name}: there is no image {name[:100]!r}")
+
+
+ENDPOINTS = (
+    Endpoint(path="runs/{run}/blobs/{name}", summary="An image", handle=show_blob, answer=None, media="image/*"),
+)

@@ -1,0 +1,87 @@
+"""How an attempt spent its time: a list of stretches, from the first request on.
+
+Nodes say when they were added. In journals of versions that did not keep that, stretches follow one another without
+gaps: answers and retries take what is on record of them, and tools take no time. Where a path was taken over from
+another attempt, the time between the two is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import msgspec
+
+from rollout.trajectories.tree import NodeBody, NodeKey
+from rollout.viewer.answers.pages import Span
+
+LEAST_WAIT = 0.05
+"""Seconds. Shorter gaps are the engine's own work."""
+PlacedNode = tuple[int, NodeKey, NodeBody]
+"""The index of a node's message, or of the next one where it adds none."""
+
+
+def placed_nodes(path: Sequence[tuple[NodeKey, NodeBody]]) -> list[PlacedNode]:
+    """Each node of a path with the index of its message."""
+    found: list[PlacedNode] = []
+    index = 0
+    for key, body in path:
+        found.append((index, key, body))
+        index += body.said is not None
+    return found
+
+
+def spans_of(nodes: Sequence[PlacedNode]) -> list[Span]:
+    """The stretches of a path, in order."""
+    found: list[Span] = []
+    clock, last, owner = 0.0, 0.0, None
+    for number, (index, (episode, _), body) in enumerate(nodes):
+        if body.kind == "opening":
+            continue
+        if episode != owner:
+            owner, last = episode, 0.0
+        passed = body.added - last if body.added and last else 0.0
+        took = 0.0
+        for part in _parts(body):
+            took += part.seconds
+        if body.kind in ("tool", "user_tool", "observation"):
+            # Results of one round of calls are added together: the first of them stands for all.
+            if passed > 0:
+                found.append(Span(message=index, kind="tool", start=clock, seconds=passed, label=_calls(nodes, number)))
+                clock += passed
+        else:
+            if passed - took >= LEAST_WAIT:
+                found.append(Span(message=index, kind="wait", start=clock, seconds=passed - took, label="waiting"))
+                clock += passed - took
+            for part in _parts(body):
+                found.append(Span(message=index, kind=part.kind, start=clock, seconds=part.seconds, label=part.label))
+                clock += part.seconds
+        last = body.added
+    return [msgspec.structs.replace(span, start=round(span.start, 6), seconds=round(span.seconds, 6)) for span in found]
+
+
+class _Part(msgspec.Struct, frozen=True):
+    kind: Literal["model", "retry", "user"]
+    seconds: float
+    label: str
+
+
+def _parts(body: NodeBody) -> Iterator[_Part]:
+    """What a node took by its own record."""
+    generation = body.generation
+    if generation is None:
+        return
+    for failure in generation.failures:
+        status = "" if failure.status is None else f" {failure.status}"
+        yield _Part("retry", failure.waited or 0.0, f"{failure.kind}{status}: {failure.text}"[:200])
+    if generation.latency or not generation.failures:
+        is_user = body.kind in ("user", "user_call")
+        yield _Part("user" if is_user else "model", generation.latency, generation.model or ("user" if is_user else ""))
+
+
+def _calls(nodes: Sequence[PlacedNode], number: int) -> str:
+    """The names of the tools that a round of calls asked for."""
+    for place in range(number - 1, -1, -1):
+        if calls := nodes[place][2].calls:
+            return ", ".join(dict.fromkeys(call.name for call in calls))
+    return "tools"

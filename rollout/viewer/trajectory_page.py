@@ -1,0 +1,181 @@
+"""The page of one trajectory: everything that is shown at once."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Sequence
+
+import msgspec
+
+from rollout.core.messages import JSON
+from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
+from rollout.store.reader import JournalReader
+from rollout.trajectories.stop_words import stop_words
+from rollout.trajectories.trajectory import Trajectory
+from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
+from rollout.viewer.answers.pages import (
+    CanGrow,
+    Commands,
+    ContextSize,
+    Has,
+    PageMessage,
+    ShownScore,
+    ShownTask,
+    Sibling,
+    TokenCounts,
+    TrajectoryPage,
+)
+from rollout.viewer.answers.people import Mark
+from rollout.viewer.errors import not_found
+from rollout.viewer.open_runs import OpenRun
+from rollout.viewer.spans import PlacedNode, placed_nodes, spans_of
+
+NO_GROWTH = CanGrow(False, "this server grows no branches")
+
+
+class ReadTrajectory(msgspec.Struct, frozen=True):
+    """A trajectory as it is on record, with its path."""
+
+    dataset: str
+    trajectory: Trajectory
+    nodes: tuple[PlacedNode, ...]
+    """Empty where nodes were not kept."""
+
+
+def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
+    """A trajectory of a run, or one that people added. Raises Refused where there is none."""
+    with run.reading_of(name) as journal:
+        found = journal.trajectory(dataset, name)
+        if found is None:
+            raise not_found(f"{run.name}: there is no trajectory {name[:200]!r} in the dataset {dataset[:200]!r}")
+        nodes = placed_nodes(keyed_nodes(journal, dataset, found))
+        # Read now: the reader is given back, and messages of a line would be read when they are first used.
+        assert found.messages is not None
+    return ReadTrajectory(dataset, found, tuple(nodes))
+
+
+def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) -> list[tuple[NodeKey, NodeBody]]:
+    """The path of a trajectory from its opening on, each node with its key; empty where nodes were not kept."""
+    place = journal.episode_of(dataset, trajectory.id)
+    if place is None or trajectory.nodes is None:
+        return []
+    keys = [key for key, _ in journal.keyed_path(place[0])]
+    opening = len(trajectory.nodes) - len(keys)
+    return list(zip([*((OPENING, number) for number in range(opening)), *keys], trajectory.nodes, strict=True))
+
+
+def make_page(
+    run: OpenRun, read: ReadTrajectory, marks: Sequence[Mark] = (), can_grow: CanGrow = NO_GROWTH
+) -> TrajectoryPage:
+    """The page of a trajectory."""
+    trajectory, dataset = read.trajectory, read.dataset
+    filtered = run.filtered(dataset, trajectory.id)
+    # The page asks for images by their names.
+    transcript = make_transcript(msgspec.structs.replace(trajectory, image_path=None), filtered)
+    keyed = {index: (key, body) for index, key, body in read.nodes if body.said is not None}
+    task = run.tasks.find(dataset, trajectory.task_id)
+    command = ["rollout", "show", str(run.directory_of(trajectory.id)), trajectory.id, "--dataset", dataset, "--full"]
+    return TrajectoryPage(
+        dataset=dataset,
+        id=trajectory.id,
+        task_id=trajectory.task_id,
+        author=trajectory.author,
+        status=trajectory.status,
+        stop_reason=trajectory.stop_reason,
+        stop_words=stop_words(trajectory.stop_reason),
+        success=trajectory.success,
+        scored=trajectory.scored,
+        unscored=trajectory.unscored,
+        reward=trajectory.reward,
+        cost=trajectory.cost,
+        usage={name: TokenCounts(**msgspec.structs.asdict(used)) for name, used in trajectory.usage.items()},
+        turns=trajectory.turns,
+        steps=trajectory.generations,
+        tool_calls=trajectory.tool_calls,
+        model=trajectory.model,
+        user_model=trajectory.user_model,
+        seed=trajectory.seed,
+        timings=trajectory.timings,
+        branch=trajectory.branch,
+        error=trajectory.error,
+        is_exact=trajectory.is_exact,
+        drift_causes=trajectory.drift_causes,
+        live_marks=trajectory.marks,
+        scores=tuple(
+            ShownScore(
+                name=score.name,
+                value=score.value,
+                reason=score.reason,
+                partial=score.partial,
+                decides=score.decides,
+                evidence=score.evidence,
+            )
+            for score in trajectory.scores
+        ),
+        brief=None if task is None else task.user_system_prompt or "\n".join(task.user_turns) or None,
+        task=None
+        if task is None
+        else ShownTask(
+            info=task.info or None,
+            actions=None if task.actions is None else tuple(msgspec.to_builtins(action) for action in task.actions),
+        ),
+        system=trajectory.system,
+        tools=tuple(trajectory.tools),
+        messages=tuple(_page_message(message, keyed.get(message.index)) for message in transcript.messages),
+        spans=tuple(spans_of(read.nodes)),
+        context=tuple(
+            ContextSize(index, generation.usage.prompt_tokens)
+            for index, generation in sorted(trajectory.generated.items())
+            if generation.usage.prompt_tokens
+        ),
+        marks=tuple(marks),
+        filtered=filtered,
+        siblings=tuple(_siblings(run, dataset, trajectory)),
+        has=Has(
+            states=bool(read.nodes) and trajectory.called,
+            tokens=any(generation.tokens is not None for generation in trajectory.generated.values()),
+            nodes=bool(read.nodes),
+        ),
+        can_grow=can_grow,
+        commands=Commands(
+            show=shlex.join(command), replay=shlex.join(["rollout", "score", str(run.path), "--dataset", dataset])
+        ),
+    )
+
+
+def _page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:
+    shown: JSON = {name: getattr(message, name) for name in message.__struct_fields__}
+    if node is None:
+        return PageMessage(**shown)
+    key, body = node
+    return PageMessage(
+        **shown,
+        at=body.added or None,
+        author=body.author,
+        key=key,
+        weight_version=None if body.generation is None else body.generation.weight_version,
+    )
+
+
+def _siblings(run: OpenRun, dataset: str, trajectory: Trajectory) -> list[Sibling]:
+    found = _attempts(run.reading(), dataset, trajectory.task_id)
+    if run.has_people:
+        found += _attempts(run.reading_people(), dataset, trajectory.task_id)
+    return [sibling for sibling in found if sibling.id != trajectory.id]
+
+
+def _attempts(borrowed: contextlib.AbstractContextManager[JournalReader], dataset: str, task: str) -> list[Sibling]:
+    with borrowed as journal:
+        heads = [journal.head(dataset, key.id) for key in journal.task_keys(dataset, task)]
+    return [
+        Sibling(
+            id=head.id,
+            author=head.author,
+            status=head.status,
+            success=head.success,
+            scored=head.scored,
+            reward=head.reward,
+        )
+        for head, _ in filter(None, heads)
+    ]
