@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,8 @@ from rollout.cli.signals import Signals, listening
 from rollout.core.errors import RolloutError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from rollout.config import Config
     from rollout.pipelines.run_options import RunOptions
 
@@ -36,6 +40,7 @@ def run(
     verbose: o.Verbose = False,
     no_colors: o.NoColors = False,
     dry_run: o.DryRun = False,
+    view: Annotated[bool, typer.Option("--view", help="Show the run in a browser while it goes on.")] = False,
 ) -> None:
     """Roll out the datasets of a config.
 
@@ -64,7 +69,7 @@ def run(
         rollout run configs/example_new.yml --cluster auto
     """
     options = _options(dataset, limit, samples, agent_model, user_model, strategy, output, set_, cluster)
-    sys.exit(run_config(config, options, resume, verbose, no_colors, dry_run))
+    sys.exit(run_config(config, options, resume, verbose, no_colors, dry_run, view))
 
 
 def run_by_option(
@@ -121,6 +126,7 @@ def run_config(
     verbose: bool = False,
     no_colors: bool = False,
     dry_run: bool = False,
+    view: bool = False,
 ) -> int:
     """Run a configuration file; returns the exit code."""
     from rollout.pipelines.run_options import load_changed
@@ -133,7 +139,7 @@ def run_config(
             config = config.model_copy(update={"verbose": True})
         wanted = config.resume if resume is None else resume
         again = " ".join(filter(None, [f"rollout run {path}", options.words(), "--resume"]))
-        return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run)
+        return run_checked(config, names, resume=wanted, again=again, no_colors=no_colors, dry_run=dry_run, view=view)
     except RolloutError as error:
         show_error(console, error)
         return EXIT_PROBLEMS
@@ -148,11 +154,12 @@ def run_checked(
     no_colors: bool = False,
     dry_run: bool = False,
     is_brief: bool = False,
+    view: bool = False,
 ) -> int:
     """Check or run a configuration that was read, with its `run_dir` set; returns the exit code.
 
     `again` is the command that goes on with this run, shown at the end. `is_brief` shows no table of what came out,
-    unless something is left to do.
+    unless something is left to do. `view` shows the run in a browser while it goes on.
     """
     if dry_run:
         from rollout.cli.check import check_whole
@@ -162,12 +169,23 @@ def run_checked(
         found = check_whole(config, names, resume=resume)
         show_checks(make_console(no_colors), found)
         return EXIT_PROBLEMS if found.problem_count else 0
+    if view:
+        from rollout.cli.viewing import refuse_missing_extra
+
+        refuse_missing_extra("rollout run --view")
     with listening() as signals:
-        return signals.run(_roll_out(config, names, resume, again, no_colors, is_brief, signals))
+        return signals.run(_roll_out(config, names, resume, again, no_colors, is_brief, view, signals))
 
 
 async def _roll_out(
-    config: Config, names: list[str], resume: bool, again: str, no_colors: bool, is_brief: bool, signals: Signals
+    config: Config,
+    names: list[str],
+    resume: bool,
+    again: str,
+    no_colors: bool,
+    is_brief: bool,
+    view: bool,
+    signals: Signals,
 ) -> int:
     from rollout.terminal.console import make_console
     from rollout.terminal.log_lines import set_up_logging
@@ -181,9 +199,10 @@ async def _roll_out(
     def warn(problem: str) -> None:
         console.print(f"warning {problem}", highlight=False, soft_wrap=True)
 
-    async with open_shown_run(
-        config, config.run_dir, datasets=names, resume=resume, warn=warn, console=console
-    ) as opened:
+    async with (
+        open_shown_run(config, config.run_dir, datasets=names, resume=resume, warn=warn, console=console) as opened,
+        _shown(console, config.run_dir, view),
+    ):
         with signals.pausing(opened.engine, config.timeouts.grace, log.warning):
             await opened.engine.run()
     assert opened.summary is not None
@@ -195,3 +214,16 @@ async def _roll_out(
     if total.unfinished:
         return EXIT_UNFINISHED
     return EXIT_FAILED if total.failed else 0
+
+
+@contextlib.asynccontextmanager
+async def _shown(console: Console, run_dir: Path, view: bool) -> AsyncIterator[None]:
+    """Show a run in a browser inside the block, if that is wanted. The server is a process of its own, so that the run
+    is not slowed down; it ends with the run."""
+    if not view:
+        yield
+        return
+    from rollout.cli.viewing import view_beside
+
+    async with view_beside(console, run_dir):
+        yield

@@ -27,6 +27,7 @@ def view(
     prefix: Annotated[str, typer.Option(metavar="/PATH", help="The path under which a reverse proxy shows it.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Mark, correct and grow nothing.")] = False,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
+    while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False,
     no_colors: o.NoColors = False,
 ) -> None:
     """Look at runs in a browser: tables, trajectories, trees, what was sent at any step.
@@ -58,5 +59,6 @@ def view(
                 prefix=prefix,
                 read_only=read_only,
                 opens_browser=browser,
+                while_stdin=while_stdin,
             )
         )

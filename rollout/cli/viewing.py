@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import sys
 import webbrowser
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import TYPE_CHECKING, Any
 from rollout.core.errors import ConfigError
 from rollout.core.extras import missing_extra
 from rollout.pipelines.runs.listing import RUNS
+
+LONGEST_END = 10.0
+"""Seconds that the server beside a run may take to end."""
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,9 +29,16 @@ def refuse_missing_extra(command: str) -> None:
 
 
 async def show_runs(
-    console: Console, names: Sequence[str], *, opens_browser: bool, prefix: str = "", **options: Any
+    console: Console,
+    names: Sequence[str],
+    *,
+    opens_browser: bool,
+    while_stdin: bool = False,
+    prefix: str = "",
+    **options: Any,
 ) -> None:
-    """Serve these runs until the command is ended. Raises ConfigError."""
+    """Serve these runs until the command is ended. `while_stdin`: or until standard input is closed. Raises
+    ConfigError."""
     refuse_missing_extra("rollout view")
     from rollout.viewer.open_runs import find_places
 
@@ -35,8 +46,9 @@ async def show_runs(
         raise ConfigError(f"there is no folder {RUNS} here; name a run, or make one: rollout run default")
     places = find_places(names or [str(RUNS)])
     async with opened_page(console, places, opens_browser=opens_browser, prefix=prefix, **options):
-        console.print("Ctrl-C ends it.", highlight=False)
-        await asyncio.Event().wait()
+        if not while_stdin:
+            console.print("Ctrl-C ends it.", highlight=False)
+        await wait_for_end(with_stdin=while_stdin)
 
 
 @contextlib.asynccontextmanager
@@ -51,3 +63,49 @@ async def opened_page(
         if opens_browser:
             await asyncio.to_thread(webbrowser.open, address)
         yield address
+
+
+@contextlib.asynccontextmanager
+async def view_beside(console: Console, run_dir: Path) -> AsyncIterator[None]:
+    """Show a run in a browser inside the block, by a process of its own: what the page asks for takes nothing from the
+    run, and a fault of the server does not end it."""
+    code = "from rollout.cli import main; main()"
+    child = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, "view", str(run_dir), "--while-stdin"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        # Ctrl-C is for the run, which ends the server after it.
+        start_new_session=True,
+    )
+    assert child.stdin is not None
+    assert child.stdout is not None
+    try:
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(_repeat_lines(console, child.stdout))
+            try:
+                yield
+            finally:
+                reading.cancel()
+    finally:
+        child.stdin.close()
+        try:
+            async with asyncio.timeout(LONGEST_END):
+                await child.wait()
+        except TimeoutError:
+            child.kill()
+            await child.wait()
+
+
+async def _repeat_lines(console: Console, lines: asyncio.StreamReader) -> None:
+    while line := await lines.readline():
+        console.print(line.decode(errors="replace").rstrip(), highlight=False, soft_wrap=True)
+
+
+async def wait_for_end(*, with_stdin: bool) -> None:
+    """Wait until the command is ended, or whoever started it closes its standard input."""
+    if not with_stdin:
+        await asyncio.Event().wait()
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    while await reader.read(1024):
+        pass

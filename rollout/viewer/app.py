@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -15,16 +16,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rollout.core.errors import RolloutError, class_name
-from rollout.core.secrets import redact
 from rollout.viewer import page_files
 from rollout.viewer.access import Access
+from rollout.viewer.encoding import encode_redacted
 from rollout.viewer.endpoint import Call, Endpoint, read_body, read_query
 from rollout.viewer.errors import Refused, status_of
-from rollout.viewer.routes import blobs, runs, trajectories
+from rollout.viewer.following import follow
+from rollout.viewer.routes import blobs, documents, events, exports, parts, runs, trajectories
 from rollout.viewer.server import Viewer
 
 log = logging.getLogger(__name__)
-ENDPOINTS: tuple[Endpoint, ...] = (*runs.ENDPOINTS, *trajectories.ENDPOINTS, *blobs.ENDPOINTS)
+ENDPOINTS: tuple[Endpoint, ...] = (
+    *runs.ENDPOINTS,
+    *trajectories.ENDPOINTS,
+    *parts.ENDPOINTS,
+    *blobs.ENDPOINTS,
+    *exports.ENDPOINTS,
+    *events.ENDPOINTS,
+    *documents.ENDPOINTS,
+)
 """Everything that can be asked. Another module's endpoints are added here."""
 _encode = msgspec.json.Encoder().encode
 
@@ -34,11 +44,16 @@ def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "") -> 
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        following = asyncio.create_task(follow(viewer))
         try:
             yield
         finally:
+            following.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await following
             viewer.close()
 
+    viewer.offer(ENDPOINTS)
     routes = [Route(f"/api/{each.path}", _route(viewer, each), methods=[each.method]) for each in ENDPOINTS]
     routes.append(Route("/{name:path}", page_files.route(viewer), methods=["GET"]))
     app = Starlette(
@@ -74,21 +89,6 @@ def json_response(found: Any, status: int = 200) -> Response:
     return Response(encode_redacted(found), status, media_type="application/json")
 
 
-def encode_redacted(found: Any) -> bytes:
-    """An answer as JSON text without secrets."""
-    encoded = _encode(found)
-    text = encoded.decode()
-    shown = redact(text)
-    if shown is text or shown == text:
-        return encoded
-    try:
-        msgspec.json.decode(shown)
-    except msgspec.MsgspecError:
-        # A secret that looks like a number, say: it is masked in texts alone.
-        return _encode(_redact_texts(msgspec.json.decode(encoded)))
-    return shown.encode()
-
-
 def error_response(status: int, text: str) -> Response:
     """A refusal."""
     return Response(_encode({"error": text}), status, media_type="application/json")
@@ -106,13 +106,3 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _unexpected(request: Request, error: Exception) -> Response:
     log.error("%s %s: %s", request.method, request.url.path, class_name(error), exc_info=error)
     return error_response(500, f"the server made a mistake ({class_name(error)}); its log says more")
-
-
-def _redact_texts(value: Any) -> Any:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_redact_texts(each) for each in value]
-    if isinstance(value, dict):
-        return {redact(name): _redact_texts(each) for name, each in value.items()}
-    return value

@@ -208,6 +208,10 @@ class OpenRuns:
                 found += [self._open(path, folder) for path in paths if path.name != PEOPLE or own is not None]
         return list(dict.fromkeys(found))
 
+    def opened(self) -> list[OpenRun]:
+        """The runs that are known already."""
+        return list(self._runs.values())
+
     def get(self, name: str) -> OpenRun:
         """The run of this short name. Raises Refused where there is none."""
         found = self._runs.get(name)

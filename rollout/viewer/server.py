@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import getpass
+from collections.abc import Sequence
 from pathlib import Path
 
+from anyio import CapacityLimiter
+
 from rollout.core.extras import installed_version
+from rollout.viewer.endpoint import Endpoint
 from rollout.viewer.hub import Hub
 from rollout.viewer.open_runs import OpenRuns
 
@@ -22,8 +26,20 @@ class Viewer:
         self.read_only = read_only
         self.page = page
         self.hub = Hub()
+        self._endpoints: Sequence[Endpoint] = ()
+        self.replaying = CapacityLimiter(1)
+        """Held by the replay that goes on: each may start processes."""
         self.author = login_name()
         self.version = installed_version()
+
+    @property
+    def endpoints(self) -> Sequence[Endpoint]:
+        """Everything that can be asked."""
+        return self._endpoints
+
+    def offer(self, endpoints: Sequence[Endpoint]) -> None:
+        """Say what can be asked."""
+        self._endpoints = tuple(endpoints)
 
     def close(self) -> None:
         """Release what is open."""

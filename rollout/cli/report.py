@@ -1,0 +1,63 @@
+"""`rollout report`: trajectories as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rollout.cli import options as o
+
+
+def report(
+    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Trajectories or tasks. Default: the first ones.")
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")] = Path(
+        "report.html"
+    ),
+    first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 100,
+    is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
+    unsolved: Annotated[bool, typer.Option("--unsolved", help="Only what scorers see as not solved.")] = False,
+    status: o.Statuses = None,
+    dataset: o.DatasetNames = None,
+    no_colors: o.NoColors = False,
+) -> None:
+    """Write trajectories as one HTML file that needs no server and no network, to send to somebody.
+
+    The first hundred of a run:
+
+        rollout report default -o report.html
+
+    What was not solved, twenty of it:
+
+        rollout report default --unsolved --first 20 --random
+
+    Exit codes: 0, written; 2, no such run or trajectory.
+    """
+    from rollout.cli.viewing import refuse_missing_extra
+    from rollout.core.errors import ConfigError
+    from rollout.pipelines.runs.find import TrajectoryWish
+    from rollout.pipelines.runs.listing import locate_run
+    from rollout.store.blobs import write_atomic
+    from rollout.terminal.console import make_console
+
+    refuse_missing_extra("rollout report")
+    from rollout.viewer.report_file import find_keys, report_of
+
+    wish = TrajectoryWish(
+        datasets=dataset or (), statuses=status or (), is_unsolved=unsolved, is_random=is_random, most=first
+    )
+    wish.refuse_unknown_status()
+    path = locate_run(run)
+    keys = find_keys(path, names or [], wish)
+    content = report_of(path, keys)
+    try:
+        write_atomic(output, content)
+    except OSError as error:
+        raise ConfigError(f"--output {output}: cannot be written: {error.strerror or error}") from error
+    console = make_console(no_colors)
+    size = f"{len(content) / 1e6:.1f} MB"
+    console.print(f"{output}: {len(keys)} trajectories, {size}", highlight=False, soft_wrap=True)

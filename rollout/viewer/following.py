@@ -1,0 +1,49 @@
+"""Following the runs that somebody looks at: their indexes are kept up to date, and what changes is published.
+
+Files are looked at once a second, and only of runs that were asked for. A run itself knows nothing of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from anyio import to_thread
+
+from rollout.core.errors import RolloutError
+from rollout.viewer.answers.runs import IndexState, RunRow
+from rollout.viewer.hub import Event
+from rollout.viewer.open_runs import OpenRun
+from rollout.viewer.server import Viewer
+
+log = logging.getLogger(__name__)
+EVERY = 1.0
+"""Seconds between two looks at the files."""
+
+
+async def follow(viewer: Viewer) -> None:
+    """Follow until cancelled."""
+    shown: dict[str, RunRow] = {}
+    while True:
+        for run in viewer.runs.opened():
+            if run.index.is_wanted:
+                try:
+                    await to_thread.run_sync(_follow_run, viewer, run, shown, abandon_on_cancel=True)
+                except RolloutError as error:
+                    log.warning("%s: %s", run.path, error)
+        # Nothing tells of a change of a file on every system.
+        await asyncio.sleep(EVERY)
+
+
+def _follow_run(viewer: Viewer, run: OpenRun, shown: dict[str, RunRow]) -> None:
+    def tell(state: IndexState) -> None:
+        viewer.hub.publish(Event("index", run.name, state))
+
+    if run.index.is_behind:
+        run.index.sync(tell)
+    if not viewer.hub.listeners:
+        return
+    row = run.row()
+    if row != shown.get(run.name):
+        shown[run.name] = row
+        viewer.hub.publish(Event("run", run.name, row))

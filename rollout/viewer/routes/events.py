@@ -1,0 +1,64 @@
+"""Server-sent events: what changes while somebody looks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+from starlette.responses import Response, StreamingResponse
+
+from rollout.core.secrets import redact
+from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.hub import Event, Hub
+
+EVERY = 15.0
+"""Seconds between two comment lines, which keep proxies from closing the connection."""
+
+
+class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events are wanted."""
+
+    run: str | None = None
+
+
+async def send_events(call: Call) -> Response:
+    """Events as they happen."""
+    name: str | None = call.query.run
+    if name is not None:
+        # Whoever listens to a run wants it to be followed.
+        call.viewer.runs.get(name).index.is_wanted = True
+    return StreamingResponse(events(call.viewer.hub, name), media_type="text/event-stream")
+
+
+async def events(hub: Hub, run: str | None) -> AsyncIterator[bytes]:
+    """The stream of events, in the form of the protocol. Ends with the server."""
+    with hub.listening(run) as listener:
+        yield b": hello\n\n"
+        while not hub.is_closed:
+            try:
+                async with asyncio.timeout(EVERY):
+                    event = await listener.next()
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            if not hub.is_closed:
+                yield encode(event)
+
+
+def encode(event: Event) -> bytes:
+    """An event as it is sent. JSON has no line breaks, so its data is one line."""
+    data = redact(msgspec.json.encode({"run": event.run, "data": event.data}).decode())
+    return f"event: {event.kind}\ndata: {data}\n\n".encode()
+
+
+ENDPOINTS = (
+    Endpoint(
+        path="events",
+        summary="Server-sent events: `run`, `index`, `marks`, `growth` and `play`, each with {run, data}",
+        handle=send_events,
+        answer=None,
+        query=EventsQuery,
+        media="text/event-stream",
+    ),
+)

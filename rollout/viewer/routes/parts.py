@@ -1,0 +1,81 @@
+"""Endpoints about parts of a trajectory: requests as sent, states, tokens; and the tree that it is in."""
+
+from __future__ import annotations
+
+import msgspec
+from anyio import CapacityLimiter, to_thread
+
+from rollout.viewer.answers.pages import Sent, States, Tokens
+from rollout.viewer.answers.trees import TreePage
+from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.routes.trajectories import OneTrajectory
+from rollout.viewer.sent import read_sent
+from rollout.viewer.states import read_states
+from rollout.viewer.token_page import read_tokens
+from rollout.viewer.trajectory_page import read_trajectory
+from rollout.viewer.tree_page import read_tree_page
+
+
+class OneStep(OneTrajectory, frozen=True, kw_only=True):
+    """Which step of which trajectory is asked for."""
+
+    step: int
+    """Counted from 1."""
+
+
+class OneTask(msgspec.Struct, frozen=True, kw_only=True):
+    """Which task is asked for."""
+
+    dataset: str
+    task: str
+
+
+async def show_sent(call: Call) -> Sent:
+    """A request as it was sent."""
+    run, query = call.run, call.query
+    return await to_thread.run_sync(lambda: read_sent(run, read_trajectory(run, query.dataset, query.id), query.step))
+
+
+async def show_states(call: Call) -> States:
+    """A world before, during and after an attempt. One replay goes on at a time."""
+    run, query = call.run, call.query
+    limiter: CapacityLimiter = call.viewer.replaying
+    return await to_thread.run_sync(
+        lambda: read_states(run, read_trajectory(run, query.dataset, query.id)), limiter=limiter
+    )
+
+
+async def show_tokens(call: Call) -> Tokens:
+    """The tokens of a trajectory."""
+    run, query = call.run, call.query
+    return await to_thread.run_sync(
+        lambda: read_tokens(read_trajectory(run, query.dataset, query.id), run.filtered(query.dataset, query.id))
+    )
+
+
+async def show_tree(call: Call) -> TreePage:
+    """All attempts at a task."""
+    run, query = call.run, call.query
+    return await to_thread.run_sync(read_tree_page, run, query.dataset, query.task)
+
+
+ENDPOINTS = (
+    Endpoint(path="runs/{run}/sent", summary="A request as it was sent", handle=show_sent, answer=Sent, query=OneStep),
+    Endpoint(
+        path="runs/{run}/states",
+        summary="A world before, during and after an attempt, by replay",
+        handle=show_states,
+        answer=States,
+        query=OneTrajectory,
+    ),
+    Endpoint(
+        path="runs/{run}/tokens",
+        summary="The tokens of a trajectory",
+        handle=show_tokens,
+        answer=Tokens,
+        query=OneTrajectory,
+    ),
+    Endpoint(
+        path="runs/{run}/tree", summary="All attempts at a task", handle=show_tree, answer=TreePage, query=OneTask
+    ),
+)
