@@ -71,9 +71,10 @@ class Channel {
   }
 }
 
+/** An event holds {run, data}. */
 function readData(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return (JSON.parse(text) as { data?: unknown }).data ?? null;
   } catch {
     return null;
   }

@@ -6,7 +6,7 @@ import "./style/runs.css";
 import "./style/trajectory.css";
 import "./style/tree.css";
 import { render, type VNode } from "preact";
-import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useAnswer } from "./answers";
 import { author, setLoginName } from "./api";
 import { useKeys } from "./keys";
@@ -77,6 +77,11 @@ function skip(event: Event): void {
 
 function View({ route }: { route: Route }): VNode {
   const { path, query } = route;
+  const place = `${path.join("/")}?${query.get("panel") ?? query.get("tab") ?? ""}`;
+  // A new view begins at its top; one with a chosen step scrolls to it by itself.
+  useLayoutEffect(() => {
+    if (!query.has("at")) scrollTo(0, 0);
+  }, [place]);
   const [first, run, part, one, two] = path;
   if (report && first === undefined) return <ReportStart query={query} />;
   if (first === undefined) return <RunsView />;
@@ -136,7 +141,7 @@ function TopBar({ route, session }: { route: Route; session: Session | null }): 
       <div class="top-tools">
         {session?.canWrite && (
           <button type="button" class="quiet" onClick={() => setAsked(true)} title="Who marks and corrects">
-            {author() || "Your name"}
+            {author() || session.me.author || "Your name"}
           </button>
         )}
         {session && !session.canWrite && !report && <span class="hint">read only</span>}
@@ -160,7 +165,7 @@ interface Crumb {
 
 function crumbsOf({ path, query }: Route): Crumb[] {
   const [first, run, part, one, two] = path;
-  if (report) return [{ words: report.title, href: "#/" }, ...(two !== undefined ? [{ words: two, href: href(path) }] : [])];
+  if (report) return [{ words: report.run.title || report.run.name, href: "#/" }, ...(two !== undefined ? [{ words: two, href: href(path) }] : [])];
   if (first === "compare") return [{ words: "compare", href: href(path, query) }];
   if (first !== "run" || run === undefined) return [];
   const crumbs: Crumb[] = [{ words: run, href: href(runPath(run)) }];

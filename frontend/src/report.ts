@@ -16,7 +16,7 @@ function readReport(): ReportData | null {
 export function answerFromReport<T>(data: ReportData, path: readonly (string | number)[], query: URLSearchParams): Promise<T> {
   const last = path.at(-1);
   let answer: unknown;
-  if (last === "me") answer = { version: data.version ?? "", author: "", read_only: true, runs: 1, can_grow: false };
+  if (last === "me") answer = { version: "", author: "", read_only: true, runs: 1, can_grow: false };
   else if (last === "runs") answer = [rowOf(data)];
   else if (path.length === 2) answer = runPage(data);
   else if (last === "trajectories") answer = list(data, query);
@@ -34,30 +34,23 @@ function find(data: ReportData, key: Key): TrajectoryPage | undefined {
   return data.trajectories.find((each) => each.dataset === key.dataset && each.id === key.id);
 }
 
+/** Counts of what the report holds: the run's own figures are of all its trajectories. */
 function rowOf(data: ReportData): RunRow {
   const pages = data.trajectories;
   const rewards = pages.flatMap((each) => (each.reward === null ? [] : [each.reward]));
-  const row: RunRow = data.run ?? {
+  return {
+    ...data.run,
     name: REPORT_RUN,
-    path: "",
-    title: data.title,
-    config: null,
-    started: null,
-    updated: null,
     is_live: false,
-    model: pages[0]?.model ?? null,
-    user_model: null,
     planned: null,
     finished: pages.length,
     failed: pages.filter((each) => each.status === "failed").length,
     scored: pages.filter((each) => each.scored).length,
     solved: pages.filter((each) => each.success).length,
     mean_reward: rewards.length ? rewards.reduce((sum, each) => sum + each, 0) / rewards.length : null,
-    cost: null,
+    cost: pages.reduce((sum, each) => sum + (each.cost ?? 0), 0),
     datasets: [...new Set(pages.map((each) => each.dataset))],
-    problem: null,
   };
-  return { ...row, name: REPORT_RUN, is_live: false };
 }
 
 function runPage(data: ReportData): RunPage {
@@ -120,7 +113,7 @@ function matches(page: TrajectoryPage, query: URLSearchParams): boolean {
     within("dataset", page.dataset) &&
     within("status", page.status) &&
     within("stop_reason", page.stop_reason) &&
-    (solved === null || (page.success ? "1" : "0") === solved) &&
+    (solved === null || (page.scored ? (page.success ? "1" : "0") : "none") === solved) &&
     words.every((word) => text.includes(word))
   );
 }
@@ -143,12 +136,9 @@ function list(data: ReportData, query: URLSearchParams): TrajectoryList {
   return { total: rows.length, offset, rows: rows.slice(offset, offset + Number(query.get("limit") ?? 100)) };
 }
 
-/** `dataset` is the key's here, and so no filter. */
 function neighbours(data: ReportData, query: URLSearchParams): Neighbours {
-  const key = keyOf(query);
-  const filter = new URLSearchParams(query);
-  filter.delete("dataset");
-  const rows = select(data, filter);
+  const key = { dataset: query.get("of"), id: query.get("id") };
+  const rows = select(data, query);
   const place = rows.findIndex((row) => row.dataset === key.dataset && row.id === key.id);
   const at = (where: number): Key | null => {
     const row = place < 0 ? undefined : rows[where];

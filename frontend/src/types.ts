@@ -492,10 +492,7 @@ export interface Play {
 
 /** What a self-contained report holds (`<script type="application/json" id="rollout-data">`). */
 export interface ReportData {
-  title: string;
-  made?: number | string | null;
-  version?: string | null;
-  run?: RunRow | null;
+  run: RunRow;
   trajectories: TrajectoryPage[];
   /** Pictures by the names that the trajectories give, as data: addresses. */
   images?: Record<string, string>;

@@ -4,7 +4,7 @@ import type { VNode } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import { useWidth } from "../answers";
-import { number } from "../format";
+import { duration, number } from "../format";
 import { cssColor, useTheme } from "../theme";
 
 export interface Line {
@@ -42,13 +42,15 @@ export function Chart({ title, t, lines, format = (value) => number(value), rang
         padding: [8, 8, 0, 0],
         legend: { live: true },
         cursor: { points: { size: 5 } },
-        scales: { y: { range: (_, low, high) => yRange(low, high, range) } },
+        scales: { x: { time: false }, y: { range: (_, low, high) => yRange(low, high, range) } },
         axes: [
-          { ...axis, space: 70 },
-          { ...axis, size: 52, space: 34, values: (_, ticks) => ticks.map((tick) => format(tick)) },
+          { ...axis, space: 70, size: 26, values: (_, ticks) => ticks.map((tick) => duration(tick)) },
+          { ...axis, size: 52, space: 24, values: (_, ticks) => ticks.map((tick) => format(tick)) },
         ],
+        // Without a cursor, the legend shows where the lines are now.
+        hooks: { setCursor: [(self) => self.cursor.idx == null && self.setLegend({ idx: t.length - 1 }, false)] },
         series: [
-          {},
+          { value: (_: uPlot, value: number | null) => duration(value) },
           ...lines.map((line) => ({
             label: line.label,
             stroke: cssColor(line.color),
@@ -58,9 +60,10 @@ export function Chart({ title, t, lines, format = (value) => number(value), rang
           })),
         ],
       },
-      [t, ...lines.map((line) => line.values)] as uPlot.AlignedData,
+      [t.map((each) => each - (t[0] ?? 0)), ...lines.map((line) => line.values)] as uPlot.AlignedData,
       target,
     );
+    plot.setLegend({ idx: t.length - 1 }, false);
     return () => plot.destroy();
   }, [t, lines, width, isDark]);
   const last = lines.map((line) => `${line.label} ${format(line.values.at(-1) ?? null)}`).join(", ");

@@ -12,18 +12,23 @@ interface Properties {
 
 export function Dialog({ title, onClose, children, isWide = false }: Properties): VNode {
   const element = useRef<HTMLDialogElement>(null);
+  const isGone = useRef(false);
   const id = useId();
   useEffect(() => {
     const dialog = element.current;
     if (dialog && !dialog.open) dialog.showModal();
-    return () => dialog?.close();
+    return () => {
+      // The view is already another one: closing must not act on it.
+      isGone.current = true;
+      dialog?.close();
+    };
   }, []);
   return (
     <dialog
       ref={element}
       class={isWide ? "dialog is-wide" : "dialog"}
       aria-labelledby={id}
-      onClose={onClose}
+      onClose={() => !isGone.current && onClose()}
       onClick={(event) => {
         if (event.target === element.current) onClose();
       }}

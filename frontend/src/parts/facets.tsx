@@ -51,10 +51,10 @@ export function Facets({ page, path, query }: Properties): VNode {
         const found = facets[facet] ?? [];
         const isChosen = query.has(key);
         if (!found.length || (found.length === 1 && !isChosen && ["dataset", "status", "model"].includes(key))) return null;
-        return <LongGroup key={key} title={title} facets={found} chosen={query.getAll(key)} chip={(each) => chip(key, each.value, words(each.value), each.count)} />;
+        return <LongGroup key={key} title={title} facets={found} chosen={query.getAll(key)} chip={(each) => chip(key, each.value, (key === "stop_reason" || key === "mark" ? words(each.value) : each.value), each.count)} />;
       })}
       {(facets.scores?.length ?? 0) > 0 && (
-        <LongGroup title="Below full score" facets={facets.scores ?? []} chosen={[]} chip={(each) => chip("score", `${each.value}:lt:1`, words(each.value))} />
+        <LongGroup title="Below full score" facets={facets.scores ?? []} chosen={[]} chip={(each) => chip("score", `${each.value}:lt:1`, each.value)} />
       )}
       {hasPeople && (
         <Group title="Made by">
@@ -123,5 +123,5 @@ function describe(key: string, value: string): string {
   if (key === "cause") return `cause: ${value.slice(0, 60)}`;
   if (key === "score") return value.replace(/^(.*):lt:1$/, "$1 below 1").replace(/:(lt|le|gt|ge|eq):/, (_, sign: string) => ` ${{ lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=" }[sign] ?? sign} `);
   if (key === "by") return value === "person" ? "made by people" : "made by the run";
-  return `${words(key)}: ${words(value)}`;
+  return `${words(key)}: ${key === "stop_reason" ? words(value) : value}`;
 }

@@ -7,7 +7,8 @@ import { Clip, LongText } from "./text";
 
 const MOST_INLINE = 72;
 const MOST_COLUMNS = 8;
-const MOST_SIZE = 900;
+const MOST_SIZE = 1600;
+const MOST_LINES = 16;
 const MOST_ROWS = 300;
 
 export function isObject(value: Json | undefined): value is JsonObject {
@@ -15,14 +16,22 @@ export function isObject(value: Json | undefined): value is JsonObject {
 }
 
 export function JsonView({ value }: { value: Json }): VNode {
-  const text = JSON.stringify(value) ?? "null";
+  const size = JSON.stringify(value)?.length ?? 0;
+  const lines = linesOf(value);
   return (
-    <Clip isLong={text.length > MOST_SIZE} label={plural(text.length, "character")}>
+    <Clip isLong={size > MOST_SIZE || lines > MOST_LINES} label={lines > MOST_LINES ? plural(lines, "line") : plural(size, "character")}>
       <div class="json">
         <Value value={value} />
       </div>
     </Clip>
   );
+}
+
+/** About how many lines a value takes. */
+function linesOf(value: Json): number {
+  if (!isBlock(value)) return 1;
+  if (Array.isArray(value) && columnsOf(value)) return value.length + 1;
+  return Object.values(value as JsonObject).reduce<number>((sum, each) => sum + linesOf(each) + (isBlock(each) ? 1 : 0), 0);
 }
 
 /** Text that is JSON is shown as such, everything else as text. */

@@ -47,6 +47,8 @@ interface Properties {
   query: URLSearchParams;
   /** Changes when the rows may have changed. */
   version: number;
+  /** Columns that would be empty. */
+  without: readonly string[];
   chosen: ReadonlySet<string>;
   onChoose: (rows: TrajectoryRow[], isChosen: boolean) => void;
   onTotal: (total: number) => void;
@@ -54,8 +56,9 @@ interface Properties {
 
 export const rowKey = (row: { dataset: string; id: string }): string => `${row.dataset}\n${row.id}`;
 
-export function TrajectoryTable({ run, path, query, version, chosen, onChoose, onTotal }: Properties): VNode {
+export function TrajectoryTable({ run, path, query, version, without, chosen, onChoose, onTotal }: Properties): VNode {
   const isNarrow = useMedia(NARROW);
+  const columns = useMemo(() => COLUMNS.filter((column) => !without.includes(column.name)), [without.join()]);
   const height = isNarrow ? NARROW_ROW_HEIGHT : ROW_HEIGHT;
   const { rows, total, error, ask, isStale } = useRows(run, listQuery(query), version);
   const [view, setView] = useState({ first: 0, last: 30 });
@@ -85,7 +88,7 @@ export function TrajectoryTable({ run, path, query, version, chosen, onChoose, o
 
   const open = (place: number) => {
     const row = rows.get(place);
-    if (row) go(href(trajectoryPath(run, row), listQuery(query)));
+    if (row) go(rowHref(run, row, query));
   };
   const moveTo = (place: number) => {
     const next = Math.max(0, Math.min((total ?? 1) - 1, place));
@@ -120,12 +123,12 @@ export function TrajectoryTable({ run, path, query, version, chosen, onChoose, o
   if (error && total === null) return <Problem error={error} />;
   return (
     <div
-      class={isStale ? "table is-stale" : "table"}
+      class={["table", isStale && "is-stale", ...without.map((name) => `has-no-${name}`)].filter(Boolean).join(" ")}
       ref={frame}
       role="grid"
       aria-label="Trajectories"
       aria-rowcount={(total ?? 0) + 1}
-      aria-colcount={COLUMNS.length + 1}
+      aria-colcount={columns.length + 1}
       aria-activedescendant={current >= 0 ? `row-${current}` : undefined}
       aria-busy={isStale}
       tabIndex={0}
@@ -134,10 +137,10 @@ export function TrajectoryTable({ run, path, query, version, chosen, onChoose, o
         if (event.key === "Enter" && event.target === frame.current && current >= 0) open(current);
       }}
     >
-      <Head path={path} query={query} isAllChosen={places.length > 0 && places.every((place) => isChosen(chosen, rows.get(place)))} onChooseAll={(is) => onChoose([...rows.values()], is)} />
+      <Head columns={columns} path={path} query={query} isAllChosen={places.length > 0 && places.every((place) => isChosen(chosen, rows.get(place)))} onChooseAll={(is) => onChoose([...rows.values()], is)} />
       <div role="rowgroup" class="table-space" style={{ height: `${Math.max((total ?? 0) * height, 1)}px` }}>
         {places.map((place) => (
-          <Row key={place} place={place} row={rows.get(place)} top={place * height} run={run} query={query} isCurrent={place === current} isChosen={isChosen(chosen, rows.get(place))} onChoose={() => choose(place)} />
+          <Row key={place} columns={columns} place={place} row={rows.get(place)} top={place * height} run={run} query={query} isCurrent={place === current} isChosen={isChosen(chosen, rows.get(place))} onChoose={() => choose(place)} />
         ))}
       </div>
       {total === 0 && <Empty>No trajectory fits. Take a filter away or search for something else.</Empty>}
@@ -146,11 +149,16 @@ export function TrajectoryTable({ run, path, query, version, chosen, onChoose, o
   );
 }
 
+/** A row that a search found leads to the message where its words are. */
+function rowHref(run: string, row: TrajectoryRow, query: URLSearchParams): string {
+  return href(trajectoryPath(run, row), changed(listQuery(query), { at: row.hit ?? null }));
+}
+
 function isChosen(chosen: ReadonlySet<string>, row: TrajectoryRow | undefined): boolean {
   return !!row && chosen.has(rowKey(row));
 }
 
-function Head({ path, query, isAllChosen, onChooseAll }: { path: readonly string[]; query: URLSearchParams; isAllChosen: boolean; onChooseAll: (is: boolean) => void }): VNode {
+function Head({ columns, path, query, isAllChosen, onChooseAll }: { columns: readonly Column[]; path: readonly string[]; query: URLSearchParams; isAllChosen: boolean; onChooseAll: (is: boolean) => void }): VNode {
   const by = query.get("sort") ?? (query.has("q") ? "" : "finished");
   const isDescending = query.get("desc") !== "0";
   const sort = (name: string) => href(path, changed(query, { sort: name, desc: by === name && isDescending ? "0" : "1" }));
@@ -160,7 +168,7 @@ function Head({ path, query, isAllChosen, onChooseAll }: { path: readonly string
         <span role="columnheader" class="cell-choose">
           <input type="checkbox" aria-label="Choose all rows that are loaded" checked={isAllChosen} onChange={(event) => onChooseAll(event.currentTarget.checked)} />
         </span>
-        {COLUMNS.map((column) => {
+        {columns.map((column) => {
           const isBy = by === column.sort;
           return (
             <span role="columnheader" class={`cell-${column.name}${column.isNumber ? " is-number" : ""}`} aria-sort={isBy ? (isDescending ? "descending" : "ascending") : undefined}>
@@ -181,6 +189,7 @@ function Head({ path, query, isAllChosen, onChooseAll }: { path: readonly string
 }
 
 interface RowProperties {
+  columns: readonly Column[];
   place: number;
   row: TrajectoryRow | undefined;
   top: number;
@@ -191,7 +200,7 @@ interface RowProperties {
   onChoose: () => void;
 }
 
-function Row({ place, row, top, run, query, isCurrent, isChosen, onChoose }: RowProperties): VNode {
+function Row({ columns, place, row, top, run, query, isCurrent, isChosen, onChoose }: RowProperties): VNode {
   const style = { transform: `translateY(${top}px)` };
   const className = `row${isCurrent ? " is-current" : ""}${isChosen ? " is-chosen" : ""}`;
   if (!row) {
@@ -206,10 +215,10 @@ function Row({ place, row, top, run, query, isCurrent, isChosen, onChoose }: Row
       <span role="gridcell" class="cell-choose">
         <input type="checkbox" tabIndex={-1} aria-label={`Choose ${row.id}`} checked={isChosen} onChange={onChoose} />
       </span>
-      {COLUMNS.map((column) => (
+      {columns.map((column) => (
         <span role="gridcell" class={`cell-${column.name}${column.isNumber ? " is-number" : ""}`}>
           {column.name === "task" ? (
-            <a class="row-link" tabIndex={-1} href={href(trajectoryPath(run, row), listQuery(query))}>
+            <a class="row-link" tabIndex={-1} href={rowHref(run, row, query)}>
               {column.cell(row)}
             </a>
           ) : (

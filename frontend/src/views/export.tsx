@@ -7,7 +7,13 @@ import { plural } from "../format";
 import { Dialog } from "../parts/dialog";
 import { attempt, useSession } from "../session";
 
-const FORMATS = ["trl", "openai", "sharegpt", "raw"] as const;
+const FORMATS: Record<string, string> = {
+  jsonl: "JSON lines, as the run saved them",
+  trl: "TRL: messages and tools",
+  openai: "OpenAI chat",
+  sharegpt: "ShareGPT",
+  parquet: "Parquet",
+};
 const REPORT = "report";
 
 interface Properties {
@@ -38,8 +44,8 @@ export function ExportDialog({ run, query, chosen, onClose }: Properties): VNode
           As
           <select value={format} onChange={(event) => setFormat(event.currentTarget.value)}>
             <option value={REPORT}>Report: one HTML file, opens without a server</option>
-            {FORMATS.map((each) => (
-              <option value={each}>{each}</option>
+            {Object.entries(FORMATS).map(([name, words]) => (
+              <option value={name}>{words}</option>
             ))}
           </select>
         </label>
@@ -59,8 +65,13 @@ export function ExportDialog({ run, query, chosen, onClose }: Properties): VNode
 const REPEATED = new Set(["dataset", "status", "stop_reason", "mark", "label", "tool", "model", "author", "filter", "score"]);
 
 /** The query as JSON: names that may be repeated are lists. */
-export function queryObject(query: URLSearchParams): Record<string, string | string[]> {
-  const result: Record<string, string | string[]> = {};
-  for (const name of new Set(query.keys())) result[name] = REPEATED.has(name) ? query.getAll(name) : (query.get(name) ?? "");
+export function queryObject(query: URLSearchParams): Record<string, string | string[] | number | boolean> {
+  const result: Record<string, string | string[] | number | boolean> = {};
+  for (const name of new Set(query.keys())) {
+    const value = query.get(name) ?? "";
+    if (REPEATED.has(name)) result[name] = query.getAll(name);
+    else if (name === "desc") result[name] = value !== "0";
+    else result[name] = name.endsWith("_reward") ? Number(value) : value;
+  }
   return result;
 }

@@ -201,7 +201,8 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
   const isNarrow = useMedia(NARROW);
   const [total, setTotal] = useState<number | null>(null);
   const path = runPath(run);
-  const { index } = page;
+  const { index, row, total: stats } = page;
+  const without = [...(row.cost ? [] : ["cost"]), ...(stats && !stats.tokens && !row.is_live ? ["tokens"] : [])];
   return (
     <div class="trajectories">
       {isNarrow ? (
@@ -224,7 +225,7 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
           </span>
         </div>
         <Chosen path={path} query={query} />
-        <TrajectoryTable run={run} path={path} query={query} version={version} chosen={chosen} onChoose={onChoose} onTotal={setTotal} />
+        <TrajectoryTable run={run} path={path} query={query} version={version} without={without} chosen={chosen} onChoose={onChoose} onTotal={setTotal} />
       </section>
     </div>
   );

@@ -103,6 +103,8 @@ export function Film({ run, frames, at, onSelect }: Properties): VNode {
             </div>
           </div>
           {seen?.image ? <Picture run={run} name={seen.image} title={seen.title ?? "page"} marks={isAfter ? [] : drawingsOf(frame)} /> : <p class="notice">No picture of this page.</p>}
+        </div>
+        <div class="film-model">
           <div class="film-action">
             <span class="speaker">Step {frame.message.step}</span>
             {frame.message.calls.map((call) => (
@@ -111,8 +113,6 @@ export function Film({ run, frames, at, onSelect }: Properties): VNode {
             {frame.message.text && <p class="text">{frame.message.text}</p>}
             {frame.message.reasoning && <p class="text hint">{frame.message.reasoning}</p>}
           </div>
-        </div>
-        <div class="film-model">
           <h3>What the model read</h3>
           <ModelText key={`${place}${isAfter}`} seen={seen} chosen={chosen} />
         </div>

@@ -4,6 +4,8 @@
 
 import { Component, type VNode } from "preact";
 import { useMemo } from "preact/hooks";
+import { plural } from "../../format";
+import { readTool } from "../../parts/schema_form";
 import { LongText } from "../../parts/text";
 import type { Mark, ShownMessage, TrajectoryPage } from "../../types";
 import { Step } from "./step";
@@ -24,13 +26,7 @@ export function Lanes({ run, page, at, areOpen, actions, onSelect }: Properties)
   const hasUser = page.messages.some((message) => message.speaker === "user");
   return (
     <section class={hasUser ? "lanes" : "lanes has-no-user"} aria-label="Conversation">
-      <div class="lane-heads" aria-hidden="true">
-        <span />
-        <span class="is-user">User</span>
-        <span class="is-agent">Agent</span>
-        <span class="is-tool">Tools and data</span>
-      </div>
-      {page.brief && <Brief text={page.brief} />}
+      <Given page={page} />
       {page.messages.map((message) => (
         <LaneRow key={message.index} run={run} message={message} marks={marks.get(message.index) ?? NONE} isCurrent={at === message.index} areOpen={areOpen} began={first} actions={actions} onSelect={onSelect} />
       ))}
@@ -49,14 +45,31 @@ function marksByMessage(marks: Mark[]): Map<number, Mark[]> {
   return found;
 }
 
-function Brief({ text }: { text: string }): VNode {
+/** What each side was given before the first word. */
+function Given({ page }: { page: TrajectoryPage }): VNode {
+  const tools = page.tools.flatMap((tool) => readTool(tool)?.name ?? []);
   return (
-    <article class="step is-brief">
-      <span class="gutter" />
-      <div class="lane is-user">
-        <details open>
-          <summary>Brief, hidden from the agent</summary>
-          <LongText text={text} />
+    <article class="step is-given" aria-label="What each side was given">
+      {page.brief && (
+        <div class="lane is-user">
+          <details open>
+            <summary>Brief, hidden from the agent</summary>
+            <LongText text={page.brief} />
+          </details>
+        </div>
+      )}
+      <div class="lane is-agent">
+        <details>
+          <summary>
+            System prompt <small>{page.system ? plural(page.system.trim().split(/\s+/).length, "word") : "none"}</small>
+          </summary>
+          {page.system && <LongText text={page.system} />}
+        </details>
+      </div>
+      <div class="lane is-tool">
+        <details>
+          <summary>{plural(tools.length, "tool")}</summary>
+          <p class="given-tools mono">{tools.join(", ")}</p>
         </details>
       </div>
     </article>

@@ -239,7 +239,7 @@ export function CallView({ call }: { call: { name: string; arguments: ShownCall[
       ) : hasArguments ? (
         <JsonView value={call.arguments} />
       ) : (
-        <small class="hint">no arguments</small>
+        <small class="hint"> no arguments</small>
       )}
     </div>
   );

@@ -1,14 +1,14 @@
 /** The time of an attempt as a bar to choose a step in, with the size of what the model was sent as a curve over it. */
 
-import type { VNode } from "preact";
+import type { ComponentChildren, VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { store, stored } from "../../api";
 import { useWidth } from "../../answers";
 import { duration, short } from "../../format";
 import type { Span, SpanKind, TrajectoryPage } from "../../types";
 
-const HEIGHT = 34;
-const BAR_TOP = 18;
+const BAR = 15;
+const CURVE = 18;
 /** Episodes shorter than this have no times worth drawing. */
 const LEAST_SECONDS = 0.05;
 const WORDS: Record<Drawn, string> = { model: "model", tool: "tools", user: "user", wait: "waiting", retry: "retries", error: "errors" };
@@ -27,10 +27,12 @@ interface Placed extends Omit<Span, "kind"> {
 interface Properties {
   page: TrajectoryPage;
   at: number | null;
+  /** Whether the lanes' heads are below, which then are the legend as well. */
+  hasLanes: boolean;
   onSelect: (message: number) => void;
 }
 
-export function TimeBar({ page, at, onSelect }: Properties): VNode | null {
+export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | null {
   const [attach, width] = useWidth<HTMLDivElement>();
   const whole = page.spans.reduce((end, span) => Math.max(end, span.start + span.seconds), 0);
   const hasTimes = whole >= LEAST_SECONDS;
@@ -48,8 +50,10 @@ export function TimeBar({ page, at, onSelect }: Properties): VNode | null {
   const most = Math.max(1, ...page.context.map((each) => each.prompt_tokens));
   const curve = page.context.flatMap((each) => {
     const span = placed.find((one) => one.step === each.message && one.kind === "model") ?? placed.find((one) => one.step === each.message);
-    return span ? [[span.left, BAR_TOP - 3 - ((BAR_TOP - 5) * each.prompt_tokens) / most] as const] : [];
+    return span ? [[span.left, CURVE - 3 - ((CURVE - 5) * each.prompt_tokens) / most] as const] : [];
   });
+  const top = curve.length > 1 ? CURVE : 3;
+  const height = top + BAR + 3;
   const choose = (event: MouseEvent) => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     const share = (event.clientX - box.left) / box.width;
@@ -69,7 +73,7 @@ export function TimeBar({ page, at, onSelect }: Properties): VNode | null {
   return (
     <div class="time">
       <div class="time-frame" ref={attach} role="slider" tabIndex={0} aria-label="Time of the attempt" aria-valuemin={1} aria-valuemax={order.length} aria-valuenow={current + 1 || 1} aria-valuetext={now ? `${now.step !== null ? `step ${now.step}` : now.speaker}${now.seconds ? `, ${duration(now.seconds)}` : ""}` : "nothing chosen"} onClick={choose} onKeyDown={onKeyDown}>
-        <svg width={width} height={HEIGHT} aria-hidden="true">
+        <svg width={width} height={height} aria-hidden="true">
           {curve.length > 1 && (
             <g class="context-curve">
               <path d={stepPath(curve, width)} />
@@ -79,18 +83,13 @@ export function TimeBar({ page, at, onSelect }: Properties): VNode | null {
             </g>
           )}
           {placed.map((span) => (
-            <rect class={`span is-${span.kind}${span.step === at ? " is-current" : ""}`} x={x(span.left)} y={BAR_TOP} width={Math.max(1, x(span.width) - (byTime ? 0 : 1))} height={HEIGHT - BAR_TOP - 2}>
+            <rect class={`span is-${span.kind}${span.step === at ? " is-current" : ""}`} x={x(span.left)} y={top} width={Math.max(1, x(span.width) - (byTime ? 0 : 1))} height={BAR}>
               <title>{`${WORDS[span.kind]} ${duration(span.seconds)} ${span.label}`}</title>
             </rect>
           ))}
         </svg>
       </div>
-      <div class="time-legend">
-        {kinds.map(({ kind, seconds }) => (
-          <span class={`is-${kind}`}>
-            {WORDS[kind]} {hasTimes && <small>{duration(seconds)}</small>}
-          </span>
-        ))}
+      <Legend kinds={kinds} hasLanes={hasLanes} hasUser={page.messages.some((message) => message.speaker === "user")} hasTimes={hasTimes}>
         {hasTimes && (
           <button
             type="button"
@@ -100,10 +99,52 @@ export function TimeBar({ page, at, onSelect }: Properties): VNode | null {
               setByTime(!isByTime);
             }}
           >
-            {isByTime ? "by steps" : "by time"}
+            {isByTime ? "Bar by steps" : "Bar by time"}
           </button>
         )}
-      </div>
+      </Legend>
+    </div>
+  );
+}
+
+interface LegendProperties {
+  kinds: { kind: Drawn; seconds: number }[];
+  hasLanes: boolean;
+  hasUser: boolean;
+  hasTimes: boolean;
+  children: ComponentChildren;
+}
+
+const LANES = [
+  { kind: "user", title: "User" },
+  { kind: "model", title: "Agent" },
+  { kind: "tool", title: "Tools and data" },
+] as const;
+
+/** What the colours mean and how long each took; above lanes, each stands over its lane. */
+function Legend({ kinds, hasLanes, hasUser, hasTimes, children }: LegendProperties): VNode {
+  const seconds = (kind: Drawn) => kinds.find((each) => each.kind === kind)?.seconds ?? 0;
+  const took = (kind: Drawn) => hasTimes && seconds(kind) > 0 && <small>{duration(seconds(kind))}</small>;
+  const others = kinds.filter(({ kind }) => !hasLanes || !LANES.some((lane) => lane.kind === kind));
+  const rest = (
+    <>
+      {others.map(({ kind }) => (
+        <span class={`legend is-${kind}`}>
+          {WORDS[kind]} {took(kind)}
+        </span>
+      ))}
+      {children}
+    </>
+  );
+  if (!hasLanes) return <div class="time-legend">{rest}</div>;
+  return (
+    <div class={hasUser ? "lane-heads" : "lane-heads has-no-user"}>
+      {LANES.map(({ kind, title }) => (
+        <span class={`legend lane-head is-${kind}`}>
+          {title} {took(kind)}
+        </span>
+      ))}
+      <span class="lane-rest">{rest}</span>
     </div>
   );
 }

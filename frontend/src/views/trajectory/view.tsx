@@ -172,7 +172,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
             </div>
           )}
         </div>
-        {(panel === "conversation" || panel === "pictures") && <TimeBar page={page} at={at} onSelect={select} />}
+        {(panel === "conversation" || panel === "pictures") && <TimeBar page={page} at={at} hasLanes={panel === "conversation"} onSelect={select} />}
       </div>
       {panel === "conversation" && <Lanes run={run} page={page} at={at} areOpen={areOpen} actions={actions} onSelect={select} />}
       {panel === "pictures" && <Film run={run} frames={frames} at={at} onSelect={select} />}
@@ -189,12 +189,8 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
 
 function useNeighbours(run: string, page: TrajectoryPage | null, list: URLSearchParams): Neighbours | null {
   const query = new URLSearchParams(list);
-  // The list's own filter by dataset comes after the dataset of the trajectory that is asked about.
-  const filtered = query.getAll("dataset");
-  query.delete("dataset");
-  query.set("dataset", page?.dataset ?? "");
+  query.set("of", page?.dataset ?? "");
   query.set("id", page?.id ?? "");
-  for (const each of filtered) if (each !== page?.dataset) query.append("dataset", each);
   if (!query.has("sort") && !query.has("q")) query.set("sort", "finished");
   if (query.has("sort") && !query.has("desc")) query.set("desc", "1");
   return useAnswer<Neighbours>(page && ["runs", run, "neighbours"], query).data;
