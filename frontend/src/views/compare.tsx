@@ -1,7 +1,8 @@
 /** Two or more runs over the same tasks: who solved what, which tasks changed, and where two attempts part. */
 
 import type { VNode } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../api";
 import { useAnswer, useTitle } from "../answers";
 import { count, money, percent, plural, reward } from "../format";
 import { useKeys } from "../keys";
@@ -71,10 +72,88 @@ export function CompareView({ query }: { query: URLSearchParams }): VNode {
           </tbody>
         </table>
       </div>
+      {others.length > 1 && <Matrix first={first} others={others} />}
       {diff.error && <Problem error={diff.error} retry={diff.reload} />}
       {!diff.data && !diff.error && <Loading what="the comparison" />}
       {diff.data && <Diff diff={diff.data} first={first} second={second} />}
     </main>
+  );
+}
+
+const MOST_ROWS = 200;
+
+/** Which run solved what, for the tasks that not all solve equally often. Runs are compared with the base in pairs. */
+function Matrix({ first, others }: { first: string; others: string[] }): VNode | null {
+  const [diffs, setDiffs] = useState<RunDiff[] | null>(null);
+  useEffect(() => {
+    let isGone = false;
+    void Promise.all(others.map((second) => get<RunDiff>(["diff"], makeQuery({ first, second })))).then(
+      (found) => !isGone && setDiffs(found),
+      () => undefined, // the comparison below says what is wrong
+    );
+    return () => {
+      isGone = true;
+    };
+  }, [first, others.join("\n")]);
+  if (!diffs || diffs.length !== others.length) return null;
+  const tasks = new Map<string, { flip: Flip; cells: (Flip | undefined)[] }>();
+  diffs.forEach((diff, place) => {
+    for (const flip of diff.flips) {
+      const key = `${flip.dataset}\n${flip.task_id}`;
+      const row = tasks.get(key) ?? { flip, cells: [] };
+      row.cells[place] = flip;
+      tasks.set(key, row);
+    }
+  });
+  const rows = [...tasks.values()].slice(0, MOST_ROWS);
+  if (!rows.length) return null;
+  return (
+    <details class="matrix" open>
+      <summary>
+        Who solved what <small>{plural(tasks.size, "task")} that differ</small>
+      </summary>
+      <div class="scroll-x" tabIndex={0} role="group" aria-label="Who solved what">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">Task</th>
+              {[first, ...others].map((name) => (
+                <th scope="col" class="is-number">
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ flip, cells }) => (
+              <tr>
+                <th scope="row">
+                  {flip.task_id} <small>{flip.dataset}</small>
+                </th>
+                <MatrixCell run={first} flip={flip} attempts={flip.first} />
+                {others.map((name, place) => {
+                  const found = cells[place];
+                  return found ? <MatrixCell run={name} flip={flip} attempts={found.second} change={found.change} /> : <td class="is-number hint">same</td>;
+                })}
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  );
+}
+
+function MatrixCell({ run, flip, attempts, change }: { run: string; flip: Flip; attempts: Attempts; change?: Flip["change"] }): VNode {
+  return (
+    <td class="is-number">
+      {change && (
+        <span class={change === "gained" ? "good" : "bad"} title={change}>
+          {change === "gained" ? "▲ " : "▼ "}
+        </span>
+      )}
+      <a href={href(runPath(run), { task: flip.task_id })}>{percent(attempts.solved, attempts.scored)}</a> <small>{`${count(attempts.solved)}/${count(attempts.scored)}`}</small>
+    </td>
   );
 }
 
@@ -95,7 +174,7 @@ function Diff({ diff, first, second }: { diff: RunDiff; first: string; second: s
       words: "Open the second run's attempt",
       act: () => {
         const flip = flips[place];
-        if (flip?.parting) go(href(trajectoryPath(second, { dataset: flip.dataset, id: flip.parting.second_id })));
+        if (flip?.parting) go(href(trajectoryPath(second, { dataset: flip.dataset, id: flip.parting.second_id }), { step: flip.parting.step }));
       },
     },
   ]);
@@ -176,11 +255,11 @@ function FlipRow({ flip, first, second, isCurrent }: { flip: Flip; first: string
       {parting && (
         <div class="flip-sides">
           <p class="hint">They part at step {parting.step}:</p>
-          <a href={href(trajectoryPath(first, { dataset: flip.dataset, id: parting.first_id }))}>
+          <a href={href(trajectoryPath(first, { dataset: flip.dataset, id: parting.first_id }), { step: parting.step })}>
             <small>{first}</small>
             <span class="mono">{parting.first}</span>
           </a>
-          <a href={href(trajectoryPath(second, { dataset: flip.dataset, id: parting.second_id }))}>
+          <a href={href(trajectoryPath(second, { dataset: flip.dataset, id: parting.second_id }), { step: parting.step })}>
             <small>{second}</small>
             <span class="mono">{parting.second}</span>
           </a>

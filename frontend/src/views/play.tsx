@@ -11,8 +11,8 @@ import { isObject } from "../parts/json";
 import { go, href, trajectoryPath } from "../router";
 import { attempt, useSession } from "../session";
 import type { JsonObject, Play, RunPage, ToolSchema } from "../types";
-import { Step } from "./trajectory/step";
-import type { StepActions } from "./trajectory/view";
+import { Conversation } from "./trajectory/lanes";
+import { Step, type StepActions } from "./trajectory/step";
 
 export function NewPlayView({ run, query }: { run: string; query: URLSearchParams }): VNode {
   useTitle("Play");
@@ -129,11 +129,7 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
         </div>
       </header>
       {play.error && <p class="notice is-problem">{play.error}</p>}
-      <section class="lanes" aria-label="Conversation">
-        {play.messages.map((message) => (
-          <Step key={message.index} run={run} message={message} marks={[]} isCurrent={false} areOpen={false} began={null} actions={NO_ACTIONS} onSelect={() => undefined} />
-        ))}
-      </section>
+      <Conversation messages={play.messages} brief={null} draw={(message) => <Step key={message.index} run={run} message={message} marks={[]} isCurrent={false} areOpen={false} began={null} actions={NO_ACTIONS} onSelect={() => undefined} />} />
       {isOpen && <ActForm key={play.messages.length} play={play} onAct={(body) => void act("act", body)} />}
       <div ref={end} />
     </main>

@@ -12,7 +12,7 @@ import { changed, href, listQuery, trajectoryPath, treePath } from "../../router
 import { useSession } from "../../session";
 import type { Json, Key, Neighbours, Score, TrajectoryPage } from "../../types";
 import { MarkList } from "./marks";
-import type { StepActions } from "./view";
+import type { StepActions } from "./step";
 
 interface Properties {
   run: string;
@@ -124,11 +124,12 @@ function Scores({ scores }: { scores: Score[] }): VNode | null {
       {scores.map((score) => (
         <li>
           <details>
-            <summary class={score.value === null ? "is-unknown" : score.value >= 1 ? "is-pass" : "is-miss"}>
-              <span aria-hidden="true">{score.value === null ? "○" : score.value >= 1 ? "✓" : "✕"}</span> <b>{words(score.name)}</b>{" "}
+            <summary class={`is-${verdictOf(score)}`}>
+              <span aria-hidden="true">{SCORE_SIGNS[verdictOf(score)]}</span> <b>{words(score.name)}</b>{" "}
               <span class="number">{score.value === null ? "unknown" : reward(score.value)}</span>
               {score.partial !== null && score.partial !== score.value && <small> {reward(score.partial)} partial</small>}
-              {score.decides && <small class="tag">decides</small>}
+              {score.decides && <small class="unseen"> decides</small>}
+              {!score.decides && <small> does not decide</small>}
               {score.reason && <span class="score-reason">{score.reason}</span>}
             </summary>
             <Evidence evidence={score.evidence} />
@@ -137,6 +138,15 @@ function Scores({ scores }: { scores: Score[] }): VNode | null {
       ))}
     </ul>
   );
+}
+
+const SCORE_SIGNS = { pass: "✓", miss: "✕", unknown: "○", aside: "·" } as const;
+
+/** A score that decides nothing is neither good nor bad: 0 may be what one hopes for. */
+function verdictOf(score: Score): keyof typeof SCORE_SIGNS {
+  if (score.value === null) return "unknown";
+  if (!score.decides) return "aside";
+  return score.value >= 1 ? "pass" : "miss";
 }
 
 function Evidence({ evidence }: { evidence: Json }): VNode {

@@ -1,15 +1,15 @@
 /** The conversation in three lanes: the user with what only the user knows, the agent, and tools with the data they return.
  *
- * A call lies in the agent's lane and its result beside it. On a narrow window the lanes become one column. */
+ * What the user said stays in view beside everything that answers it. A call lies in the agent's lane and its result beside
+ * it. On a narrow window the lanes become one column. */
 
-import { Component, type VNode } from "preact";
+import { Component, type ComponentChildren, type VNode } from "preact";
 import { useMemo } from "preact/hooks";
 import { plural } from "../../format";
 import { readTool } from "../../parts/schema_form";
 import { LongText } from "../../parts/text";
-import type { Mark, ShownMessage, TrajectoryPage } from "../../types";
-import { Step } from "./step";
-import type { StepActions } from "./view";
+import type { Json, Mark, ShownMessage, TrajectoryPage } from "../../types";
+import { Step, type StepActions } from "./step";
 
 interface Properties {
   run: string;
@@ -22,19 +22,71 @@ interface Properties {
 
 export function Lanes({ run, page, at, areOpen, actions, onSelect }: Properties): VNode {
   const marks = useMemo(() => marksByMessage(page.marks), [page.marks]);
-  const first = page.messages[0]?.at ?? null;
-  const hasUser = page.messages.some((message) => message.speaker === "user");
+  const began = page.messages[0]?.at ?? null;
   return (
-    <section class={hasUser ? "lanes" : "lanes has-no-user"} aria-label="Conversation">
-      <Given page={page} />
-      {page.messages.map((message) => (
-        <LaneRow key={message.index} run={run} message={message} marks={marks.get(message.index) ?? NONE} isCurrent={at === message.index} areOpen={areOpen} began={first} actions={actions} onSelect={onSelect} />
+    <Conversation
+      messages={page.messages}
+      brief={page.brief}
+      given={<Given system={page.system} tools={page.tools} />}
+      draw={(message) => <Row key={message.index} run={run} message={message} marks={marks.get(message.index) ?? NONE} isCurrent={at === message.index} areOpen={areOpen} began={began} actions={actions} onSelect={onSelect} />}
+      end={
+        <p class="lanes-end">
+          <span>{page.stop_words || page.stop_reason}</span>
+        </p>
+      }
+    />
+  );
+}
+
+interface ConversationProperties {
+  messages: ShownMessage[];
+  brief: string | null;
+  given?: ComponentChildren;
+  draw: (message: ShownMessage) => VNode;
+  end?: ComponentChildren;
+}
+
+/** The frame of a conversation, also of one that is being played. */
+export function Conversation({ messages, brief, given, draw, end }: ConversationProperties): VNode {
+  const turns = useMemo(() => turnsOf(messages), [messages]);
+  return (
+    <section class={hasUser(messages) ? "lanes" : "lanes has-no-user"} aria-label="Conversation">
+      {turns.map((turn, place) => (
+        <div class="turn" key={turn.user[0]?.index ?? -1}>
+          <div class="turn-user">
+            {place === 0 && brief && <Brief text={brief} />}
+            <div class="turn-said">{turn.user.map(draw)}</div>
+          </div>
+          <div class="turn-steps">
+            {place === 0 && given}
+            {turn.steps.map(draw)}
+          </div>
+        </div>
       ))}
-      <p class="lanes-end">
-        <span>{page.stop_words || page.stop_reason}</span>
-      </p>
+      {end}
     </section>
   );
+}
+
+export const hasUser = (messages: readonly ShownMessage[]): boolean => messages.some((message) => message.speaker === "user");
+
+interface Turn {
+  /** What the user said, mostly one message. */
+  user: ShownMessage[];
+  steps: ShownMessage[];
+}
+
+function turnsOf(messages: ShownMessage[]): Turn[] {
+  const turns: Turn[] = [];
+  for (const message of messages) {
+    const last = turns.at(-1);
+    if (message.speaker === "user") {
+      if (last && last.steps.length === 0) last.user.push(message);
+      else turns.push({ user: [message], steps: [] });
+    } else if (last) last.steps.push(message);
+    else turns.push({ user: [], steps: [message] });
+  }
+  return turns;
 }
 
 const NONE: Mark[] = [];
@@ -45,31 +97,34 @@ function marksByMessage(marks: Mark[]): Map<number, Mark[]> {
   return found;
 }
 
-/** What each side was given before the first word. */
-function Given({ page }: { page: TrajectoryPage }): VNode {
-  const tools = page.tools.flatMap((tool) => readTool(tool)?.name ?? []);
+function Brief({ text }: { text: string }): VNode {
   return (
-    <article class="step is-given" aria-label="What each side was given">
-      {page.brief && (
-        <div class="lane is-user">
-          <details open>
-            <summary>Brief, hidden from the agent</summary>
-            <LongText text={page.brief} />
-          </details>
-        </div>
-      )}
+    <div class="lane is-user is-brief">
+      <details open>
+        <summary>Brief, hidden from the agent</summary>
+        <LongText text={text} />
+      </details>
+    </div>
+  );
+}
+
+/** What the agent was given before the first word. */
+function Given({ system, tools }: { system: string | null; tools: Json[] }): VNode {
+  const names = tools.flatMap((tool) => readTool(tool)?.name ?? []);
+  return (
+    <article class="step is-given" aria-label="What the agent was given">
       <div class="lane is-agent">
         <details>
           <summary>
-            System prompt <small>{page.system ? plural(page.system.trim().split(/\s+/).length, "word") : "none"}</small>
+            System prompt <small>{system ? plural(system.trim().split(/\s+/).length, "word") : "none"}</small>
           </summary>
-          {page.system && <LongText text={page.system} />}
+          {system && <LongText text={system} />}
         </details>
       </div>
       <div class="lane is-tool">
         <details>
-          <summary>{plural(tools.length, "tool")}</summary>
-          <p class="given-tools mono">{tools.join(", ")}</p>
+          <summary>{plural(names.length, "tool")}</summary>
+          <p class="given-tools mono">{names.join(", ")}</p>
         </details>
       </div>
     </article>
@@ -88,7 +143,7 @@ interface RowProperties {
 }
 
 /** Drawn again only when something about this message changed: conversations may have hundreds. */
-class LaneRow extends Component<RowProperties> {
+class Row extends Component<RowProperties> {
   override shouldComponentUpdate(next: Readonly<RowProperties>): boolean {
     const now = this.props;
     return now.message !== next.message || now.isCurrent || next.isCurrent || now.areOpen !== next.areOpen || now.marks !== next.marks || now.actions.canGrow !== next.actions.canGrow;

@@ -7,7 +7,7 @@ import { reward, wholeDate } from "../../format";
 import { Dialog } from "../../parts/dialog";
 import { attempt, useSession } from "../../session";
 import type { Mark, MarkKind, TrajectoryPage } from "../../types";
-import type { StepActions } from "./view";
+import type { StepActions } from "./step";
 
 export interface MarkRequest {
   kind: MarkKind;

@@ -52,7 +52,7 @@ export function StepSearch(): VNode {
           event.preventDefault();
         }}
       />
-      <small class="number" role="status">
+      <small class={text ? "number" : "unseen"} role="status">
         {text && (ranges.length ? `${place + 1} of ${ranges.length}` : "none")}
       </small>
     </span>

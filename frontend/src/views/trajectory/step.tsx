@@ -8,8 +8,17 @@ import { isObject, JsonView, readJson, ResultText } from "../../parts/json";
 import { Link, LongText } from "../../parts/text";
 import { report } from "../../report";
 import type { Mark, ShownCall, ShownMessage } from "../../types";
-import { MarkList } from "./marks";
-import type { StepActions } from "./view";
+import { MarkList, type MarkRequest } from "./marks";
+
+/** What a step offers beyond being read. */
+export interface StepActions {
+  canWrite: boolean;
+  canGrow: boolean;
+  open: (what: "sent" | "correct" | "grow", message: number) => void;
+  mark: (request: MarkRequest) => void;
+  unmark: (number: number) => void;
+  linkTo: (message: number) => string;
+}
 
 interface Properties {
   run: string;
@@ -79,13 +88,13 @@ function labelOf(message: ShownMessage): string {
 }
 
 function Gutter({ message, began, actions }: { message: ShownMessage; began: number | null; actions: StepActions }): VNode {
-  const name = message.step !== null ? String(message.step) : message.turn !== null ? `T${message.turn}` : "·";
+  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : "·";
   return (
     <span class="gutter">
       <a href={actions.linkTo(message.index)} aria-label={`Link to ${labelOf(message)}`}>
         {name}
       </a>
-      {message.at !== null && began !== null && message.at > began && <small title="Since the first message">+{duration(message.at - began)}</small>}
+      {message.at !== null && began !== null && message.at - began >= 0.001 && <small title="Since the first message">+{duration(message.at - began)}</small>}
       {message.seconds > 0 && <small title="Time of the request to the model">{duration(message.seconds)}</small>}
       {message.prompt_tokens > 0 && (
         <small title={`${message.prompt_tokens} prompt tokens, ${message.completion_tokens} completion tokens`}>

@@ -5,6 +5,7 @@ import { useMemo, useState } from "preact/hooks";
 import { store, stored } from "../../api";
 import { useWidth } from "../../answers";
 import { duration, short } from "../../format";
+import { hasUser } from "./lanes";
 import type { Span, SpanKind, TrajectoryPage } from "../../types";
 
 const BAR = 15;
@@ -89,7 +90,7 @@ export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | n
           ))}
         </svg>
       </div>
-      <Legend kinds={kinds} hasLanes={hasLanes} hasUser={page.messages.some((message) => message.speaker === "user")} hasTimes={hasTimes}>
+      <Legend kinds={kinds} hasLanes={hasLanes} hasUser={hasUser(page.messages)} hasTimes={hasTimes}>
         {hasTimes && (
           <button
             type="button"

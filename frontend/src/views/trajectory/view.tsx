@@ -17,8 +17,9 @@ import { DataPanel } from "./data";
 import { GrowDialog } from "./grow";
 import { Head } from "./head";
 import { Lanes } from "./lanes";
-import { MarkDialog, useMarks, type MarkRequest } from "./marks";
+import { MarkDialog, useMarks } from "./marks";
 import { Film, framesOf } from "./film";
+import type { StepActions } from "./step";
 import { SentDialog } from "./sent";
 import { SetupPanel } from "./setup";
 import { StepSearch } from "./search";
@@ -37,16 +38,6 @@ interface Properties {
   id: string;
   query: URLSearchParams;
   walk?: Walk;
-}
-
-/** What a step offers beyond being read. */
-export interface StepActions {
-  canWrite: boolean;
-  canGrow: boolean;
-  open: (what: "sent" | "correct" | "grow", message: number) => void;
-  mark: (request: MarkRequest) => void;
-  unmark: (number: number) => void;
-  linkTo: (message: number) => string;
 }
 
 export function TrajectoryView({ run, dataset, id, query, walk }: Properties): VNode {
@@ -87,17 +78,19 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
   const [areOpen, setOpen] = useState(false);
   const [dialog, setDialog] = useState<{ what: "correct" | "grow"; message: number } | null>(null);
   const marks = useMarks(run, page, reload);
-  const growths = useAnswer<Growth[]>(report ? null : ["runs", run, "growths"]);
+  const growths = useAnswer<Growth[]>(report || !session.me.can_grow ? null : ["runs", run, "growths"]);
   const ours = growths.data?.filter((growth) => growth.dataset === page.dataset && growth.id === page.id) ?? [];
   useLive(report ? null : run, (kind) => {
     if (kind === "growth") growths.reload();
   });
 
   const panel = query.get("panel") ?? "conversation";
-  const at = query.has("at") ? Number(query.get("at")) : null;
+  // `step` counts answers of the agent, as comparisons do; `at` is the place among the messages.
+  const step = query.get("step");
+  const at = query.has("at") ? Number(query.get("at")) : step === null ? null : (page.messages.find((message) => message.step === Number(step))?.index ?? null);
   const sent = query.has("sent") ? Number(query.get("sent")) : null;
-  const linkTo = (message: number) => href(path, changed(query, { at: message, sent: null }));
-  const select = (message: number) => go(href(path, changed(query, { at: message })), { replace: true });
+  const linkTo = (message: number) => href(path, changed(query, { at: message, sent: null, step: null }));
+  const select = (message: number) => go(href(path, changed(query, { at: message, step: null })), { replace: true });
   const move = (by: number) => {
     const place = at === null ? (by > 0 ? -1 : steps.length) : steps.indexOf(at);
     const next = steps[Math.max(0, Math.min(steps.length - 1, place + by))];
@@ -110,7 +103,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
   const actions: StepActions = {
     canWrite: session.canWrite,
     canGrow: session.canWrite && page.can_grow.ok,
-    open: (what, message) => (what === "sent" ? go(href(path, changed(query, { at: message, sent: message })), { replace: true }) : setDialog({ what, message })),
+    open: (what, message) => (what === "sent" ? go(href(path, changed(query, { at: message, sent: message, step: null })), { replace: true }) : setDialog({ what, message })),
     mark: marks.mark,
     unmark: marks.unmark,
     linkTo,

@@ -34,7 +34,7 @@ export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VN
     if (!box) return;
     const scale = Math.max(LEAST_SCALE, Math.min(1.1, (box.clientWidth - 2 * MARGIN) / layout.width, (box.clientHeight - 2 * MARGIN) / layout.height));
     // A large tree is shown at a size that can be read, from its beginning.
-    const readable = Math.max(scale, 0.45);
+    const readable = Math.max(scale, 0.72);
     setView({ x: MARGIN, y: Math.max(MARGIN, (box.clientHeight - layout.height * readable) / 2), scale: readable });
   };
   useEffect(fit, [layout]);
@@ -174,7 +174,7 @@ function NodeMark({ placed, isSelected, isOnPath, onSelect }: NodeProperties): V
   return (
     <g id={`node-${node.id}`} role="treeitem" aria-selected={isSelected} aria-level={placed.depth + 1} aria-label={label} class={`tree-node is-shade-${shadeOf(node)}${isSelected ? " is-selected" : ""}${isOnPath ? " is-on-path" : ""}`} onClick={onSelect}>
       <title>{label}</title>
-      <rect class="tree-hit" x={x - COLUMN * 0.32} y={y - LINE / 2} width={COLUMN * 0.32 + (node.leaf ? 120 : 14)} height={LINE} />
+      <rect class="tree-hit" x={x - COLUMN * 0.32} y={y - LINE / 2} width={COLUMN * 0.32 + (node.leaf ? 96 : 14)} height={LINE} />
       {outcome ? <rect class="tree-mark" x={x - 8} y={y - 8} width="16" height="16" rx="3" /> : <circle class="tree-mark" cx={x} cy={y} r={placed.depth === 0 ? 7 : 5.5} />}
       {outcome && (
         <text class="tree-sign" x={x} y={y + 4} text-anchor="middle">

@@ -4,8 +4,8 @@
 
 import type { TreeNode, TreePage } from "../../types";
 
-export const COLUMN = 148;
-export const LINE = 26;
+export const COLUMN = 106;
+export const LINE = 25;
 
 export interface PlacedNode {
   node: TreeNode;
