@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
 
-.PHONY: run run-web docs test first-hour chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
+.PHONY: run run-web page docs test first-hour chromium lint test-web test-patterns test-faults test-vllm bench bench-growth constraints clean
 
 run: $(VENV)/.core
 	$(BIN)/rollout run configs/default.yml --no-resume
@@ -64,6 +64,10 @@ test-faults: $(VENV)/.dev chromium
 # Token-exact records against a real vLLM server on the CPU, which has a virtual environment of its own: 3.4 GB.
 test-vllm: $(VENV)/.dev $(VENV)/.torch $(VLLM)/.installed
 	$(BIN)/python -m pytest tests/vllm -m vllm --override-ini addopts=-q
+
+# What `rollout view` shows, from its source in frontend/. Only who changes it needs Node and npm.
+page:
+	cd frontend && npm ci --silent && npm run --silent check && npm run --silent build
 
 # The documentation as a site, in site/. A broken link or anchor is an error.
 docs: $(VENV)/.dev

@@ -1,0 +1,203 @@
+/** The drawing of a tree: drag or scroll to move, wheel with Ctrl or the buttons to zoom. */
+
+import { Component, type VNode } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { count, reward, words } from "../../format";
+import { OUTCOME_SIGNS, outcomeOf } from "../../parts/outcome";
+import { useKeys } from "../../keys";
+import { COLUMN, LINE, type PlacedNode, shadeOf, type TreeLayout, worthOf } from "./layout";
+
+const MARGIN = 28;
+const LEAST_SCALE = 0.15;
+const MOST_SCALE = 2.5;
+
+interface View {
+  x: number;
+  y: number;
+  scale: number;
+}
+
+interface Properties {
+  layout: TreeLayout;
+  selected: PlacedNode | undefined;
+  path: readonly PlacedNode[];
+  onSelect: (placed: PlacedNode) => void;
+}
+
+export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VNode {
+  const frame = useRef<HTMLDivElement>(null);
+  const [view, setView] = useState<View>({ x: MARGIN, y: MARGIN, scale: 1 });
+  const drag = useRef<{ x: number; y: number; from: View; isMoved: boolean } | null>(null);
+
+  const fit = () => {
+    const box = frame.current;
+    if (!box) return;
+    const scale = Math.max(LEAST_SCALE, Math.min(1.1, (box.clientWidth - 2 * MARGIN) / layout.width, (box.clientHeight - 2 * MARGIN) / layout.height));
+    // A large tree is shown at a size that can be read, from its beginning.
+    const readable = Math.max(scale, 0.72);
+    setView({ x: MARGIN, y: Math.max(MARGIN, (box.clientHeight - layout.height * readable) / 2), scale: readable });
+  };
+  useEffect(fit, [layout]);
+  useEffect(() => {
+    const box = frame.current;
+    if (!box || !selected) return;
+    const x = view.x + selected.x * view.scale;
+    const y = view.y + selected.y * view.scale;
+    const isIn = x > 10 && y > 10 && x < box.clientWidth - 60 && y < box.clientHeight - 20;
+    if (!isIn) setView((before) => ({ ...before, x: box.clientWidth / 2 - selected.x * before.scale, y: box.clientHeight / 2 - selected.y * before.scale }));
+  }, [selected]);
+  const zoom = (by: number, at?: { x: number; y: number }) =>
+    setView((before) => {
+      const scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, before.scale * by));
+      const box = frame.current;
+      const center = at ?? { x: (box?.clientWidth ?? 0) / 2, y: (box?.clientHeight ?? 0) / 2 };
+      const share = scale / before.scale;
+      return { scale, x: center.x - (center.x - before.x) * share, y: center.y - (center.y - before.y) * share };
+    });
+  useEffect(() => {
+    const box = frame.current;
+    if (!box) return;
+    // Not passive, so that the page does not move as well.
+    const onWheel = (event: WheelEvent) => {
+      event.preventDefault();
+      if (event.ctrlKey || event.metaKey) {
+        const corner = box.getBoundingClientRect();
+        zoom(Math.exp(-event.deltaY / 300), { x: event.clientX - corner.left, y: event.clientY - corner.top });
+      } else setView((before) => ({ ...before, x: before.x - event.deltaX, y: before.y - event.deltaY }));
+    };
+    box.addEventListener("wheel", onWheel, { passive: false });
+    return () => box.removeEventListener("wheel", onWheel);
+  }, []);
+
+  const step = (to: PlacedNode | undefined | null) => {
+    if (to) onSelect(to);
+  };
+  const sibling = (by: number) => {
+    const all = layout.nodes.filter((each) => each.depth === selected?.depth).sort((one, two) => one.y - two.y);
+    step(selected ? all[all.indexOf(selected) + by] : layout.nodes[0]);
+  };
+  useKeys("Tree", [
+    { key: "ArrowRight", words: "First child", act: () => step(selected ? selected.children[0] : layout.nodes[0]) },
+    { key: "ArrowLeft", words: "Parent", act: () => step(selected?.parent) },
+    { key: "ArrowDown", words: "Next node at this depth", act: () => sibling(1) },
+    { key: "j", words: "Next node at this depth", isHidden: true, act: () => sibling(1) },
+    { key: "ArrowUp", words: "Previous node at this depth", act: () => sibling(-1) },
+    { key: "k", words: "Previous node at this depth", isHidden: true, act: () => sibling(-1) },
+    { key: "+", words: "Zoom in", act: () => zoom(1.25) },
+    { key: "-", words: "Zoom out", act: () => zoom(0.8) },
+    { key: "0", words: "Show the whole tree", act: fit },
+  ]);
+  return (
+    <div class="tree-frame">
+      <div
+        class="tree-canvas"
+        ref={frame}
+        onPointerDown={(event) => {
+          if (event.button === 0) drag.current = { x: event.clientX, y: event.clientY, from: view, isMoved: false };
+        }}
+        onPointerMove={(event) => {
+          const now = drag.current;
+          if (!now) return;
+          const [x, y] = [event.clientX - now.x, event.clientY - now.y];
+          if (!now.isMoved && Math.hypot(x, y) < 4) return;
+          if (!now.isMoved) event.currentTarget.setPointerCapture(event.pointerId);
+          now.isMoved = true;
+          setView({ ...now.from, x: now.from.x + x, y: now.from.y + y });
+        }}
+        onPointerUp={() => (drag.current = null)}
+        onPointerCancel={() => (drag.current = null)}
+      >
+        <svg width="100%" height="100%" role="tree" tabIndex={0} aria-label="Tree of attempts. Arrow keys move." aria-activedescendant={selected ? `node-${selected.node.id}` : undefined}>
+          <g role="group" transform={`translate(${view.x.toFixed(1)} ${view.y.toFixed(1)}) scale(${view.scale.toFixed(3)})`}>
+            <Drawing layout={layout} selected={selected} path={path} onSelect={onSelect} />
+          </g>
+        </svg>
+      </div>
+      <div class="tree-zoom" role="group" aria-label="Zoom">
+        <button type="button" aria-label="Zoom in" onClick={() => zoom(1.25)}>
+          +
+        </button>
+        <button type="button" aria-label="Zoom out" onClick={() => zoom(0.8)}>
+          −
+        </button>
+        <button type="button" onClick={fit}>
+          Fit
+        </button>
+      </div>
+      <p class="tree-legend" aria-hidden="true">
+        <span>reward 0</span>
+        {[0, 1, 2, 3, 4, 5, 6].map((shade) => (
+          <span class={`swatch is-shade-${shade}`} />
+        ))}
+        <span>1</span>
+      </p>
+    </div>
+  );
+}
+
+/** Not drawn again while the view only moves. */
+class Drawing extends Component<Properties> {
+  override shouldComponentUpdate(next: Readonly<Properties>): boolean {
+    return next.layout !== this.props.layout || next.selected !== this.props.selected;
+  }
+
+  override render({ layout, selected, path, onSelect }: Properties): VNode {
+    const onPath = new Set(path);
+    return (
+      <>
+        {layout.nodes.map((placed) => placed.parent && <path class={`tree-edge is-shade-${shadeOf(placed.node)}${onPath.has(placed) ? " is-on-path" : ""}`} d={edge(placed.parent, placed)} stroke-width={Math.min(7, 1.2 + Math.log2(placed.node.visits || 1))} />)}
+        {layout.nodes.map((placed) => (
+          <NodeMark placed={placed} isSelected={placed === selected} isOnPath={onPath.has(placed)} onSelect={() => onSelect(placed)} />
+        ))}
+      </>
+    );
+  }
+}
+
+function edge(from: PlacedNode, to: PlacedNode): string {
+  const middle = to.x - COLUMN * 0.62;
+  return `M${from.x} ${from.y}C${middle} ${from.y} ${middle} ${to.y} ${to.x - COLUMN * 0.3} ${to.y}H${to.x}`;
+}
+
+interface NodeProperties {
+  placed: PlacedNode;
+  isSelected: boolean;
+  isOnPath: boolean;
+  onSelect: () => void;
+}
+
+function NodeMark({ placed, isSelected, isOnPath, onSelect }: NodeProperties): VNode {
+  const { node, x, y } = placed;
+  const worth = worthOf(node);
+  const outcome = node.leaf && outcomeOf(node.leaf);
+  const label = [node.title, node.reason && node.reason !== "init" && words(node.reason), worth !== null && `value ${reward(worth)}`, `${count(node.visits ?? 1)} attempts below`].filter(Boolean).join(", ");
+  return (
+    <g id={`node-${node.id}`} role="treeitem" aria-selected={isSelected} aria-level={placed.depth + 1} aria-label={label} class={`tree-node is-shade-${shadeOf(node)}${isSelected ? " is-selected" : ""}${isOnPath ? " is-on-path" : ""}`} onClick={onSelect}>
+      <title>{label}</title>
+      <rect class="tree-hit" x={x - COLUMN * 0.32} y={y - LINE / 2} width={COLUMN * 0.32 + (node.leaf ? 96 : 14)} height={LINE} />
+      {outcome ? <rect class="tree-mark" x={x - 8} y={y - 8} width="16" height="16" rx="3" /> : <circle class="tree-mark" cx={x} cy={y} r={placed.depth === 0 ? 7 : 5.5} />}
+      {outcome && (
+        <text class="tree-sign" x={x} y={y + 4} text-anchor="middle">
+          {OUTCOME_SIGNS[outcome]}
+        </text>
+      )}
+      {node.leaf && (
+        <text class="tree-leaf" x={x + 14} y={y + 4}>
+          {`#${node.leaf.number}`}
+          {worth !== null && ` · ${reward(worth)}`}
+          {node.leaf.author && ` · ${node.leaf.author}`}
+        </text>
+      )}
+      {node.reason && node.reason !== "init" && (
+        <text class="tree-reason" x={x - 12} y={y - 4} text-anchor="end">
+          {words(node.reason).slice(0, 14)}
+        </text>
+      )}
+      {!node.leaf && placed.children.length > 1 && (
+        <text class="tree-visits" x={x + 9} y={y - 7}>
+          {count(node.visits)}
+        </text>
+      )}
+    </g>
+  );
+}

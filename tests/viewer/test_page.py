@@ -1,0 +1,404 @@
+"""The page in a real browser against the real server: what people do there, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from rollout.core.errors import ConfigError
+from rollout.environments.web.chromium import find_chromium
+
+pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
+pytest.importorskip("starlette", reason="needs the extra rollout-engine[view]")
+
+from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
+
+from rollout.viewer.serve import serving
+
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+ROLLOUT = [sys.executable, "-c", "from rollout.cli import main; main()"]
+TREE = "of-mcts"
+PHONE = {"width": 390, "height": 844}
+EVIL = (
+    "<img src=x onerror=window.__pwned=1>",
+    "<script>window.__pwned=2</script>",
+    '"><svg onload=window.__pwned=3>',
+    "javascript:window.__pwned=4",
+    "{{constructor.constructor('window.__pwned=5')()}}",
+    "</script><script>window.__pwned=6</script>",
+    "data:text/html,<script>window.__pwned=7</script>",
+)
+WATCH = """
+window.__violations = [];
+document.addEventListener("securitypolicyviolation", (event) => window.__violations.push(event.violatedDirective));
+"""
+pytestmark = [pytest.mark.web, pytest.mark.asyncio(loop_scope="module")]
+
+
+def run_rollout(*arguments: str, folder: Path) -> None:
+    subprocess.run([*ROLLOUT, *arguments, "--no-colors"], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs of the same tasks, and one of a tree."""
+    folder = tmp_path_factory.mktemp("runs")
+    config = yaml.safe_load((ROOT / "configs" / "default.yml").read_text())
+    name = "AirlineReservations_HotelReservations"
+    config["datasets"] = {name: config["datasets"][name]}
+    (folder / "config.yml").write_text(yaml.safe_dump(config))
+    run_rollout("run", "config.yml", "--limit", "8", "--output", "runs/first", folder=folder)
+    run_rollout("run", "config.yml", "--limit", "8", "--output", "runs/second", "--set", "seed=5", folder=folder)
+    compare = str(ROOT / "configs" / "compare.yml")
+    run_rollout("compare", compare, "--strategies", "mcts", "--limit", "1", "-d", name, "-o", "runs/of", folder=folder)
+    return folder / "runs"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def address(runs: Path) -> AsyncIterator[str]:
+    async with serving([runs], port=0, prefix="/some/where") as address:
+        yield address
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    try:
+        path = find_chromium()
+    except ConfigError as error:
+        pytest.skip(str(error))
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=path)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
+    context = await browser.new_context(viewport={"width": 1280, "height": 800})
+    await context.add_init_script(WATCH)
+    yield context
+    await context.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def page(context: BrowserContext, address: str) -> AsyncIterator[Page]:
+    """The page, with its token. Nothing may go wrong in it unseen."""
+    page = await context.new_page()
+    errors: list[str] = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    await page.goto(address)
+    await expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
+    yield page
+    assert errors == []
+    assert await page.evaluate("window.__violations") == []
+
+
+async def show(page: Page, address: str) -> None:
+    await page.evaluate("(address) => { location.hash = address; }", address)
+
+
+async def is_settled(page: Page) -> None:
+    """Wait until everything that was asked for is there, or an error."""
+    await expect(page.locator("main, .notice:not(.is-loading)").first).to_be_visible(timeout=30_000)
+    await expect(page.locator(".is-loading")).to_have_count(0, timeout=30_000)
+
+
+async def first_trajectory(page: Page, run: str = "first") -> dict[str, Any]:
+    answer = await page.evaluate(
+        "(run) => fetch(`api/runs/${run}/trajectories?sort=steps`).then((each) => each.json())", run
+    )
+    row: dict[str, Any] = answer["rows"][0]
+    return row
+
+
+async def open_trajectory(page: Page, extra: str = "", run: str = "first") -> dict[str, Any]:
+    row = await first_trajectory(page, run)
+    await show(page, f"#/run/{run}/t/{row['dataset']}/{row['id']}{extra}")
+    await expect(page.locator("h1")).to_contain_text(row["id"])
+    return row
+
+
+async def test_the_token_is_not_left_in_the_address(page: Page) -> None:
+    assert "token" not in page.url
+
+
+async def test_a_list_leads_to_a_run_a_search_to_a_trajectory_and_a_step_has_a_link(page: Page) -> None:
+    await page.get_by_role("link", name="first", exact=True).click()
+    await expect(page.get_by_text("16 trajectories")).to_be_visible()
+    await page.keyboard.press("/")
+    await page.keyboard.type("flight")
+    await expect(page.locator(".table mark").first).to_have_text(re.compile("flight", re.IGNORECASE))
+    assert "q=flight" in page.url
+    await page.locator(".row-link").first.click()
+    await expect(page.locator(".step.is-current")).to_be_visible()
+    step = page.locator(".turn-steps .step[data-message]").nth(1)
+    await step.locator(".gutter a").click()
+    await expect(step).to_have_attribute("aria-current", "step")
+    link = page.url
+    await page.reload()
+    await expect(page.locator(".step.is-current")).to_have_count(1)
+    assert page.url == link
+
+
+async def test_filters_and_sorts_are_in_the_address(page: Page) -> None:
+    await show(page, "#/run/first")
+    await page.get_by_role("button", name=re.compile("^not solved")).click()
+    await page.get_by_role("columnheader", name="Steps").get_by_role("link").click()
+    await expect(page.get_by_role("columnheader", name="Steps")).to_have_attribute("aria-sort", "descending")
+    assert "success=0" in page.url
+    assert "sort=steps" in page.url
+    await expect(page.locator(".table-space .outcome.is-solved")).to_have_count(0)
+    await page.go_back()
+    await page.go_back()
+    await expect(page.locator(".table-space .outcome.is-solved").first).to_be_visible()
+
+
+async def test_everything_is_reached_by_keyboard(page: Page) -> None:
+    await show(page, "#/run/first")
+    await expect(page.locator(".row-link").first).to_be_visible()
+    await page.locator(".table").focus()
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    second = await page.locator(".row.is-current b").text_content()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_contain_text(second or "?")
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    await expect(page.locator(".step.is-current")).to_be_visible()
+    await page.keyboard.press("f")
+    await expect(page.locator("details.reasoning[open]").first).to_be_visible()
+    await page.keyboard.press("n")
+    await expect(page.locator("h1")).not_to_contain_text(f"{second} ")
+    await page.keyboard.press("p")
+    await expect(page.locator("h1")).to_contain_text(second or "?")
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Next trajectory")
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("t")
+    await expect(page.get_by_role(TREE)).to_be_visible()
+    await page.keyboard.press("u")
+    await expect(page.locator(".table")).to_be_visible()
+
+
+async def test_a_search_in_a_trajectory_finds_what_is_folded(page: Page) -> None:
+    row = await first_trajectory(page)
+    await open_trajectory(page)
+    await page.keyboard.press("/")
+    await page.keyboard.type("authorize")
+    await expect(page.locator(".step-search small")).to_have_text(re.compile(r"1 of \d+"))
+    assert row["steps"] > 0
+
+
+async def test_calls_lie_beside_their_results(page: Page) -> None:
+    await open_trajectory(page)
+    asked = await page.locator(".call-asked").first.bounding_box()
+    answered = await page.locator(".call-answered").first.bounding_box()
+    assert asked is not None
+    assert answered is not None
+    assert abs(asked["y"] - answered["y"]) < 2
+    assert answered["x"] >= asked["x"] + asked["width"]
+
+
+async def test_a_phone_shows_one_column_without_scrolling_sideways(page: Page) -> None:
+    await page.set_viewport_size(PHONE)
+    row = await open_trajectory(page)
+    asked = await page.locator(".call-asked").first.bounding_box()
+    answered = await page.locator(".call-answered").first.bounding_box()
+    assert asked is not None
+    assert answered is not None
+    assert answered["y"] >= asked["y"] + asked["height"] - 1
+    place = f"{row['dataset']}/{row['id']}"
+    for address in (
+        "#/",
+        "#/run/first",
+        "#/run/first?tab=plots",
+        f"#/run/first/t/{place}",
+        f"#/run/first/t/{place}?panel=setup",
+    ):
+        await show(page, address)
+        await is_settled(page)
+        assert await page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, address
+
+
+async def test_what_was_sent_is_shown_at_a_step(page: Page) -> None:
+    await open_trajectory(page)
+    await page.locator(".turn-steps .step[data-message]").first.locator(".gutter a").click()
+    await page.keyboard.press("s")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.locator(".sent-messages li").first).to_contain_text("system")
+    await dialog.get_by_role("button", name="cURL", exact=True).click()
+    await expect(dialog.locator("pre.code")).to_contain_text("curl")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    assert "sent=" not in page.url
+
+
+async def test_the_data_panel_shows_what_steps_changed(page: Page) -> None:
+    await open_trajectory(page, "?panel=data")
+    await expect(page.locator(".changes, .panel .notice").first).to_be_visible(timeout=60_000)
+
+
+async def test_a_tree_is_drawn_and_read(page: Page) -> None:
+    row = await first_trajectory(page, TREE)
+    await show(page, f"#/run/{TREE}/tree/{row['dataset']}/{row['task_id']}")
+    await expect(page.locator(".tree-node").first).to_be_visible()
+    leaves = page.locator(".tree-node:has(.tree-sign)")
+    assert await leaves.count() > 2
+    await leaves.first.click()
+    await expect(page.locator(".tree-path-nodes li").last).to_be_visible()
+    await page.locator("svg[role=tree]").focus()
+    await page.keyboard.press("ArrowLeft")
+    await expect(page.locator(".tree-node.is-selected:has(.tree-sign)")).to_have_count(0)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("region", name="Conversation")).to_be_visible()
+
+
+async def test_two_runs_are_compared_and_a_flip_leads_to_where_they_part(page: Page) -> None:
+    for name in ("first", "second"):
+        await page.get_by_role("checkbox", name=f"Choose {name} for a comparison").check()
+    await page.get_by_role("button", name="Compare").click()
+    await expect(page.get_by_text("Tasks in both")).to_be_visible()
+    await page.locator(".flip-sides a").first.click()
+    await expect(page.locator(".step.is-current")).to_be_visible()
+
+
+async def test_the_review_queue_walks_through_its_trajectories(page: Page) -> None:
+    await show(page, "#/run/first/queue?n=5")
+    await expect(page.locator(".queue-head")).to_contain_text("1 of 5")
+    await expect(page.locator(".trajectory-head")).to_be_visible()
+    await page.keyboard.press("n")
+    await expect(page.locator(".queue-head")).to_contain_text("2 of 5")
+
+
+async def test_a_selection_becomes_a_report_that_opens_without_a_server(
+    page: Page, browser: Browser, tmp_path: Path
+) -> None:
+    row = await first_trajectory(page)
+    await show(page, "#/run/first?success=1")
+    await page.get_by_role("button", name="Export").click()
+    async with page.expect_download() as waiting:
+        await page.get_by_role("dialog").get_by_role("button", name="Export").click()
+    file = tmp_path / "report.html"
+    await (await waiting.value).save_as(file)
+    context = await browser.new_context(offline=True)
+    await context.add_init_script(WATCH)
+    reader = await context.new_page()
+    asked: list[str] = []
+    reader.on("request", lambda request: asked.append(request.url))
+    await reader.goto(file.as_uri())
+    await reader.locator(".row-link").first.click()
+    await expect(reader.locator(".call-asked").first).to_be_visible()
+    assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
+    assert await reader.evaluate("window.__violations") == []
+    assert row["dataset"]
+    await context.close()
+
+
+def views(place: str) -> list[str]:
+    """An address of each view; `place` is a trajectory of `first`."""
+    run, trajectory = "#/run/first", f"#/run/first/t/{place}"
+    return [
+        "#/",
+        *(f"{run}{more}" for more in ("", "?success=0", "?tab=plots", "?tab=errors", "?tab=config", "/queue", "/play")),
+        *(f"{trajectory}?{more}" for more in ("at=2", "panel=setup", "panel=data", "at=2&sent=2")),
+        f"#/run/first/tree/{place}",
+        "#/compare?run=first&run=second",
+    ]
+
+
+def poisoned(value: Any, name: str = "") -> Any:
+    """An answer of the server whose every text is an attack. What routes and lists depend on stays."""
+    if isinstance(value, dict):
+        return {key: poisoned(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [poisoned(each, name) for each in value]
+    if isinstance(value, str) and name not in (
+        "speaker",
+        "kind",
+        "state",
+        "parent",
+        "change",
+        "dataset",
+        "name",
+        "number",
+    ):
+        return value + "".join(EVIL)
+    return value
+
+
+async def test_no_text_of_an_answer_ever_runs(page: Page) -> None:
+    row = await first_trajectory(page)
+
+    async def poison(route: Route) -> None:
+        answer = await route.fetch()
+        if "json" not in answer.headers.get("content-type", ""):
+            await route.fulfill(response=answer)
+            return
+        changed = poisoned(await answer.json())
+        for message in changed.get("messages", []) if isinstance(changed, dict) else []:
+            if isinstance(message, dict) and "calls" in message:
+                message["url"], message["title"], message["marks"] = EVIL[3], EVIL[0], list(EVIL)
+        await route.fulfill(response=answer, body=json.dumps(changed))
+
+    place = f"{row['dataset']}/{row['id']}"
+    await page.route(lambda url: "/api/" in url and "/events" not in url, poison)
+    for address in (*views(place), "#/run/first?q=flight", "#/run/<img src=x onerror=window.__pwned=8>"):
+        await show(page, address)
+        await is_settled(page)
+        for details in await page.locator("details:not([open]) > summary").all():
+            await details.evaluate("(summary) => { summary.parentElement.open = true; }")
+        assert await page.evaluate("window.__pwned") is None, address
+        assert (
+            await page.locator("[onerror], [onload], a[href^='javascript'], a[href^='data:'], #page script").count()
+            == 0
+        ), address
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_links_lead_outside_without_handing_over_the_page(page: Page) -> None:
+    row = await first_trajectory(page)
+
+    async def with_link(route: Route) -> None:
+        answer = await route.fetch()
+        changed = await answer.json()
+        changed["messages"][-1]["text"] = "See https://example.org/a?b=c. And javascript:alert(1)"
+        await route.fulfill(response=answer, body=json.dumps(changed))
+
+    await page.route(lambda url: "/trajectory?" in url, with_link)
+    await show(page, f"#/run/first/t/{row['dataset']}/{row['id']}")
+    link = page.get_by_role("link", name="https://example.org/a?b=c", exact=True)
+    await expect(link).to_have_attribute("rel", "noopener noreferrer")
+    await expect(link).to_have_attribute("href", "https://example.org/a?b=c")
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+@pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: npm ci in frontend/")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE], ids=["laptop", "phone"])
+async def test_axe_finds_no_serious_fault(page: Page, scheme: Any, size: Any) -> None:
+    await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    await page.set_viewport_size(size)
+    row, tree = await first_trajectory(page), await first_trajectory(page, TREE)
+    place = f"{row['dataset']}/{row['id']}"
+    found: dict[str, list[str]] = {}
+    # The policy allows no script from elsewhere; the test's own world may run one.
+    source = AXE.read_text()
+    for address in (*views(place), f"#/run/{TREE}/tree/{tree['dataset']}/{tree['task_id']}?leaf={tree['id']}"):
+        await show(page, address)
+        await is_settled(page)
+        await page.evaluate(source)
+        result = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+        serious = [each for each in result["violations"] if each["impact"] in ("serious", "critical")]
+        if serious:
+            found[address] = [f"{each['id']}: {[node['html'][:160] for node in each['nodes'][:3]]}" for each in serious]
+    assert found == {}
