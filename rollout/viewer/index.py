@@ -196,19 +196,22 @@ class RunIndex:
         return writer
 
     def _connect(self, path: Path) -> sqlite3.Connection:
-        connection = _open_database(path)
+        """Open an index for writing; a new one where there is none that this version can use."""
+        connection = None
         try:
+            connection = _open_database(path)
             version = read_version(connection)
             if version == VERSION:
                 connection.execute("SELECT count(*) FROM meta").fetchone()
                 return connection
+        except sqlite3.OperationalError:
+            raise
         except sqlite3.DatabaseError:
             version = -1
-        if version != 0:
-            connection.close()
-            for suffix in ("", "-wal", "-shm"):
-                path.with_name(path.name + suffix).unlink(missing_ok=True)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+        if version != 0 or connection is None:
+            if connection is not None:
+                connection.close()
+            _make_empty(path)
             connection = _open_database(path)
         connection.executescript(f"BEGIN; {SCHEMA} PRAGMA user_version = {VERSION}; COMMIT;")
         connection.execute("INSERT INTO docs(docs, rank) VALUES ('hashsize', ?)", (FTS_PENDING,))
@@ -219,15 +222,12 @@ class RunIndex:
         assert self._writer is not None
         _, connection, lock = self._writer
         assert self._path is not None
-        connection.executescript("PRAGMA user_version = 0")
         connection.close()
         with self._reading:
             for reader in self._readers:
                 reader.close()
             self._readers.clear()
-        for suffix in ("", "-wal", "-shm"):
-            self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
-        os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+        _make_empty(self._path)
         connection = self._connect(self._path)
         self._writer = IndexWriter(connection), connection, lock
         self._side_seen = None
@@ -255,12 +255,22 @@ class RunIndex:
         self.state = IndexState(rows, max(rows, of), rows >= of)
 
 
+def _make_empty(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+
+
 def _open_database(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=30.0)
-    connection.execute("PRAGMA journal_mode = WAL")
-    # What a crash loses is made again.
-    connection.execute("PRAGMA synchronous = OFF")
-    connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # What a crash loses is made again.
+        connection.execute("PRAGMA synchronous = OFF")
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

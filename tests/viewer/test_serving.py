@@ -1,0 +1,137 @@
+"""A real server on a real socket: events while a run goes on, the commands, and their mistakes."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from rollout.cli import viewing
+from rollout.viewer.serve import serving
+from tests.conftest import Command
+from tests.viewer.writing import WrittenRun, answer
+
+ROLLOUT = (sys.executable, "-c", "from rollout.cli import main; main()")
+ROOT = Path(__file__).parents[2]
+
+
+async def next_event(lines: aiohttp.StreamReader, kind: str) -> dict[str, object]:
+    """The data of the next event of this kind."""
+    while True:
+        line = (await lines.readline()).decode()
+        assert line, "the stream has ended"
+        if line == f"event: {kind}\n":
+            return json.loads((await lines.readline()).decode().removeprefix("data: "))  # type: ignore[no-any-return]
+
+
+async def test_events_tell_of_what_a_live_run_adds() -> None:
+    written = WrittenRun()
+    written.add("a", [answer("x")])
+    async with serving([Path("run")], port=0) as address, aiohttp.ClientSession() as session:
+        base, _, token = address.partition("?token=")
+        headers = {"authorization": f"Bearer {token}"}
+        async with session.get(f"{base}api/events?run=run", headers=headers) as stream:
+            assert stream.headers["content-type"].startswith("text/event-stream")
+            async with asyncio.timeout(60):
+                first = await next_event(stream.content, "run")
+                assert first["run"] == "run"
+                assert first["data"]["finished"] == 1  # type: ignore[index]
+                written.add("b", [answer("y")])
+                state = await next_event(stream.content, "index")
+                assert state["data"]["rows"] == 2  # type: ignore[index]
+                row = await next_event(stream.content, "run")
+                assert row["data"]["finished"] == 2  # type: ignore[index]
+
+
+async def test_the_server_ends_while_somebody_listens() -> None:
+    WrittenRun().add("a", [answer("x")])
+    async with aiohttp.ClientSession() as session:
+        async with asyncio.timeout(60), serving([Path("run")], port=0) as address:
+            base, _, token = address.partition("?token=")
+            stream = await session.get(f"{base}api/events", headers={"authorization": f"Bearer {token}"})
+            assert (await stream.content.readline()).startswith(b":")
+        stream.close()
+
+
+async def test_a_browser_is_let_in_by_the_printed_address_and_stays_by_its_cookie() -> None:
+    WrittenRun().add("a", [answer("x")])
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with (
+        serving([Path("run")], port=0, prefix="/x") as address,
+        aiohttp.ClientSession(cookie_jar=jar) as session,
+    ):
+        assert "/x/?token=" in address
+        async with session.get(address) as page:
+            assert page.status == 200
+            assert "token" not in str(page.url)
+            assert (await page.text()).startswith("<!doctype html>")
+        async with session.get(page.url.join(type(page.url)("api/runs"))) as runs:
+            assert [run["name"] for run in await runs.json()] == ["run"]
+
+
+def test_the_command_serves_until_it_is_interrupted() -> None:
+    WrittenRun().add("a", [answer("x")])
+    child = subprocess.Popen(
+        [*ROLLOUT, "view", "run", "--no-browser", "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert child.stdout is not None
+    try:
+        assert re.match(r"Look at http://127\.0\.0\.1:\d+/\?token=\S+$", child.stdout.readline())
+        child.send_signal(signal.SIGINT)
+        rest, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 130
+    assert "Traceback" not in rest
+
+
+def test_a_server_beside_a_run_ends_with_it() -> None:
+    WrittenRun().add("a", [answer("x")])
+    child = subprocess.Popen(
+        [*ROLLOUT, "view", "run", "--no-browser", "--port", "0", "--while-stdin"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline().startswith("Look at http://")
+        child.communicate(timeout=60)
+    finally:
+        child.kill()
+    assert child.returncode == 0
+
+
+def test_mistakes_are_one_line(rollout: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = rollout("view", "nothing")
+    assert (found.code, "nothing" in found.err or "nothing" in found.out) == (2, True)
+    WrittenRun().add("a", [answer("x")])
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        found = rollout("view", "run", "--no-browser", "--port", str(taken.getsockname()[1]))
+    assert found.code == 2
+    assert "cannot be used" in found.out + found.err
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        viewing.importlib.util, "find_spec", lambda name: None if name == "starlette" else find_spec(name)
+    )
+    for words in (["view", "run"], ["report", "run"]):
+        found = rollout(*words)
+        assert found.code == 2
+        assert "rollout-engine[view]" in found.out + found.err
