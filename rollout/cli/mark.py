@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,10 +40,7 @@ def mark(
     remove: Annotated[
         int | None, typer.Option("--remove", metavar="NUMBER", help="Remove the mark with this number.")
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", metavar="NAME", help="The dataset, if several have a trajectory of this id."),
-    ] = None,
+    dataset: o.DatasetNames = None,
     as_json: o.AsJson = False,
     no_colors: o.NoColors = False,
 ) -> None:
@@ -88,10 +86,10 @@ def mark(
     elif name is None:
         found = list(marks)
     elif kind is None:
-        key = find_marked(marks.path.parent, name, dataset)
+        key = find_marked(marks.path.parent, name, dataset or ())
         found = marks.of(key.id, key.dataset)
     else:
-        found = [_add(marks, name, kind, list(words or ()), step, author, dataset)]
+        found = [_add(marks, name, kind, list(words or ()), step, author, dataset or ())]
     if as_json:
         print_json(found)
         return
@@ -109,7 +107,7 @@ def _add(
     words: list[str],
     step: int | None,
     author: str | None,
-    dataset: str | None,
+    datasets: Sequence[str],
 ) -> PersonMark:
     from rollout.core.errors import ConfigError
     from rollout.pipelines.people.marks import find_marked, message_of_step, read_marked
@@ -122,7 +120,7 @@ def _add(
         except ValueError as error:
             raise ConfigError(f"verdict: expected a number from 0 (not solved) to 1 (solved), not {given!r}") from error
     run_dir = marks.path.parent
-    key = find_marked(run_dir, name, dataset)
+    key = find_marked(run_dir, name, datasets)
     message = None if step is None else message_of_step(read_marked(run_dir, key), step)
     text = " ".join(words) or None
     return marks.add(key.id, kind, text=text, value=value, message=message, author=author, dataset=key.dataset)
