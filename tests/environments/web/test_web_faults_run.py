@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from rollout.config.schema import Config
-from rollout.core.messages import Message
+from rollout.core.messages import JSON, Message
 from rollout.pipelines.run import open_run
 from rollout.testing import StubServer
 from rollout.trajectories.line import Head
@@ -50,7 +50,9 @@ class KillBrowsers:
                         self.killed += 1
 
 
-async def run_pages(site: Site, paths: Sequence[str], *observers: Any, **changes: Any) -> dict[str, dict[str, Any]]:
+async def run_pages(
+    site: Site, paths: Sequence[str], *observers: Any, timeouts: JSON | None = None
+) -> dict[str, dict[str, Any]]:
     """One episode for each page; their lines, the failed ones too, by number."""
     tasks = [
         {
@@ -69,10 +71,9 @@ async def run_pages(site: Site, paths: Sequence[str], *observers: Any, **changes
                     "path": write_tasks(Path("tasks.jsonl"), *tasks),
                     "output_path": "out.jsonl",
                     "agent": "agent",
-                    "web": {"step_timeout": 8, "load_timeout": 2, "settle_timeout": 1, "open_timeout": 20},
+                    "web": timeouts or {},
                 }
             },
-            **changes,
         }
         async with open_run(Config.model_validate(config), Path("run"), resume=True, observers=observers) as opened:
             await opened.engine.run()
@@ -83,7 +84,8 @@ async def run_pages(site: Site, paths: Sequence[str], *observers: Any, **changes
 
 async def test_faulty_pages_among_good_ones(site: Site) -> None:
     paths = [*FAULTY, "http://127.0.0.1:9/", *["/second"] * 6]
-    lines = await run_pages(site, paths)
+    timeouts = {"step_timeout": 8, "load_timeout": 2, "settle_timeout": 1, "open_timeout": 20}
+    lines = await run_pages(site, paths, timeouts=timeouts)
     by_path = {paths[int(number)]: line for number, line in lines.items()}
     for number, line in lines.items():
         if paths[int(number)] == "/second":
@@ -103,6 +105,7 @@ async def test_killed_browsers_cost_no_episode_anything(site: Site) -> None:
     killer = KillBrowsers(5, 14)
     lines = await run_pages(site, ["/second"] * 12, killer)
     assert killer.killed >= 2
+    assert [line["metadata"]["error"] for line in lines.values()] == [None] * 12
     assert {line["metadata"]["stop_reason"] for line in lines.values()} == {"answered"}
     assert [line["metadata"]["tool_errors"] for line in lines.values()] == [{}] * 12
     seen = [[message for message in line["messages"] if message["role"] == "tool"] for line in lines.values()]
