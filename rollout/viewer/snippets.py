@@ -1,4 +1,4 @@
-"""Where a search found its words: the piece of text around the first of them, read from the journal.
+"""The place where a search found its words: the piece of text around the first of them, read from the journal.
 
 The index holds no text, so the messages of the few attempts that are shown are looked through again.
 """
