@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { post } from "../../api";
 import { plural } from "../../format";
 import { Dialog } from "../../parts/dialog";
+import { href } from "../../router";
 import { attempt, useSession } from "../../session";
 import type { Growth, ShownMessage, TrajectoryPage } from "../../types";
 import { labelOf } from "./step";
@@ -40,6 +41,9 @@ export function GrowDialog({ run, page, message, onClose, onDone }: Properties):
     <Dialog title={`Grow on after ${labelOf(message).toLowerCase()}`} onClose={onClose}>
       <form class="form" onSubmit={(event) => void submit(event)}>
         <p class="hint">The world is brought to this point and the agent goes on from here. New branches appear beside this one. They are not part of the run's figures.</p>
+        <p class="hint">
+          Or go on yourself: <a href={href(["run", run, "play"], { dataset: page.dataset, task: page.task_id, from: page.id, message: message.index })}>play from here</a>
+        </p>
         <label class="field">
           How many
           <input type="number" min="1" max="100" required autofocus value={n} onInput={(event) => setN(Number(event.currentTarget.value))} />
