@@ -30,9 +30,9 @@ from rollout.viewer.serve import serving
 ROOT = Path(__file__).parents[2]
 ROLLOUT = [sys.executable, "-c", "from rollout.cli import main; main()"]
 DOMAIN = "AirlineReservations_HotelReservations"
-SIZES = {"laptop": (1280, 800), "phone": (390, 844)}
+SIZES = {"laptop": (1280, 800), "phone": (390, 844), "docs": (1200, 720)}
 FOR_DOCS = ("table", "trajectory", "film", "tree", "compare", "correct")
-QUALITY = 62
+QUALITY = 50
 SETTLED = """
 new Promise((settle) => {
   let seen = 0;
@@ -91,11 +91,16 @@ def called(trajectory: rollout.Trajectory) -> set[str]:
     return {call.name for message in trajectory.messages for call in message.tool_calls or ()}
 
 
+def beginning(trajectory: rollout.Trajectory) -> int:
+    """How long the first results are: short ones leave room for what comes after them."""
+    return sum(len(message.content or "") for message in trajectory.messages[:8] if message.role == "tool")
+
+
 def views_of(folder: Path) -> Iterator[View]:
     """Every view, with trajectories that show something."""
     travel = rollout.load_run(folder / "travel")
     unsolved = travel.trajectories.where(success=False)
-    shown = min(unsolved, key=lambda each: abs(len(each.messages) - 12))
+    shown = min((each for each in unsolved if "tool" in each.metadata["tool_errors"]), key=beginning)
     place = f"#/run/travel/t/{quote(shown.dataset)}/{quote(shown.id)}"
     answers = [number for number, message in enumerate(shown.messages) if message.role == "assistant"]
     booked = next(each for each in travel.trajectories if "ar_book_flight" in called(each))
@@ -127,7 +132,7 @@ def views_of(folder: Path) -> Iterator[View]:
     yield View("setup", f"{place}?panel=setup")
     yield View("data", f"#/run/travel/t/{quote(booked.dataset)}/{quote(booked.id)}?panel=data")
     yield View("tree", f"#/run/trees-mcts/tree/{quote(tree.dataset)}/{quote(tree.task_id)}?leaf={quote(tree.id)}")
-    yield View("film", f"{film}?panel=pictures&at={acted[min(3, len(acted) - 1)]}")
+    yield View("film", f"{film}?panel=pictures&at={acted[0]}")
     yield View("compare", "#/compare?run=travel&run=travel-careful")
     yield View("queue", "#/run/travel/queue?kind=unmarked&n=20")
     begin = f"#/run/travel/play?dataset={quote(shown.dataset)}&task={quote(shown.task_id)}"
@@ -179,7 +184,7 @@ async def draw(options: argparse.Namespace) -> None:
     views = [view for view in views_of(folder) if not names or view.name in names]
     async with serving([folder], port=0) as address, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=find_chromium())
-        for size in ("laptop",) if options.for_docs else SIZES:
+        for size in ("docs",) if options.for_docs else ("laptop", "phone"):
             for scheme in ("light",) if options.for_docs else ("light", "dark"):
                 async with opened(browser, address, size, scheme) as page:
                     for view in views:
