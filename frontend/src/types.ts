@@ -484,6 +484,10 @@ export interface Play {
   id: string;
   role: "agent" | "user";
   state: string;
+  /** What only the user knows, for a person who plays the user. */
+  brief: string | null;
+  /** What the agent is told, for a person who plays the agent. */
+  system: string | null;
   messages: ShownMessage[];
   tools: Json[];
   waits_for: "agent" | "user" | null;

@@ -25,7 +25,7 @@ def report(
     dataset: o.DatasetNames = None,
     no_colors: o.NoColors = False,
 ) -> None:
-    """Write trajectories as one HTML file that needs no server and no network, to send to somebody.
+    """Write trajectories as one HTML file that needs no server and no network, to send to others.
 
     The first hundred of a run:
 

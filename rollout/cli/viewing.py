@@ -102,7 +102,7 @@ async def _repeat_lines(console: Console, lines: asyncio.StreamReader) -> None:
 
 
 async def wait_for_end(*, with_stdin: bool) -> None:
-    """Wait until the command is ended, or whoever started it closes its standard input."""
+    """Wait until the command is ended, or its parent closes its standard input."""
     if not with_stdin:
         await asyncio.Event().wait()
     reader = asyncio.StreamReader()

@@ -1,4 +1,4 @@
-"""Who may ask the server: everything that is checked before a request is looked at, and the headers of each answer.
+"""Access to the server: everything that is checked before a request is looked at, and the headers of each answer.
 
 A page in another tab, another user of the machine and a name that was rebound to this address all reach a loopback
 port. So a request needs the token that the printed address holds (once in the address, then as a cookie; scripts send

@@ -64,6 +64,7 @@ def shown_play(run: OpenRun, desk: Desk, journal: JournalReader, growth: Growth)
         state=state,
         waits_for=waits_for,
         brief=task.user_system_prompt or None if task is not None and growth.part == "user" else None,
+        system=desk.seat(growth).system if waits_for == "agent" == growth.part else None,
         messages=tuple(
             page_message(message, spoken[message.index - opening] if message.index >= opening else None)
             for message in make_transcript(trajectory).messages

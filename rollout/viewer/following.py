@@ -1,4 +1,4 @@
-"""Following the runs that somebody looks at: their indexes are kept up to date, and what changes is published.
+"""Following the runs that are looked at: their indexes are kept up to date, and what changes is published.
 
 Files are looked at once a second, and only of runs that were asked for. A run itself knows nothing of it.
 """

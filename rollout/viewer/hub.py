@@ -73,7 +73,7 @@ class Hub:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the server is about to end, so that nobody is to wait any longer."""
+        """Whether the server is about to end, so that no listener waits any longer."""
         return self._closed.is_set()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Where two attempts begin to do different things."""
+"""The place where two attempts begin to do different things."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A report: the page with the data of some trajectories in one HTML file, to be sent to somebody.
+"""A report: the page with the data of some trajectories in one HTML file, to be sent to others.
 
 The file needs no server and no network. The page's script and style are in it, allowed by their hashes alone; the data
 is a block of JSON, `{run, trajectories, images}`, which the page finds by the id `rollout-data`. Images are data URLs

@@ -1,4 +1,4 @@
-"""What exactly the model was sent at a step, and what became of each message in it."""
+"""The request that the model was sent at a step, and what became of each message in it."""
 
 from __future__ import annotations
 

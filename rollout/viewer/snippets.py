@@ -1,4 +1,4 @@
-"""Where a search found its words: the piece of text around the first of them, read from the journal.
+"""The place where a search found its words: the piece of text around the first of them, read from the journal.
 
 The index holds no text, so the messages of the few attempts that are shown are looked through again.
 """
@@ -17,8 +17,8 @@ from rollout.viewer.index_rows import searchable, texts_of
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.queries import Term
 
-BEFORE, AFTER = 60, 120
-"""Characters around what was found."""
+BEFORE, AFTER = 20, 120
+"""Characters around what was found. Few before it: a row of the table shows about forty."""
 _WORD = re.compile(r"[^\W_]+")
 
 

@@ -1,4 +1,4 @@
-"""How an attempt spent its time: a list of stretches, from the first request on.
+"""The time that an attempt took: a list of stretches, from the first request on.
 
 Nodes say when they were added. In journals of versions that did not keep that, stretches follow one another without
 gaps: answers and retries take what is on record of them, and tools take no time. Where a path was taken over from

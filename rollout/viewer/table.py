@@ -89,7 +89,7 @@ def make_queue(run: OpenRun, kind: QueueKind, most: int, query: TrajectoryQuery,
         numbers = found.numbers(connection)
         if kind == "sample":
             numbers = random.Random(seed).sample(numbers, min(most, len(numbers)))
-        why = {"sample": "drawn", "unmarked": "nobody has marked it", "disagree": ""}[kind]
+        why = {"sample": "drawn", "unmarked": "has no mark yet", "disagree": ""}[kind]
         keys = []
         for n in numbers[:most]:
             key = _key_of(connection, n)

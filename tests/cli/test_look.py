@@ -14,7 +14,7 @@ import pytest
 from rollout.config.schema import Config
 from rollout.pipelines.run import open_run
 from rollout.store.run_dir import FILTERS
-from tests.conftest import Command, read_lines, roll_out
+from tests.conftest import Command, read_lines, roll_out, write_yaml
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "runs"
 ERRORS = {"malformed_call": 0.03, "unknown_tool": 0.08, "void_turn": 0.03, "wrong_argument": 0.1, "stop_early": 0.1}
@@ -184,6 +184,15 @@ def test_show_of_a_failed_attempt_says_what_broke(rollout: Command) -> None:
     assert "failures by cause" in stats
     assert re.search(r"2 × model: gone: connection to", stats)
     assert re.search(r"down .* 0/2, 2 failed", rollout("ls").out)
+
+
+def test_a_run_lists_the_datasets_that_it_rolled_out_not_all_of_its_configuration(rollout: Command) -> None:
+    both = portal(limit=1, samples=1)
+    both["datasets"]["other"] = {**both["datasets"]["portal"], "output_path": "outputs/other.jsonl"}
+    write_yaml(Path("both.yml"), {**both, "run_dir": "runs/one"})
+    assert rollout("run", "both.yml", "-d", "portal").code == 0
+    (listed,) = json.loads(rollout("ls", "runs", "--json").out)["runs"]
+    assert listed["datasets"] == ["portal"]
 
 
 def test_show_of_a_web_trajectory_has_address_and_screenshot_of_each_step(rollout: Command) -> None:

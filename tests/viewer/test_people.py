@@ -115,6 +115,7 @@ def test_a_person_plays_the_agent_with_the_tools_of_the_task(page: Page) -> None
 
     asked = page.until(lambda: page.get(f"plays/{number}"), turn)
     assert [tool["function"]["name"] for tool in asked["tools"]] == ["add"]
+    assert (asked["system"], asked["brief"]) == ("You run a small shop.", None)
     assert [message["text"] for message in asked["messages"]] == ["Two mugs and a lamp, please."]
     page.post(f"plays/{number}/act", calls=[{"name": "add", "arguments": {"item": "mug", "count": 2}}])
     page.until(lambda: page.get(f"plays/{number}"), lambda play: turn(play) and len(play["messages"]) > 1)

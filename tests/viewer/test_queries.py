@@ -272,3 +272,16 @@ def test_a_snippet_shows_where_the_words_are(run: OpenRun) -> None:
         message = known[row.dataset, row.id].messages[row.hit]
         said = " ".join([message.content or "", message.reasoning or "", *(c.arguments for c in message.tool_calls)])
         assert "grape" in said
+
+
+def test_what_was_found_is_at_the_beginning_of_its_snippet_where_a_row_shows_it(
+    open_run: Callable[[Path], OpenRun],
+) -> None:
+    written = WrittenRun(Path("long"))
+    written.add("t", [answer("long before " * 30 + "needle" + " long behind" * 30)])
+    written.close()
+    (row,) = read_table(open_run(Path("long")), TableQuery(q="needle")).rows
+    assert row.snippet is not None
+    shown = "".join(part.text for part in row.snippet)
+    assert shown.startswith("…")
+    assert shown.index("needle") < 25

@@ -198,6 +198,9 @@ function Diff({ diff, first, second }: { diff: RunDiff; first: string; second: s
             </button>
           ))}
         </div>
+        <span class="hint">
+          Gained: solved more often in {second} than in {first}. Lost: less often.
+        </span>
       </div>
       {!flips.length && <Empty>Every task that both have attempted is solved equally often.</Empty>}
       <ul class="flips">

@@ -11,7 +11,7 @@ import { isObject } from "../parts/json";
 import { go, href, trajectoryPath } from "../router";
 import { attempt, useSession } from "../session";
 import type { JsonObject, Play, RunPage, ToolSchema } from "../types";
-import { Conversation } from "./trajectory/lanes";
+import { Conversation, Given } from "./trajectory/lanes";
 import { Step, type StepActions } from "./trajectory/step";
 
 export function NewPlayView({ run, query }: { run: string; query: URLSearchParams }): VNode {
@@ -123,13 +123,13 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
             </a>
           ) : (
             <button type="button" disabled={!session.canWrite} onClick={() => void act("end", {})}>
-              End it
+              End the conversation
             </button>
           )}
         </div>
       </header>
       {play.error && <p class="notice is-problem">{play.error}</p>}
-      <Conversation messages={play.messages} brief={null} draw={(message) => <Step key={message.index} run={run} message={message} marks={[]} isCurrent={false} areOpen={false} began={null} actions={NO_ACTIONS} onSelect={() => undefined} />} />
+      <Conversation messages={play.messages} brief={play.brief} given={play.role === "agent" && <Given system={play.system} tools={play.tools} />} draw={(message) => <Step key={message.index} run={run} message={message} marks={[]} isCurrent={false} areOpen={false} began={null} actions={NO_ACTIONS} onSelect={() => undefined} />} />
       {isOpen && <ActForm key={play.messages.length} play={play} onAct={(body) => void act("act", body)} />}
       <div ref={end} />
     </main>

@@ -46,6 +46,8 @@ class Seat:
         self._asked: asyncio.Future[Deed] | None = None
         self.tools: Sequence[JSON] = ()
         """The tools that an agent is offered now, as a model is sent them."""
+        self.system: str | None = None
+        """The system prompt of the agent; None until its first turn, or where there is none."""
 
     @property
     def is_waiting(self) -> bool:
@@ -105,6 +107,8 @@ class SeatAgent:
             elif not session.is_asked:
                 await session.say()
             else:
+                first = session.messages[0]
+                self._seat.system = first.content if first.role == "system" else None
                 self._seat.tools = [spec.to_json() for spec in session.tools]
                 deed = await self._seat.ask()
                 for call in deed.calls:

@@ -168,6 +168,9 @@ def _recorded(path: Path) -> dict[str, Any]:
     document = read_run_file(path)
     starts = [start for start in document.get("starts") or () if isinstance(start, dict)]
     datasets = (document.get("config") or {}).get("datasets") or {}
+    # With `--dataset`, not all of the configuration were rolled out.
+    if begun := document.get("datasets"):
+        datasets = {name: dataset for name, dataset in datasets.items() if name in begun}
     found = [dataset for dataset in datasets.values() if isinstance(dataset, dict)]
     names = [PurePath(word).stem for word in _words_of(document) if word.endswith((".yml", ".yaml"))]
     return {

@@ -25,6 +25,8 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     """Whose turn it is; null where it is over, or not known."""
     brief: str | None
     """What only the user knows, for a person who plays the user."""
+    system: str | None
+    """The system prompt, for a person who plays the agent, when it is their turn."""
     messages: tuple[PageMessage, ...]
     tools: tuple[JSON, ...]
     """The tools that the agent is offered now, as a model is sent them."""

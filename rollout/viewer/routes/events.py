@@ -1,4 +1,4 @@
-"""Server-sent events: what changes while somebody looks."""
+"""Server-sent events: what changes while the page is open."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ export function CorrectDialog({ run, page, message, onClose, onDone }: Propertie
         <p class="hint">Write what the agent should have done. The original stays; the correction becomes a branch with your name.</p>
         <label class="field">
           Text
-          <textarea rows={4} value={content} onInput={(event) => setContent(event.currentTarget.value)} />
+          <textarea rows={4} autofocus value={content} onInput={(event) => setContent(event.currentTarget.value)} />
         </label>
         <details open={!!reasoning}>
           <summary>Reasoning</summary>

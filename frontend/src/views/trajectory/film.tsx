@@ -3,11 +3,11 @@
 import type { VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { imageAddress } from "../../api";
-import { isWebAddress } from "../../format";
+import { firstLine, isWebAddress } from "../../format";
 import { useKeys } from "../../keys";
 import { Link } from "../../parts/text";
 import type { PageElement, ShownCall, ShownData, ShownMessage, TrajectoryPage } from "../../types";
-import { CallView } from "./step";
+import { CallView, errorWords } from "./step";
 
 interface Seen {
   image: string | null;
@@ -94,7 +94,7 @@ export function Film({ run, frames, at, onSelect }: Properties): VNode {
               <button type="button" class="quiet" aria-label="Next picture" disabled={place === frames.length - 1} onClick={() => move(1)}>
                 ›
               </button>
-              <button type="button" class="chip" aria-pressed={isAfter} disabled={!frame.after} onClick={() => setAfter(!isAfter)}>
+              <button type="button" class="chip" aria-pressed={isAfter} disabled={!frame.after} title={frame.after ? undefined : "The action led to no new page"} onClick={() => setAfter(!isAfter)}>
                 after the action
               </button>
               <button type="button" class="quiet" onClick={fill}>
@@ -108,7 +108,14 @@ export function Film({ run, frames, at, onSelect }: Properties): VNode {
           <div class="film-action">
             <span class="speaker">Step {frame.message.step}</span>
             {frame.message.calls.map((call) => (
-              <CallView call={call} />
+              <>
+                <CallView call={call} />
+                {call.error_kind && (
+                  <p class="bad">
+                    <span class="tag is-error">{errorWords(call.error_kind)}</span> {firstLine(call.result ?? "", 200)}
+                  </p>
+                )}
+              </>
             ))}
             {frame.message.text && <p class="text">{frame.message.text}</p>}
             {frame.message.reasoning && <p class="text hint">{frame.message.reasoning}</p>}
@@ -120,6 +127,8 @@ export function Film({ run, frames, at, onSelect }: Properties): VNode {
     </section>
   );
 }
+
+const hasError = (frame: Frame): boolean => frame.message.calls.some((call) => call.error_kind);
 
 function Strip({ run, frames, place, onSelect }: { run: string; frames: Frame[]; place: number; onSelect: (message: number) => void }): VNode {
   const strip = useRef<HTMLOListElement>(null);
@@ -133,7 +142,8 @@ function Strip({ run, frames, place, onSelect }: { run: string; frames: Frame[];
         <li>
           <button type="button" aria-current={each === place ? "step" : undefined} onClick={() => onSelect(frame.message.index)}>
             {frame.before?.image ? <img src={imageAddress(run, frame.before.image)} alt="" loading="lazy" /> : <span class="film-blank" />}
-            <span class={frame.message.calls.some((call) => call.error_kind) ? "bad" : ""}>
+            <span class={hasError(frame) ? "bad" : ""}>
+              {hasError(frame) && "✕ "}
               {frame.message.step} {frame.message.calls.map((call) => call.name).join(", ") || "says"}
             </span>
           </button>

@@ -5,13 +5,15 @@ import { useState } from "preact/hooks";
 import { post } from "../../api";
 import { plural } from "../../format";
 import { Dialog } from "../../parts/dialog";
+import { href } from "../../router";
 import { attempt, useSession } from "../../session";
-import type { Growth, TrajectoryPage } from "../../types";
+import type { Growth, ShownMessage, TrajectoryPage } from "../../types";
+import { labelOf } from "./step";
 
 interface Properties {
   run: string;
   page: TrajectoryPage;
-  message: number;
+  message: ShownMessage;
   onClose: () => void;
   onDone: () => void;
 }
@@ -27,7 +29,7 @@ export function GrowDialog({ run, page, message, onClose, onDone }: Properties):
     event.preventDefault();
     setBusy(true);
     await attempt(session, async () => {
-      const body = { dataset: page.dataset, id: page.id, message, n, model: model || null, user_model: userModel || null, temperature: temperature === "" ? null : Number(temperature) };
+      const body = { dataset: page.dataset, id: page.id, message: message.index, n, model: model || null, user_model: userModel || null, temperature: temperature === "" ? null : Number(temperature) };
       const growth = await post<Growth>(["runs", run, "growths"], body);
       session.say(`${plural(growth.n, "continuation")} asked for.`);
       onDone();
@@ -36,9 +38,12 @@ export function GrowDialog({ run, page, message, onClose, onDone }: Properties):
     setBusy(false);
   };
   return (
-    <Dialog title={`Grow on after message ${message}`} onClose={onClose}>
+    <Dialog title={`Grow on after ${labelOf(message).toLowerCase()}`} onClose={onClose}>
       <form class="form" onSubmit={(event) => void submit(event)}>
         <p class="hint">The world is brought to this point and the agent goes on from here. New branches appear beside this one. They are not part of the run's figures.</p>
+        <p class="hint">
+          Or go on yourself: <a href={href(["run", run, "play"], { dataset: page.dataset, task: page.task_id, from: page.id, message: message.index })}>play from here</a>
+        </p>
         <label class="field">
           How many
           <input type="number" min="1" max="100" required autofocus value={n} onInput={(event) => setN(Number(event.currentTarget.value))} />

@@ -127,9 +127,8 @@ function Scores({ scores }: { scores: Score[] }): VNode | null {
             <summary class={`is-${verdictOf(score)}`}>
               <span aria-hidden="true">{SCORE_SIGNS[verdictOf(score)]}</span> <b>{words(score.name)}</b>{" "}
               <span class="number">{score.value === null ? "unknown" : reward(score.value)}</span>
-              {score.partial !== null && score.partial !== score.value && <small> {reward(score.partial)} partial</small>}
-              {score.decides && <small class="unseen"> decides</small>}
-              {!score.decides && <small> does not decide</small>}
+              {score.partial !== null && score.partial !== score.value && <small> (partly {reward(score.partial)})</small>}
+              {score.decides ? <small class="unseen"> counts for success</small> : <small>, for information only</small>}
               {score.reason && <span class="score-reason">{score.reason}</span>}
             </summary>
             <Evidence evidence={score.evidence} />

@@ -109,7 +109,7 @@ function Brief({ text }: { text: string }): VNode {
 }
 
 /** What the agent was given before the first word. */
-function Given({ system, tools }: { system: string | null; tools: Json[] }): VNode {
+export function Given({ system, tools }: { system: string | null; tools: Json[] }): VNode {
   const names = tools.flatMap((tool) => readTool(tool)?.name ?? []);
   return (
     <article class="step is-given" aria-label="What the agent was given">

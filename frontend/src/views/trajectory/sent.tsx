@@ -14,6 +14,7 @@ import type { JsonObject, Sent, TrajectoryPage } from "../../types";
 
 type Form = "messages" | "tools" | "curl" | "python";
 const FORMS: Record<Form, string> = { messages: "Messages", tools: "Tools", curl: "cURL", python: "Python" };
+const COPIES: Record<Form, string> = { messages: "messages as JSON", tools: "tools as JSON", curl: "cURL command", python: "Python script" };
 const STATES = { sent: "sent", folded: "folded", left_out: "left out" } as const;
 
 interface Properties {
@@ -48,8 +49,8 @@ export function SentDialog({ run, page, message, onClose }: Properties): VNode {
                 </button>
               ))}
             </div>
-            <button type="button" onClick={() => void copy(session, text, FORMS[form])}>
-              Copy {FORMS[form]}
+            <button type="button" onClick={() => void copy(session, text, `the ${COPIES[form]}`)}>
+              Copy {COPIES[form]}
             </button>
           </div>
           {form === "messages" && <Messages sent={sent} page={page} />}

@@ -82,7 +82,8 @@ export function Step({ run, message, marks, isCurrent, areOpen, began, actions, 
   );
 }
 
-function labelOf(message: ShownMessage): string {
+/** A message in words: the step of the agent, or who speaks. */
+export function labelOf(message: ShownMessage): string {
   if (message.step !== null) return `Step ${message.step}`;
   return message.turn !== null ? `User, turn ${message.turn}` : SPEAKERS[message.speaker];
 }
@@ -216,7 +217,7 @@ function CallRow({ call, run }: { call: ShownCall; run: string }): VNode {
       </div>
       <div class="lane is-tool call-answered">
         <span class="speaker">Result</span>
-        {isError && <span class="tag is-error">{words(call.error_kind ?? "")}</span>}
+        {isError && <span class="tag is-error">{errorWords(call.error_kind)}</span>}
         {call.is_undone && <span class="tag">undone</span>}
         {call.url && <PageLine url={call.url} title={call.title} />}
         <Pictures names={call.images} run={run} of={call.title ?? call.name} />
@@ -233,6 +234,11 @@ function CallRow({ call, run }: { call: ShownCall; run: string }): VNode {
       </div>
     </div>
   );
+}
+
+/** What went wrong with a call, in words. */
+export function errorWords(kind: string | null): string {
+  return kind === "tool" ? "tool error" : words(kind ?? "");
 }
 
 export function CallView({ call }: { call: { name: string; arguments: ShownCall["arguments"]; written: string } }): VNode {

@@ -100,7 +100,7 @@ export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | n
               setByTime(!isByTime);
             }}
           >
-            {isByTime ? "Bar by steps" : "Bar by time"}
+            {isByTime ? "Widen short steps" : "Widths by time"}
           </button>
         )}
       </Legend>

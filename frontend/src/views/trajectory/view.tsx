@@ -174,7 +174,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
       {panel === "tokens" && <TokensPanel run={run} page={page} linkTo={linkTo} />}
       {sent !== null && !report && <SentDialog run={run} page={page} message={sent} onClose={() => go(href(path, changed(query, { sent: null })), { replace: true })} />}
       {dialogMessage && dialog?.what === "correct" && <CorrectDialog run={run} page={page} message={dialogMessage} onClose={() => setDialog(null)} onDone={reload} />}
-      {dialogMessage && dialog?.what === "grow" && <GrowDialog run={run} page={page} message={dialogMessage.index} onClose={() => setDialog(null)} onDone={growths.reload} />}
+      {dialogMessage && dialog?.what === "grow" && <GrowDialog run={run} page={page} message={dialogMessage} onClose={() => setDialog(null)} onDone={growths.reload} />}
       {marks.asked && <MarkDialog request={marks.asked} labels={marks.labels} onClose={marks.cancel} onSave={marks.save} />}
     </main>
   );

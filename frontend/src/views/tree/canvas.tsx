@@ -41,10 +41,12 @@ export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VN
   useEffect(() => {
     const box = frame.current;
     if (!box || !selected) return;
-    const x = view.x + selected.x * view.scale;
-    const y = view.y + selected.y * view.scale;
-    const isIn = x > 10 && y > 10 && x < box.clientWidth - 60 && y < box.clientHeight - 20;
-    if (!isIn) setView((before) => ({ ...before, x: box.clientWidth / 2 - selected.x * before.scale, y: box.clientHeight / 2 - selected.y * before.scale }));
+    setView((before) => {
+      const x = before.x + selected.x * before.scale;
+      const y = before.y + selected.y * before.scale;
+      const isIn = x > 10 && y > 10 && x < box.clientWidth - 60 && y < box.clientHeight - 20;
+      return isIn ? before : { ...before, x: box.clientWidth / 2 - selected.x * before.scale, y: box.clientHeight / 2 - selected.y * before.scale };
+    });
   }, [selected]);
   const zoom = (by: number, at?: { x: number; y: number }) =>
     setView((before) => {
