@@ -18,9 +18,9 @@ from rollout.core.errors import JournalError, RolloutError
 from rollout.store.filter_file import read_filter_names
 from rollout.store.locks import take_lock
 from rollout.store.private import PRIVATE_FILE
-from rollout.store.run_dir import FILTERS
+from rollout.store.run_dir import FILTERS, wal_of
 from rollout.viewer.answers.runs import IndexState
-from rollout.viewer.index_schema import SCHEMA, VERSION, cached_path, index_path, read_version
+from rollout.viewer.index_schema import SCHEMA, VERSION, cached_path, index_path, read_marks_version, read_version
 from rollout.viewer.index_writer import IndexWriter, Outdated
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 1_000
 """Attempts that are taken in before a query is answered; more are taken in behind its back."""
+NO_MARKS = -1
+"""The version of marks of an index that has taken none in."""
 MOST_READERS = 4
 """Connections that read an index. Each may hold `CACHE_KIB` of it; further queries wait."""
 CACHE_KIB = 32 * 1024
@@ -49,7 +51,9 @@ class RunIndex:
         self._seen: object = None
         self._filters_seen: object = None
         self._marks_seen: object = None
-        self._marks_version = -1
+        self._another_seen: object = None
+        self.marks_version = NO_MARKS
+        """The version of people's marks that the index has."""
         self.state = IndexState(0, 0, False)
         self.version = 0
         """Changes with what is in the index, as far as this process wrote it."""
@@ -153,9 +157,9 @@ class RunIndex:
                 writer.write_filters(read_filter_names(self._run.path / FILTERS))
                 self._filters_seen = filters
             if marks != self._marks_seen:
-                changes = self._run.mark_changes(self._marks_version)
+                changes = self._run.mark_changes(self.marks_version)
                 writer.write_marks(changes)
-                self._marks_seen, self._marks_version = marks, changes.version
+                self._marks_seen, self.marks_version = marks, changes.version
             self.version += 1
             if not left:
                 self._seen = seen
@@ -223,7 +227,7 @@ class RunIndex:
     def _forget(self) -> None:
         """Compare everything with a file that was just opened: another process may have written it, or nobody."""
         self._seen = self._filters_seen = self._marks_seen = None
-        self._marks_version = -1
+        self.marks_version = NO_MARKS
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         """Open an index for writing; a new one where there is none that this version can use."""
@@ -267,18 +271,21 @@ class RunIndex:
             self._writer = None
 
     def _follow_another(self) -> None:
-        """Another process keeps the index up to date: count what it has so far."""
+        """Another process keeps the index up to date: count what it has so far, if that changed."""
         if self._path is None:
             self.state = IndexState(0, 0, False, "another process is beginning it")
             return
-        with self._reading:
-            pass
+        seen = _stamp(self._path), _stamp(wal_of(self._path)), self._run.version()
+        if seen == self._another_seen:
+            return
         with self.reading() as connection:
             (rows,) = connection.execute("SELECT count(*) FROM attempts").fetchone()
+            self.marks_version = read_marks_version(connection)
         with self._run.reading() as reader:
             of = reader.count_ended()
         self.version += 1
         self.attempts_version += 1
+        self._another_seen = seen
         self.state = IndexState(rows, max(rows, of), rows >= of)
 
 

@@ -113,6 +113,8 @@ class IndexWriter:
                     for mark in changes.marks
                 ],
             )
+            # For other servers, which read what this one writes.
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('marks', ?)", (str(changes.version),))
 
     # ---- attempts -----------------------------------------------------------------------------------------------
 
