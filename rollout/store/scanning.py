@@ -95,10 +95,27 @@ class ScanReader(FiguresReader):
         # Served by the index on this column alone.
         return {episode for (episode,) in self._db.execute("SELECT episode FROM trajectories")}
 
-    def finish_times(self, keys: Iterable[tuple[str, str]]) -> Iterator[tuple[int, float]]:
-        """The episode and the time of recording of these attempts, each by dataset and id."""
-        for key in keys:
-            yield from self._db.execute("SELECT episode, finished FROM trajectories WHERE dataset = ? AND id = ?", key)
+    def count_ended(self) -> int:
+        """The number of attempts that have ended."""
+        (number,) = self._db.execute("SELECT count(*) FROM trajectories").fetchone()
+        return int(number)
+
+    def ended_among(self, episodes: Iterable[int]) -> set[int]:
+        """Those of these episodes whose attempts have ended."""
+        wanted = (str(list(episodes)),)
+        sql = "SELECT episode FROM trajectories WHERE episode IN (SELECT value FROM json_each(?))"
+        return {episode for (episode,) in self._db.execute(sql, wanted)}
+
+    def begun_episodes(self, since: int) -> tuple[list[int], int]:
+        """The episodes that began after this one, and the newest of all."""
+        found = [number for (number,) in self._db.execute("SELECT id FROM episodes WHERE id > ?", (since,))]
+        return found, max(found, default=since)
+
+    def recorded_at(self, dataset: str, trajectory: str) -> tuple[int, float] | None:
+        """The episode and the time of recording of an attempt; None if there is none."""
+        sql = "SELECT episode, finished FROM trajectories WHERE dataset = ? AND id = ?"
+        row = self._db.execute(sql, (dataset, trajectory)).fetchone()
+        return None if row is None else (int(row[0]), float(row[1]))
 
     def scan_attempts(self, episodes: Sequence[int]) -> Iterator[ScannedAttempt]:
         """These attempts, by episode; those that are there no longer are left out."""

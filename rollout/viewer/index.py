@@ -18,9 +18,9 @@ from rollout.core.errors import JournalError, RolloutError
 from rollout.store.filter_file import read_filter_names
 from rollout.store.locks import take_lock
 from rollout.store.private import PRIVATE_FILE
-from rollout.store.run_dir import FILTERS
+from rollout.store.run_dir import FILTERS, wal_of
 from rollout.viewer.answers.runs import IndexState
-from rollout.viewer.index_schema import SCHEMA, VERSION, cached_path, index_path, read_version
+from rollout.viewer.index_schema import SCHEMA, VERSION, cached_path, index_path, read_marks_version, read_version
 from rollout.viewer.index_writer import IndexWriter, Outdated
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 1_000
 """Attempts that are taken in before a query is answered; more are taken in behind its back."""
-MOST_KEPT = 4
+NO_MARKS = -1
+"""The version of marks of an index that has taken none in."""
+MOST_READERS = 4
+"""Connections that read an index. Each may hold `CACHE_KIB` of it; further queries wait."""
 CACHE_KIB = 32 * 1024
 FTS_PENDING = 8 << 20
 """Bytes of words that are collected before they are written."""
@@ -41,14 +44,21 @@ class RunIndex:
         self._run = run
         self._writing = threading.Lock()
         self._reading = threading.Lock()
-        self._readers: list[sqlite3.Connection] = []
+        self._readers: list[tuple[object, sqlite3.Connection]] = []
+        self._places = threading.BoundedSemaphore(MOST_READERS)
         self._path: Path | None = None
         self._writer: tuple[IndexWriter, sqlite3.Connection, int] | None = None
         self._seen: object = None
-        self._side_seen: object = None
+        self._filters_seen: object = None
+        self._marks_seen: object = None
+        self._another_seen: object = None
+        self.marks_version = NO_MARKS
+        """The version of people's marks that the index has."""
         self.state = IndexState(0, 0, False)
         self.version = 0
         """Changes with what is in the index, as far as this process wrote it."""
+        self.attempts_version = 0
+        """The same of attempts alone: not with marks, nor with what filters found."""
         self.is_wanted = False
         """Whether anybody has looked at the run."""
 
@@ -69,7 +79,12 @@ class RunIndex:
     @property
     def is_behind(self) -> bool:
         """Whether `sync` has something to do."""
-        return not self.state.is_ready or self._versions() != (self._seen, self._side_seen)
+        return not self.state.is_ready or self._versions() != (self._seen, self._filters_seen, self._marks_seen)
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether it is being made."""
+        return not self.state.is_ready and self.state.problem is None
 
     @property
     def is_there(self) -> bool:
@@ -81,58 +96,70 @@ class RunIndex:
         """A connection for queries. Raises JournalError where there is no index."""
         if self._path is None:
             raise JournalError(f"{self._run.path}: has no index to search: {self.state.problem or 'it is being made'}")
+        with self._places:
+            file, connection = self._take_reader(self._path)
+            try:
+                # One transaction: rows, counts and neighbours of an answer are of one moment.
+                connection.execute("BEGIN")
+                yield connection
+                connection.rollback()
+            except BaseException:
+                connection.close()
+                raise
+            with self._reading:
+                self._readers.append((file, connection))
+
+    def _take_reader(self, path: Path) -> tuple[object, sqlite3.Connection]:
+        # The file is another one where this process or another made the index again.
+        file = _file_of(path)
         with self._reading:
-            connection = self._readers.pop() if self._readers else None
-        if connection is None:
-            connection = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-            connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        try:
-            # One transaction: rows, counts and neighbours of an answer are of one moment.
-            connection.execute("BEGIN")
-            yield connection
-            connection.rollback()
-        except BaseException:
-            connection.close()
-            raise
-        with self._reading:
-            if len(self._readers) < MOST_KEPT:
-                self._readers.append(connection)
-                return
-        connection.close()
+            while self._readers:
+                opened, connection = self._readers.pop()
+                if opened == file:
+                    return file, connection
+                connection.close()
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        return file, connection
 
     def close(self) -> None:
         """Close what is open."""
         with self._writing:
             self._close_writer()
         with self._reading:
-            for connection in self._readers:
+            for _, connection in self._readers:
                 connection.close()
             self._readers.clear()
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
-    def _versions(self) -> tuple[object, object]:
-        side = (_stamp(self._run.path / FILTERS), self._run.marks_version)
-        return self._run.version(), side
+    def _versions(self) -> tuple[object, object, object]:
+        return self._run.version(), _stamp(self._run.path / FILTERS), self._run.marks_version
 
     def _sync(self, most: int | None, tell: Callable[[IndexState], None]) -> None:
-        seen, side = self._versions()
-        if self.state.is_ready and (seen, side) == (self._seen, self._side_seen):
+        seen, filters, marks = self._versions()
+        if self.state.is_ready and (seen, filters, marks) == (self._seen, self._filters_seen, self._marks_seen):
             return
         try:
             writer = self._open_writer()
             if writer is None:
                 self._follow_another()
                 return
-            try:
-                left = self._take_in(writer, most, tell)
-            except Outdated:
-                writer = self._begin_again()
-                left = self._take_in(writer, most, tell)
-            if side != self._side_seen:
+            left = 0
+            if not self.state.is_ready or seen != self._seen:
+                try:
+                    left = self._take_in(writer, most, tell)
+                except Outdated:
+                    writer = self._begin_again()
+                    left = self._take_in(writer, most, tell)
+                self.attempts_version += 1
+            if filters != self._filters_seen:
                 writer.write_filters(read_filter_names(self._run.path / FILTERS))
-                writer.write_marks(self._run.all_marks())
-                self._side_seen = side
+                self._filters_seen = filters
+            if marks != self._marks_seen:
+                changes = self._run.mark_changes(self.marks_version)
+                writer.write_marks(changes)
+                self._marks_seen, self.marks_version = marks, changes.version
             self.version += 1
             if not left:
                 self._seen = seen
@@ -148,14 +175,15 @@ class RunIndex:
     def _take_in(self, writer: IndexWriter, most: int | None, tell: Callable[[IndexState], None]) -> int:
         def progress(rows: int, of: int) -> None:
             self.version += 1
+            self.attempts_version += 1
             self._say(tell, rows, of, is_ready=False)
 
         with self._run.reading() as reader:
             writer.check_origin(reader)
-            left = writer.follow(reader, is_people=False, most=most, progress=progress)
+            left = writer.follow(reader, is_live=self._run.is_live, most=most, progress=progress)
         if self._run.has_people:
             with self._run.reading_people() as reader:
-                left += writer.follow(reader, is_people=True, most=most, progress=progress)
+                left += writer.follow_people(reader, most=most, progress=progress)
         return left
 
     def _say(self, tell: Callable[[IndexState], None], rows: int, of: int, *, is_ready: bool) -> None:
@@ -193,7 +221,13 @@ class RunIndex:
             writer = IndexWriter(connection)
             undo.pop_all()
         self._writer, self._path = (writer, connection, lock), path
+        self._forget()
         return writer
+
+    def _forget(self) -> None:
+        """Compare everything with a file that was just opened: another process may have written it, or nobody."""
+        self._seen = self._filters_seen = self._marks_seen = None
+        self.marks_version = NO_MARKS
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         """Open an index for writing; a new one where there is none that this version can use."""
@@ -223,14 +257,10 @@ class RunIndex:
         _, connection, lock = self._writer
         assert self._path is not None
         connection.close()
-        with self._reading:
-            for reader in self._readers:
-                reader.close()
-            self._readers.clear()
         _make_empty(self._path)
         connection = self._connect(self._path)
         self._writer = IndexWriter(connection), connection, lock
-        self._side_seen = None
+        self._forget()
         return self._writer[0]
 
     def _close_writer(self) -> None:
@@ -241,17 +271,21 @@ class RunIndex:
             self._writer = None
 
     def _follow_another(self) -> None:
-        """Another process keeps the index up to date: count what it has so far."""
+        """Another process keeps the index up to date: count what it has so far, if that changed."""
         if self._path is None:
             self.state = IndexState(0, 0, False, "another process is beginning it")
             return
-        with self._reading:
-            pass
+        seen = _stamp(self._path), _stamp(wal_of(self._path)), self._run.version()
+        if seen == self._another_seen:
+            return
         with self.reading() as connection:
             (rows,) = connection.execute("SELECT count(*) FROM attempts").fetchone()
+            self.marks_version = read_marks_version(connection)
         with self._run.reading() as reader:
-            of = len(reader.ended_episodes())
+            of = reader.count_ended()
         self.version += 1
+        self.attempts_version += 1
+        self._another_seen = seen
         self.state = IndexState(rows, max(rows, of), rows >= of)
 
 
@@ -272,6 +306,14 @@ def _open_database(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _file_of(path: Path) -> object:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _stamp(path: Path) -> object:

@@ -76,6 +76,12 @@ def cached_path(run_dir: Path) -> Path:
     return cache / "rollout" / "view" / f"{name}.db"
 
 
+def read_marks_version(connection: sqlite3.Connection) -> int:
+    """The version of people's marks that an index has; -1 if it has none yet."""
+    row = connection.execute("SELECT value FROM meta WHERE key = 'marks'").fetchone()
+    return -1 if row is None else int(row[0])
+
+
 def read_version(connection: sqlite3.Connection) -> int:
     """The version of an index; 0 of an empty file."""
     (version,) = connection.execute("PRAGMA user_version").fetchone()

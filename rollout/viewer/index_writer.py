@@ -2,7 +2,8 @@
 
 What changes in a journal is found by episodes: new ones are added, those that another attempt of the same id replaced
 are removed, and failed ones, which a resumed run may go on with under the same episode, are compared by the time of
-their recording.
+their recording. While one command writes the run, only episodes that had not ended and failed ones are looked at again,
+so that following a run costs what it adds.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 
+from rollout.store.marks import MarkChanges
 from rollout.store.reader import JournalReader
 from rollout.store.scanning import ScannedAttempt, ScannedNode
-from rollout.trajectories.person_marks import PersonMark
 from rollout.viewer.index_rows import COLUMNS, ToolCount, attempt_row, node_messages, words_of
 from rollout.viewer.index_schema import BY_PEOPLE, PLACE_BITS
 
@@ -35,6 +36,10 @@ class IndexWriter:
         self._db = connection
         self.known = {n for (n,) in connection.execute("SELECT n FROM attempts")}
         """The numbers of the attempts in the index."""
+        self._unended: set[int] | None = None
+        """The episodes of the run that had begun and not ended; None until all were compared while it was live."""
+        self._newest = 0
+        """The newest episode that was looked at."""
 
     def check_origin(self, reader: JournalReader) -> None:
         """Raise Outdated where the index was made of another journal."""
@@ -45,19 +50,47 @@ class IndexWriter:
         if row is None and beginning is not None:
             self._db.execute("INSERT INTO meta VALUES ('journal', ?)", (beginning,))
 
-    def follow(self, reader: JournalReader, *, is_people: bool, most: int | None, progress: Progress) -> int:
-        """Take in what changed in a journal, at most so many attempts; returns how many are left to be taken in."""
-        flag = BY_PEOPLE if is_people else 0
-        known = {n for n in self.known if (n >= BY_PEOPLE) == is_people}
-        ended = {episode | flag: episode for episode in reader.ended_episodes()}
-        self._remove(sorted(known - ended.keys()))
-        due = sorted((ended.keys() - known) | self._recorded_again(reader, flag, known & ended.keys()))
-        elsewhere = len(self.known) - len(known & ended.keys())
-        taken = due if most is None else due[:most]
-        for begin in range(0, len(taken), CHUNK):
-            self._take_in(reader, flag, [ended[n] for n in taken[begin : begin + CHUNK]])
-            progress(len(self.known), elsewhere + len(ended))
+    def follow(self, reader: JournalReader, *, is_live: bool, most: int | None, progress: Progress) -> int:
+        """Take in what changed in the run's journal, at most so many attempts; returns how many are left. `is_live`:
+        one command has been writing it since the last call that said so, or begins to."""
+        if is_live and self._unended is not None:
+            ended = self._ended_since(reader, self._unended)
+        else:
+            # Before what has ended is read: an attempt that ends in between is looked at again.
+            begun, self._newest = reader.begun_episodes(0) if is_live else ((), 0)
+            ended = reader.ended_episodes()
+            self._remove(sorted({n for n in self.known if n < BY_PEOPLE} - ended))
+            self._unended = set(begun) - self.known if is_live else None
+        due = (ended - self.known) | self._recorded_again(reader, is_people=False)
+        taken = self._take_some(reader, 0, sorted(due), most, progress)
+        if self._unended is not None:
+            self._unended -= taken
         return len(due) - len(taken)
+
+    def follow_people(self, reader: JournalReader, *, most: int | None, progress: Progress) -> int:
+        """The same of what people added."""
+        ended = {episode | BY_PEOPLE: episode for episode in reader.ended_episodes()}
+        self._remove(sorted({n for n in self.known if n >= BY_PEOPLE} - ended.keys()))
+        due = (ended.keys() - self.known) | self._recorded_again(reader, is_people=True)
+        episodes = sorted(ended[n] for n in due)
+        return len(due) - len(self._take_some(reader, BY_PEOPLE, episodes, most, progress))
+
+    def _ended_since(self, reader: JournalReader, unended: set[int]) -> set[int]:
+        """The episodes that have ended since the last look."""
+        begun, self._newest = reader.begun_episodes(self._newest)
+        unended.update(begun)
+        return reader.ended_among(unended)
+
+    def _take_some(
+        self, reader: JournalReader, flag: int, due: Sequence[int], most: int | None, progress: Progress
+    ) -> set[int]:
+        """Take in some of these episodes; returns which."""
+        taken = due if most is None else due[:most]
+        of = len(self.known) + sum(episode | flag not in self.known for episode in due)
+        for begin in range(0, len(taken), CHUNK):
+            self._take_in(reader, flag, taken[begin : begin + CHUNK])
+            progress(len(self.known), of)
+        return set(taken)
 
     def write_filters(self, found: Iterable[tuple[str, str, str]]) -> None:
         """Replace what `rollout filter` found: filter, dataset and id of each."""
@@ -66,24 +99,39 @@ class IndexWriter:
             self._db.execute("DELETE FROM filters")
             self._db.executemany("INSERT OR IGNORE INTO filters VALUES (?, ?, ?)", found)
 
-    def write_marks(self, marks: Iterable[PersonMark]) -> None:
-        """Replace people's marks."""
+    def write_marks(self, changes: MarkChanges) -> None:
+        """Apply what changed in people's marks."""
         with self._db:
             self._db.execute("BEGIN IMMEDIATE")
-            self._db.execute("DELETE FROM marks")
+            if changes.is_whole:
+                self._db.execute("DELETE FROM marks")
+            self._db.executemany("DELETE FROM marks WHERE number = ?", [(mark.number,) for mark in changes.removed])
             self._db.executemany(
                 "INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?)",
-                ((mark.number, mark.dataset, mark.id, mark.kind, mark.value, mark.text, mark.author) for mark in marks),
+                [
+                    (mark.number, mark.dataset, mark.id, mark.kind, mark.value, mark.text, mark.author)
+                    for mark in changes.marks
+                ],
             )
+            # For other servers, which read what this one writes.
+            self._db.execute("INSERT OR REPLACE INTO meta VALUES ('marks', ?)", (str(changes.version),))
 
     # ---- attempts -----------------------------------------------------------------------------------------------
 
-    def _recorded_again(self, reader: JournalReader, flag: int, known: set[int]) -> set[int]:
-        """Failed attempts that have been recorded again under the same episode."""
-        rows = self._db.execute("SELECT n, dataset, id, finished FROM attempts WHERE status = 'failed'").fetchall()
-        mine = {n: (dataset, name, finished) for n, dataset, name, finished in rows if n in known}
-        now = reader.finish_times((dataset, name) for dataset, name, _ in mine.values())
-        return {n for episode, finished in now if (n := episode | flag) in mine and mine[n][2] != finished}
+    def _recorded_again(self, reader: JournalReader, *, is_people: bool) -> set[int]:
+        """Failed attempts that have been recorded again under the same episode. Those that another episode replaced
+        are removed."""
+        rows = self._db.execute("SELECT n, dataset, id, finished FROM attempts WHERE cause IS NOT NULL").fetchall()
+        again, gone = set(), []
+        for n, dataset, name, finished in rows:
+            if (n >= BY_PEOPLE) == is_people:
+                now = reader.recorded_at(dataset, name)
+                if now is None or now[0] | (n & BY_PEOPLE) != n:
+                    gone.append(n)
+                elif now[1] != finished:
+                    again.add(n)
+        self._remove(gone)
+        return again
 
     def _take_in(self, reader: JournalReader, flag: int, episodes: Sequence[int]) -> None:
         attempts = list(reader.scan_attempts(episodes))

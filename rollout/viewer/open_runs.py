@@ -15,13 +15,13 @@ import threading
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rollout.core.errors import ConfigError, JournalError
 from rollout.pipelines.runs.listing import ListedRun, describe_run, find_runs, is_moved_aside, locate_run
 from rollout.pipelines.runs.recorded_tasks import RecordedTaskFiles
 from rollout.store.filter_file import RecordFile
-from rollout.store.marks import MarksFile
+from rollout.store.marks import MarkChanges, MarksFile
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS, JOURNAL, PEOPLE, RUN_FILE, find_run, wal_of
 from rollout.store.running import is_running
@@ -30,11 +30,14 @@ from rollout.trajectories.person_marks import PersonMark
 from rollout.viewer.answers.runs import RunRow
 from rollout.viewer.errors import not_found
 from rollout.viewer.index import RunIndex
+from rollout.viewer.kept import Kept
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 MOST_KEPT = 4
 """Open readers of a journal that wait for the next request."""
+NO_VERSION = -1
+"""A version of marks that no file ever had."""
 BY_PERSON = re.compile(r"~\+\d+$")
 """How the id of an attempt ends that a person asked for."""
 
@@ -111,7 +114,7 @@ class OpenRun:
         self.tasks = RecordedTaskFiles(path)
         self.marks = MarksFile(path)
         self.index = RunIndex(self)
-        self._kept: dict[str, tuple[object, Any]] = {}
+        self._kept = Kept()
         self._lock = threading.Lock()
 
     def reading(self) -> contextlib.AbstractContextManager[JournalReader]:
@@ -154,17 +157,14 @@ class OpenRun:
             yield wal_of(folder / JOURNAL)
         yield self.path / RUN_FILE
 
-    def read_once(self, key: str, read: Callable[[], T], version: object = None) -> T:
-        """What `read` finds, read again only when the run has changed, or this version of what it is made of."""
-        version = self.version() if version is None else version
-        with self._lock:
-            known = self._kept.get(key)
-        if known is None or known[0] != version:
-            known = (version, read())
-            with self._lock:
-                self._kept[key] = known
-        found: T = known[1]
-        return found
+    @property
+    def is_moving(self) -> bool:
+        """Whether what is shown of the run will go on changing."""
+        return self.is_live or self.index.is_growing
+
+    def read_once(self, key: str, read: Callable[[], T], version: object, *, is_moving: bool = False) -> T:
+        """What `read` finds, read again only when this version of what it is made of has changed (`Kept`)."""
+        return self._kept.get(key, version, read, is_moving=is_moving)
 
     @property
     def marks_version(self) -> object:
@@ -174,17 +174,19 @@ class OpenRun:
         except JournalError as error:
             return str(error)
 
-    def all_marks(self) -> list[PersonMark]:
-        """All marks of people; none, with a warning, where their file is damaged."""
-        return self._readable(self.marks.all)
+    def mark_changes(self, since: int) -> MarkChanges:
+        """What changed in people's marks after a version; that there are none, with a warning, where their file is
+        damaged."""
+        try:
+            return self.marks.changes(since)
+        except JournalError as error:
+            log.warning("%s", error)
+            return MarkChanges(NO_VERSION, (), (), is_whole=True)
 
     def marks_of(self, dataset: str, trajectory: str) -> list[PersonMark]:
         """The marks of one trajectory; none, with a warning, where their file is damaged."""
-        return self._readable(lambda: self.marks.of(dataset, trajectory))
-
-    def _readable(self, read: Callable[[], list[PersonMark]]) -> list[PersonMark]:
         try:
-            return read()
+            return self.marks.of(dataset, trajectory)
         except JournalError as error:
             log.warning("%s", error)
             return []
@@ -200,7 +202,8 @@ class OpenRun:
 
     def row(self) -> RunRow:
         """The run, as the list shows it."""
-        return self.read_once("row", self._read_row, (self.version(), self.is_live))
+        is_live = self.is_live
+        return self.read_once("row", self._read_row, (self.version(), is_live), is_moving=is_live)
 
     def _read_row(self) -> RunRow:
         return _row_of(self.name, describe_run(self.path, self.folder))

@@ -50,8 +50,10 @@ def read_run_page(run: OpenRun) -> RunPage:
     )
     if not run.index.is_there:
         return empty
-    figures = run.read_once("page", lambda: _read_figures(run), run.index.version)
-    return msgspec.structs.replace(empty, **figures)
+    index, is_moving = run.index, run.is_moving
+    figures = run.read_once("figures", lambda: _read_figures(run), index.attempts_version, is_moving=is_moving)
+    facets = run.read_once("facets", lambda: _read_facets(run), index.version, is_moving=is_moving)
+    return msgspec.structs.replace(empty, **figures, **facets)
 
 
 def _read_figures(run: OpenRun) -> JSON:
@@ -63,10 +65,14 @@ def _read_figures(run: OpenRun) -> JSON:
             "datasets": stats.datasets,
             "sampled": stats.sampled,
             "causes": tuple(figures.causes()),
-            "filters": figures.filters(),
             "ranks": tuple(figures.ranks()),
-            "facets": figures.facets(),
         }
+
+
+def _read_facets(run: OpenRun) -> JSON:
+    with run.index.reading() as connection:
+        figures = IndexFigures(run.path, connection)
+        return {"filters": figures.filters(), "facets": figures.facets()}
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -87,7 +93,9 @@ class _Ended(msgspec.Struct, frozen=True):
 def read_series(run: OpenRun, dataset: str | None) -> Series:
     """A run, or one dataset of it, over time."""
     run.index.freshen()
-    return run.read_once(f"series {dataset}", lambda: _read_series(run, dataset), run.index.version)
+    return run.read_once(
+        f"series {dataset}", lambda: _read_series(run, dataset), run.index.attempts_version, is_moving=run.is_moving
+    )
 
 
 def _read_series(run: OpenRun, dataset: str | None) -> Series:

@@ -210,6 +210,30 @@ def test_a_second_server_reads_what_the_first_one_writes(open_run: Opener) -> No
     assert ids(second) == {"a", "b"}
 
 
+def test_a_second_server_makes_its_figures_again_only_after_a_change(open_run: Opener) -> None:
+    written, first, second = WrittenRun(), open_run(), open_run()
+    written.add("a", [answer("x")])
+    assert ids(first) == ids(second) == {"a"}
+    version = second.index.version
+    assert ids(second) == {"a"}
+    assert second.index.version == version
+    written.add("b", [answer("y")])
+    assert ids(first) == ids(second) == {"a", "b"}
+    assert second.index.version > version
+
+
+def test_a_second_server_sees_an_index_that_was_made_again(open_run: Opener) -> None:
+    written, first, second = WrittenRun(), open_run(), open_run()
+    written.add("a", [answer("x")])
+    assert ids(first) == ids(second) == {"a"}
+    written.close()
+    for name in ("journal.db", "journal.db-wal", "journal.db-shm"):
+        (Path("run") / name).unlink(missing_ok=True)
+    WrittenRun(first_episode=5).add("b", [answer("y")])
+    assert ids(first) == {"b"}
+    assert ids(second) == {"b"}
+
+
 def test_series_end_where_the_run_stands(open_run: Opener) -> None:
     written, run = WrittenRun(), open_run()
     for number in range(300):

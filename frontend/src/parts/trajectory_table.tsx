@@ -17,6 +17,8 @@ const PAGE = 100;
 const ROW_HEIGHT = 46;
 const NARROW_ROW_HEIGHT = 84;
 const BEYOND = 8;
+/** Pages on either side of the view whose rows are kept. Others are asked for again. */
+const KEPT_PAGES = 10;
 
 interface Column {
   name: string;
@@ -282,11 +284,12 @@ interface Rows {
 function useRows(run: string, query: URLSearchParams, version: number): Rows {
   const where = `${run}?${query.toString()}`;
   const [state, setState] = useState<{ where: string; rows: Map<number, TrajectoryRow>; total: number | null; error: Error | null }>({ where, rows: new Map(), total: null, error: null });
-  const asked = useRef<{ where: string; version: number; pages: Set<number> }>({ where: "", version: -1, pages: new Set() });
+  const asked = useRef<{ where: string; version: number; pages: Set<number>; view: [number, number] }>({ where: "", version: -1, pages: new Set(), view: [0, 0] });
   const ask = useCallback(
     (first: number, last: number) => {
       const now = asked.current;
-      if (now.where !== where || now.version !== version) asked.current = { where, version, pages: new Set() };
+      if (now.where !== where || now.version !== version) asked.current = { where, version, pages: new Set(), view: [first, last] };
+      asked.current.view = [first, last];
       const pages = asked.current.pages;
       for (let page = Math.max(0, first); page <= last; page += 1) {
         if (pages.has(page)) continue;
@@ -305,6 +308,7 @@ function useRows(run: string, query: URLSearchParams, version: number): Rows {
           setState((before) => {
             const rows = before.where === where ? new Map(before.rows) : new Map<number, TrajectoryRow>();
             list.rows.forEach((row, place) => rows.set(list.offset + place, row));
+            forget(rows, pages, asked.current.view);
             return { where, rows, total: list.total, error: null };
           });
         } catch (error) {
@@ -316,4 +320,11 @@ function useRows(run: string, query: URLSearchParams, version: number): Rows {
     [where, version],
   );
   return { rows: state.rows, total: state.total, error: state.error, ask, isStale: state.where !== where };
+}
+
+/** Drops the rows of pages that are far from those in view, so that scrolling through a run does not collect it. */
+function forget(rows: Map<number, TrajectoryRow>, pages: Set<number>, [first, last]: [number, number]): void {
+  const isFar = (page: number) => page < first - KEPT_PAGES || page > last + KEPT_PAGES;
+  for (const place of rows.keys()) if (isFar(Math.floor(place / PAGE))) rows.delete(place);
+  for (const page of pages) if (isFar(page)) pages.delete(page);
 }

@@ -31,10 +31,12 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
     series.reload();
     setVersion((before) => before + 1);
   }, RELOAD_MS);
+  // An index of 100,000 attempts says 250 times how far it is.
+  const reloadPage = useThrottled(page.reload, RELOAD_MS);
   const liveState = useLive(run, (kind, data) => {
     if (kind === "run" && isRunRow(data)) setRow((before) => ({ ...(before ?? ({} as RunRow)), ...data }));
     if (kind !== "index") reload();
-    else page.reload();
+    else reloadPage();
   });
   useEffect(() => setRow(page.data?.row ?? null), [page.data]);
   useTitle(page.data?.row.title || run);

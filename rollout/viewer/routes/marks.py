@@ -8,7 +8,6 @@ from anyio import to_thread
 from rollout.pipelines.people.marks import RunMarks
 from rollout.trajectories.person_marks import MarkKind, PersonMark
 from rollout.viewer.endpoint import Call, Endpoint
-from rollout.viewer.hub import Event
 from rollout.viewer.routes.growths import number_of
 
 
@@ -37,7 +36,7 @@ async def add_mark(call: Call) -> PersonMark:
     """Set a mark."""
     given: NewMark = call.body
     marks, author = RunMarks(call.run.path), call.author
-    mark = await to_thread.run_sync(
+    return await to_thread.run_sync(
         lambda: marks.add(
             given.id,
             given.kind,
@@ -48,17 +47,13 @@ async def add_mark(call: Call) -> PersonMark:
             dataset=given.dataset,
         )
     )
-    call.viewer.hub.publish(Event("marks", call.run.name, mark))
-    return mark
 
 
 async def remove_mark(call: Call) -> RemovedMark:
     """Remove a mark."""
     number = number_of(call)
     await to_thread.run_sync(RunMarks(call.run.path).remove, number)
-    removed = RemovedMark(number)
-    call.viewer.hub.publish(Event("marks", call.run.name, removed))
-    return removed
+    return RemovedMark(number)
 
 
 ENDPOINTS = (
