@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 VLLM := .venv-vllm
+PAGE_TOOLS := frontend/node_modules/.package-lock.json
 export PYTHONDONTWRITEBYTECODE :=
 
 CHROMIUM := { command -v chromium-headless-shell || command -v chromium; } >/dev/null
@@ -26,7 +27,7 @@ run: $(VENV)/.core
 run-web: $(VENV)/.web
 	$(BIN)/rollout run configs/web.yml --no-resume
 
-test: $(VENV)/.dev $(VENV)/.torch chromium lint
+test: $(VENV)/.dev $(VENV)/.torch chromium $(PAGE_TOOLS) lint
 	$(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder
 
 # README and Getting started, played in clean clones and environments.
@@ -66,8 +67,13 @@ test-vllm: $(VENV)/.dev $(VENV)/.torch $(VLLM)/.installed
 	$(BIN)/python -m pytest tests/vllm -m vllm --override-ini addopts=-q
 
 # What `rollout view` shows, from its source in frontend/. Only who changes it needs Node and npm.
-page:
-	cd frontend && npm ci --silent && npm run --silent check && npm run --silent build
+page: $(PAGE_TOOLS)
+	cd frontend && npm run --silent check && npm run --silent build
+
+# npm writes this file at the end of an installation.
+$(PAGE_TOOLS): frontend/package-lock.json
+	@if command -v npm >/dev/null; then cd frontend && npm ci --silent; \
+	else echo "No npm: the tests that build the page again and audit it are skipped."; fi
 
 # The documentation as a site, in site/. A broken link or anchor is an error.
 docs: $(VENV)/.dev
@@ -130,4 +136,4 @@ constraints:
 	rm -rf .venv-newest
 
 clean:
-	rm -rf $(VENV) $(VLLM) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM) frontend/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
