@@ -31,7 +31,8 @@ MOST_AT_ONCE = 1_000
 NO_MARKS = -1
 """The version of marks of an index that has taken none in."""
 MOST_READERS = 4
-"""Connections that read an index. Each may hold `CACHE_KIB` of it; further queries wait."""
+"""Connections that read an index. Further queries wait."""
+READER_CACHE_KIB = 16 * 1024
 CACHE_KIB = 32 * 1024
 FTS_PENDING = 8 << 20
 """Bytes of words that are collected before they are written."""
@@ -119,7 +120,7 @@ class RunIndex:
                     return file, connection
                 connection.close()
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
-        connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+        connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         return file, connection
 
     def close(self) -> None:

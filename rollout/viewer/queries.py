@@ -121,9 +121,10 @@ class Found(msgspec.Struct, frozen=True):
         (total,) = connection.execute(f"SELECT count(*) FROM attempts {self.where}", self.values).fetchone()
         return int(total)
 
-    def numbers(self, connection: sqlite3.Connection) -> list[int]:
-        """The numbers of all of them, in order."""
-        return [n for (n,) in connection.execute(*self.select("attempts.n"))]
+    def numbers(self, connection: sqlite3.Connection, limit: int = -1, offset: int = 0) -> list[int]:
+        """The numbers of all of them, or of some, in order."""
+        sql, values = self.select("attempts.n", "LIMIT ? OFFSET ?")
+        return [n for (n,) in connection.execute(sql, (*values, limit, offset))]
 
 
 def make_query(connection: sqlite3.Connection, query: TrajectoryQuery) -> Found:

@@ -5,10 +5,9 @@ All of it is read from the index, which follows the journal, and kept until the 
 
 from __future__ import annotations
 
-import bisect
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -101,36 +100,40 @@ def read_series(run: OpenRun, dataset: str | None) -> Series:
 def _read_series(run: OpenRun, dataset: str | None) -> Series:
     where, values = (" AND dataset = ?", (dataset,)) if dataset else ("", ())
     with run.index.reading() as connection:
+        which = f"FROM attempts WHERE n < {BY_PEOPLE}{where}"
+        first, last, count = connection.execute(
+            f"SELECT min(finished), max(finished), count(*) {which}", values
+        ).fetchone()
         rows = connection.execute(
             "SELECT finished, status, success, scored, reward, turns, tool_calls, tokens, own_cost, latencies "
-            f"FROM attempts WHERE n < {BY_PEOPLE}{where} ORDER BY finished",
+            f"{which} ORDER BY finished",
             values,
         )
-        return make_series([_Ended(*row) for row in rows])
+        return _make_series((_Ended(*row) for row in rows), _moments(first, last, count))
 
 
-def make_series(ended: Sequence[_Ended]) -> Series:
-    """The series of attempts, which are in the order in which they ended."""
+def _make_series(ended: Iterable[_Ended], moments: Sequence[float]) -> Series:
+    """The series of attempts, which are in the order in which they ended, and are not kept."""
     found: dict[str, list[float | None]] = {name: [] for name in Series.__struct_fields__}
-    number = finished = failed = scored = solved = rewarded = 0
+    finished = failed = scored = solved = rewarded = 0
     reward = turns = calls = tokens = cost = 0.0
     latencies: deque[float] = deque(maxlen=WINDOW)
-    times = [one.finished for one in ended]
-    for moment in _moments(times):
-        upto = bisect.bisect_right(times, moment)
-        for one in ended[number:upto]:
-            latencies.extend(array("f", one.latencies))
-            cost += one.cost
-            if one.status == "failed":
+    coming = iter(ended)
+    one = next(coming, None)
+    for moment in moments:
+        while one is not None and one.finished <= moment:
+            now, one = one, next(coming, None)
+            latencies.extend(array("f", now.latencies))
+            cost += now.cost
+            if now.status == "failed":
                 failed += 1
                 continue
             finished += 1
-            scored += one.scored
-            solved += bool(one.scored and one.success)
-            if one.reward is not None:
-                rewarded, reward = rewarded + 1, reward + one.reward
-            turns, calls, tokens = turns + one.turns, calls + one.tool_calls, tokens + one.tokens
-        number = upto
+            scored += now.scored
+            solved += bool(now.scored and now.success)
+            if now.reward is not None:
+                rewarded, reward = rewarded + 1, reward + now.reward
+            turns, calls, tokens = turns + now.turns, calls + now.tool_calls, tokens + now.tokens
         ordered = sorted(latencies) if any(latencies) else []
         point = {
             "t": moment,
@@ -151,12 +154,11 @@ def make_series(ended: Sequence[_Ended]) -> Series:
     return Series(**{name: tuple(listed) for name, listed in found.items()})  # type: ignore[arg-type]
 
 
-def _moments(times: Sequence[float]) -> list[float]:
+def _moments(first: float, last: float, number: int) -> list[float]:
     """At most `POINTS` moments, at equal distances, the last one at the end."""
-    if not times:
+    if not number:
         return []
-    first, last = times[0], times[-1]
-    count = min(POINTS, len(times))
+    count = min(POINTS, number)
     if count == 1 or first == last:
         return [last]
     return [first + (last - first) * place / (count - 1) for place in range(count - 1)] + [last]

@@ -45,8 +45,7 @@ def read_table(run: OpenRun, query: TableQuery) -> TrajectoryList:
     with run.index.reading() as connection:
         found = make_query(connection, query)
         total = found.count(connection)
-        sql, values = found.select(", ".join(f"attempts.{name}" for name in _COLUMNS), "LIMIT ? OFFSET ?")
-        rows = connection.execute(sql, (*values, query.limit, query.offset)).fetchall() if query.limit else []
+        rows = _rows_of(connection, found.numbers(connection, query.limit, query.offset)) if query.limit else []
         marks = _marks_of(connection, [(row[0], row[1]) for row in rows])
     wanted = [term for term in parse_terms(query.q) if not term.is_unwanted]
     shown = []
@@ -106,6 +105,13 @@ def _disagreement(connection: sqlite3.Connection, n: int, key: Key) -> str:
         (key.dataset, key.id),
     ).fetchall()
     return ", ".join(f"{name} {value:g}" for name, value in values)
+
+
+def _rows_of(connection: sqlite3.Connection, numbers: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The columns of these attempts, in this order. What is sorted holds only numbers, however deep a page lies."""
+    sql = f"SELECT n, {', '.join(_COLUMNS)} FROM attempts WHERE n IN (SELECT value FROM json_each(?))"
+    found = {n: tuple(row) for n, *row in connection.execute(sql, (str(list(numbers)),))}
+    return [found[n] for n in numbers]
 
 
 def _key_of(connection: sqlite3.Connection, n: int) -> Key:
