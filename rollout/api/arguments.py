@@ -194,6 +194,8 @@ def _named(what: What, wanted: Mapping[str, Any], objects: Offers) -> dict[str, 
             )
         value = wanted[key]
         return {value if isinstance(value, str) and key in ("mcp_domain", "suite") else "rollouts": {}}
+    if wanted.get("environment") is not None:
+        raise ConfigError("environment: leave out; the first argument is the environment")
     if isinstance(what, Mapping):
         return {str(name): {"environment": _reference(one, objects)} for name, one in what.items()}
     if isinstance(what, Environment | str) or not isinstance(what, Sequence):

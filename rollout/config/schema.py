@@ -93,7 +93,8 @@ class Dataset(Section):
     `base_path`."""
     environment: str | None = None
     """An environment of your own: `module:Name`, or the name of an entry point in the group `rollout.environments`.
-    Instead of `mcp_domain`, `tools`, `mcpServers`, `web`, `base_path` and `policy`; `path` replaces its tasks."""
+    Instead of `suite`, `mcp_domain`, `tools`, `mcpServers`, `web`, `base_path` and `policy`; `path` replaces its
+    tasks."""
     environment_params: dict[str, Any] = {}
     """Keyword arguments for the class or function that `environment` names."""
     suite: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -349,6 +349,9 @@ class Toolset:
 
     def __len__(self) -> int:
         return len(self.specs)
+
+    def __iter__(self) -> Iterator[ToolSpec]:
+        return iter(self.specs)
 
 
 NO_TOOLS = Toolset()

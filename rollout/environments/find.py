@@ -1,6 +1,6 @@
 """From the keys of a dataset to its environment.
 
-A dataset names its environment by one key: `environment` (a plug-in), `suite`, `web`, `mcp_domain`, `mcpServers` or
+A dataset names its environment by one key: `environment` (a plug-in), `suite`, `web`, `mcpServers`, `mcp_domain` or
 `tools`. Each kind is made by a function in a module of its own; a new one is a line in `KINDS`.
 """
 
@@ -24,8 +24,8 @@ KINDS: Mapping[str, str] = {
     "environment": "rollout.environments.find:make_plugin",
     "suite": "rollout.environments.find:make_suite",
     "web": "rollout.environments.web.environment:WebEnvironment",
-    "mcp_domain": "rollout.environments.domains.environment:DomainEnvironment",
     "mcpServers": "rollout.environments.mcp.environment:McpEnvironment",
+    "mcp_domain": "rollout.environments.domains.environment:DomainEnvironment",
     "tools": "rollout.environments.functions:FunctionEnvironment",
 }
 """The key that names a kind, in the order in which they are looked at, and the class or function that makes it."""
@@ -37,7 +37,7 @@ SUITES: Mapping[str, str] = {
 """The shipped suites."""
 _OWN = ("environment", "path", "web", "mcp_domain", "mcpServers", "tools", "base_path", "policy", "mode")
 """Keys that a suite leaves no room for."""
-_PLACES = ("web", "mcp_domain", "mcpServers", "tools", "base_path", "policy")
+_PLACES = ("suite", "web", "mcp_domain", "mcpServers", "tools", "base_path", "policy")
 """Keys that another environment leaves no room for."""
 
 

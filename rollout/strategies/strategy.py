@@ -10,6 +10,8 @@ import msgspec
 from rollout.models.model import Capability
 from rollout.trajectories.tree import Beginning, Node, NodeKey, RolloutTree
 
+__all__ = ["Expansion", "RolloutTree", "Strategy"]
+
 
 class Expansion(msgspec.Struct, frozen=True):
     """A wish to grow `count` new episodes from `node`: the next thing there is generated again."""
@@ -30,6 +32,8 @@ class Expansion(msgspec.Struct, frozen=True):
 class Strategy(Protocol):
     """Decides how a tree grows. It sees trees and nodes, never worlds or models, and keeps nothing of any tree.
 
+    A subclass needs `most` and `after` only. By default a strategy asks in rounds for attempts from the beginning.
+
     It is asked in rounds: when everything that it asked for has ended. So its decisions follow from the tree and its
     seed alone, not from who was quicker, and a resumed run makes the same ones. The journal knows an episode by its
     number within the tree.
@@ -46,22 +50,22 @@ class Strategy(Protocol):
     @property
     def has_rounds(self) -> bool:
         """Whether it may ask for more after its beginning."""
-        ...
+        return True
 
     @property
     def branches(self) -> bool:
         """Whether it may expand other nodes than the trunk. Then worlds are kept as they were at each step."""
-        ...
+        return False
 
     @property
     def needs(self) -> frozenset[Capability]:
         """What it asks of the agent's model. Without PREFIX the run is refused; LOGPROBS are asked for, and where none
         come it has to do without."""
-        ...
+        return frozenset()
 
     def begin(self, tree: RolloutTree) -> Iterable[Expansion]:
         """The first expansions of a tree that has only its opening."""
-        ...
+        return self.after(tree)
 
     def after(self, tree: RolloutTree) -> Iterable[Expansion]:
         """What to expand now that every episode so far has ended; nothing ends the tree."""

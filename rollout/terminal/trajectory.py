@@ -29,7 +29,6 @@ REASONING_LINES = 3
 TEXT_LINES = 40
 LEAST_WIDTH = 20
 SHOWN_IDS = 8
-_NAMES = {"agent": "agent", "user": "user", "system": "system", "tool": "tool", "note": "note", "observation": "page"}
 _STYLES = {
     "agent": "bold cyan", "user": "bold green", "system": "bold", "tool": "bold yellow", "note": "bold magenta",
     "observation": "bold yellow",
@@ -120,7 +119,8 @@ class _Printer:
             self._console.print(Rule(Text(f"turn {message.turn}", "dim"), align="left", style="dim"))
         for own in message.user_calls:
             self._say(Text(f"user's own tool: {own.name}({own.arguments}) → {redact(own.result)}", "dim green"))
-        self._say(Text.assemble((_NAMES[message.speaker], _STYLES[message.speaker]), *_facts(message)))
+        name = message.speaker if message.url is None else "page"
+        self._say(Text.assemble((name, _STYLES[message.speaker]), *_facts(message)))
         for mark in message.marks:
             self._indented(Text(f"! {mark}", "bold red"))
         for found in message.filter_marks:

@@ -18,6 +18,7 @@ from typing import Any
 
 from rollout.core.errors import ConfigError, describe_error
 from rollout.core.plugins import import_object, is_reference
+from rollout.core.spelling import suggest
 from rollout.trajectories.line import UNREWARDED, Head
 from rollout.trajectories.score import Score
 from rollout.trajectories.trajectory import Trajectory
@@ -92,8 +93,16 @@ def _deciding(partial: bool) -> Callable[[Head], float | None]:
 
 
 def _named(name: str, partial: bool) -> Callable[[Head], float | None]:
+    """The value of one score. The first attempt that has scores, but not this one, is logged."""
+    is_reported = False
+
     def read(head: Head) -> float | None:
+        nonlocal is_reported
         score = head.score(name)
+        if score is None and head.scores and not is_reported:
+            hint = suggest(name, [score.name for score in head.scores], "its scores")
+            log.warning("reward: %s has no score %r, so no reward; %s", head.id, name, hint)
+            is_reported = True
         return None if score is None else _value(score, partial)
 
     return read

@@ -29,3 +29,8 @@ def test_a_world_in_place_of_an_environment_is_named() -> None:
 
     with pytest.raises(rollout.ConfigError, match=r"is a world; expected rollout.Environment"):
         rollout.run(Empty, model="builtin/oracle")  # type: ignore[arg-type]
+
+
+def test_an_environment_beside_another_one_is_refused() -> None:
+    with pytest.raises(rollout.ConfigError, match="environment: leave out; the first argument is the environment"):
+        rollout.run(talk, model="builtin/oracle", environment=rollout.Environment(tasks=["Hi."], name="other"))

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from rollout import Environment, Request, World, arun
 from rollout.config.schema import Config
 from rollout.pipelines.run import open_run
 from rollout.store.run_dir import FILTERS
@@ -101,6 +102,21 @@ def test_show_marks_errors_where_they_happened(runs: Path, narrow: Command, made
     shown = narrow("show", "first", line["id"]).out
     for kind in line["metadata"]["tool_errors"]:
         assert f"✗ error: {kind}" in shown
+
+
+class Cave(World):
+    """Shows a text before the agent acts."""
+
+    def setup(self) -> str:
+        return "It is dark."
+
+
+async def test_show_calls_what_a_world_shows_an_observation(narrow: Command) -> None:
+    async def explorer(request: Request) -> str:
+        return "I leave."
+
+    await arun(Environment(tasks=["Look around."], world=Cave), model=explorer, run_dir="runs/cave")
+    assert "observation\n  It is dark.\n" in narrow("show", "cave", "0").out
 
 
 def test_show_fits_the_width_and_has_no_colours_where_it_is_no_terminal(runs: Path, narrow: Command) -> None:

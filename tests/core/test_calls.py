@@ -67,3 +67,7 @@ def test_no_arguments_at_all_are_an_empty_object() -> None:
 def test_broken_schema_checks_nothing_and_harms_nobody() -> None:
     reader = CallReader(Toolset((ToolSpec("odd", "", {"type": "no such type"}),)))
     assert isinstance(reader.read(ToolCall("id", "odd", '{"a": 1}')), Invocation)
+
+
+def test_a_set_of_tools_is_iterated_over_its_tools() -> None:
+    assert [spec.name for spec in Toolset((ToolSpec("order"), ToolSpec("cancel")))] == ["order", "cancel"]

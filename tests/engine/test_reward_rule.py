@@ -200,6 +200,14 @@ def test_a_function_that_fails_gives_no_reward_and_is_named_once(name: str, capl
     assert [f"{HERE}:{name}" in message for message in caplog.messages] == [True]
 
 
+def test_a_score_that_no_scorer_gives_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    rule = reward_rule("score:graded")
+    scored = trajectory(scores=[{"name": "grade", "value": 0.5}])
+    assert (rule(scored), rule(scored)) == (None, None)
+    (record,) = caplog.records
+    assert record.getMessage().endswith("has no score 'graded', so no reward; did you mean 'grade'?")
+
+
 def test_a_function_may_return_a_bool_and_is_not_asked_about_what_broke() -> None:
     rule = reward_rule(f"{HERE}:solved")
     assert rule(trajectory(success=True)) == 1.0

@@ -81,6 +81,16 @@ def test_its_filter_takes_parameters_and_marks_turns(rollout: Rollout) -> None:
     assert {mark["reason"] for mark in marks if mark["filter"] == "chatty"} == {"more than 0 words"}
 
 
+def test_it_depends_on_this_distribution() -> None:
+    ours = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+    assert PROJECT["dependencies"] == [ours]
+
+
+def test_it_has_at_most_150_lines() -> None:
+    files = [PLUGIN / "pyproject.toml", *PLUGIN.rglob("*.py")]
+    assert sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files) <= 150
+
+
 def test_it_has_one_plug_in_of_each_kind() -> None:
     # Sites and memories are parts of the web environment and of one form of rows.
     assert set(PROJECT["entry-points"]) == set(get_args(Group)) - {"rollout.sites", "rollout.memories"}

@@ -23,6 +23,8 @@ from rollout.core.plugins import find_plugin
 from rollout.trajectories.exports.writing import JsonLines, Writer
 from rollout.trajectories.labels import Example
 
+__all__ = ["Example", "Exporter", "JsonLinesExporter", "Unfit", "Writer"]
+
 BUILT_IN = {
     "add_key": "rollout.compat.add_key:AddKey",
     "openai": "rollout.trajectories.exports.openai:OpenAI",

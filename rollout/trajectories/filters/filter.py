@@ -41,6 +41,8 @@ from rollout.trajectories.filters.turns import Turn
 from rollout.trajectories.rewards import RECORDED, reward_rule
 from rollout.trajectories.trajectory import Trajectory
 
+__all__ = ["ComparingFilter", "Found", "GroupFilter", "Trajectory", "Turn", "TurnFilter", "WholeFilter"]
+
 WholePolicy = Literal["drop_trajectory", "keep"]
 
 

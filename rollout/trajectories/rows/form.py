@@ -34,6 +34,8 @@ from rollout.trajectories.rows import BUILT_IN
 from rollout.trajectories.rows.exchange import Attempted
 from rollout.trajectories.rows.tokenising import ChatTokenizer
 
+__all__ = ["Account", "Attempted", "Columns", "RecordMaker", "RowForm", "TokenChoice"]
+
 
 class Account(Protocol):
     """Counts what became of attempts. Reasons name no trajectory, so that equal ones are counted together."""

@@ -1,7 +1,5 @@
 """The agent `look_first`: looks at the display by itself, then lets its model work."""
 
-from __future__ import annotations
-
 import rollout
 
 

@@ -1,7 +1,5 @@
 """The environment `counting`: press a button until the display shows a number."""
 
-from __future__ import annotations
-
 import rollout
 
 
@@ -29,6 +27,5 @@ def right_count(task: rollout.Task, world: Display) -> bool:
 
 def counting(highest: int = 3) -> rollout.Environment:
     """Tasks up to `highest`, which is a key of `environment_params`."""
-    targets = range(1, highest + 1)
-    tasks = [rollout.Task(f"to-{target}", f"Count to {target}", info={"target": target}) for target in targets]
+    tasks = [rollout.Task(f"to-{n}", f"Count to {n}", info={"target": n}) for n in range(1, highest + 1)]
     return rollout.Environment(name="counting", tasks=tasks, world=Display, scorers=[right_count])

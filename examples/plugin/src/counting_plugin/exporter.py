@@ -1,11 +1,8 @@
 """The export format `call_names`: the names of the calls of each trajectory."""
 
-from __future__ import annotations
-
 from typing import Any
 
-from rollout.trajectories.exports.exporter import JsonLinesExporter, Unfit
-from rollout.trajectories.labels import Example
+from rollout.trajectories.exports.exporter import Example, JsonLinesExporter, Unfit
 
 
 class CallNames(JsonLinesExporter):

@@ -1,13 +1,8 @@
 """The filter `chatty`: finds answers of more than a few words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
-from rollout import Trajectory
-from rollout.trajectories.filters.filter import TurnFilter
-from rollout.trajectories.filters.marks import Found
-from rollout.trajectories.filters.turns import Turn
+from rollout.trajectories.filters.filter import Found, Trajectory, Turn, TurnFilter
 
 
 class Chatty(TurnFilter):

@@ -1,7 +1,5 @@
 """The scorer `few_calls`: passes attempts that make at most 10 calls."""
 
-from __future__ import annotations
-
 import rollout
 
 

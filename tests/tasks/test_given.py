@@ -1,0 +1,27 @@
+"""Tasks as Python code gives them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rollout.core.errors import ConfigError
+from rollout.core.task import Task, call
+from rollout.tasks.given import open_tasks
+
+
+def test_a_dict_may_have_the_fields_of_a_task_by_their_own_names() -> None:
+    (task,) = open_tasks([{"id": "t1", "messages": "Buy one.", "info": {"n": 1}, "actions": [call("buy")]}])
+    assert task.messages == Task("t1", "Buy one.").messages
+    assert task.actions == (call("buy"),)
+    assert task.info["n"] == 1
+
+
+def test_a_dict_of_the_jsonl_form_may_have_further_keys() -> None:
+    entry = {"id": "t1", "messages": [{"role": "user", "content": "Go."}], "task_info": {"n": 1}, "source": "mine"}
+    (task,) = open_tasks(iter([entry]))
+    assert task == Task("t1", "Go.", info={"n": 1})
+
+
+def test_a_dict_without_messages_is_refused() -> None:
+    with pytest.raises(ConfigError, match="entry 0 is no task: 'messages' is missing"):
+        open_tasks([{"id": "t1", "info": {"n": 1}}])
