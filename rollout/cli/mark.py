@@ -9,6 +9,8 @@ import typer
 from rollout.cli import options as o
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rollout.pipelines.people.marks import RunMarks
     from rollout.trajectories.person_marks import PersonMark
 
@@ -39,10 +41,7 @@ def mark(
     remove: Annotated[
         int | None, typer.Option("--remove", metavar="NUMBER", help="Remove the mark with this number.")
     ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option("--dataset", metavar="NAME", help="The dataset, if several have a trajectory of this id."),
-    ] = None,
+    datasets: o.DatasetNames = None,
     as_json: o.AsJson = False,
     no_colors: o.NoColors = False,
 ) -> None:
@@ -88,10 +87,10 @@ def mark(
     elif name is None:
         found = list(marks)
     elif kind is None:
-        key = find_marked(marks.path.parent, name, dataset)
+        key = find_marked(marks.path.parent, name, datasets or ())
         found = marks.of(key.id, key.dataset)
     else:
-        found = [_add(marks, name, kind, list(words or ()), step, author, dataset)]
+        found = [_add(marks, name, kind, list(words or ()), step, author, datasets or ())]
     if as_json:
         print_json(found)
         return
@@ -109,7 +108,7 @@ def _add(
     words: list[str],
     step: int | None,
     author: str | None,
-    dataset: str | None,
+    datasets: Sequence[str],
 ) -> PersonMark:
     from rollout.core.errors import ConfigError
     from rollout.pipelines.people.marks import find_marked, message_of_step, read_marked
@@ -122,7 +121,7 @@ def _add(
         except ValueError as error:
             raise ConfigError(f"verdict: expected a number from 0 (not solved) to 1 (solved), not {given!r}") from error
     run_dir = marks.path.parent
-    key = find_marked(run_dir, name, dataset)
+    key = find_marked(run_dir, name, datasets)
     message = None if step is None else message_of_step(read_marked(run_dir, key), step)
     text = " ".join(words) or None
     return marks.add(key.id, kind, text=text, value=value, message=message, author=author, dataset=key.dataset)

@@ -1,6 +1,6 @@
-"""Following the runs that somebody looks at: their indexes are kept up to date, and what changes is published.
+"""Following runs that are open in a browser: updates their indexes and publishes changes.
 
-Files are looked at once a second, and only of runs that were asked for. A run itself knows nothing of it.
+Files are checked once a second, and only those of runs that were requested. The run itself is not involved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rollout.viewer.server import Viewer
 
 log = logging.getLogger(__name__)
 EVERY = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 
 async def follow(viewer: Viewer) -> None:
@@ -31,7 +31,7 @@ async def follow(viewer: Viewer) -> None:
                     await to_thread.run_sync(_follow_run, viewer, run, shown, abandon_on_cancel=True)
                 except RolloutError as error:
                     log.warning("%s: %s", run.path, error)
-        # Nothing tells of a change of a file on every system.
+        # No notification of file changes works on every system.
         await asyncio.sleep(EVERY)
 
 

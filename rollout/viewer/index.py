@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rollout.viewer.open_runs import OpenRun
 
 MOST_AT_ONCE = 1_000
-"""Attempts that are taken in before a query is answered; more are taken in behind its back."""
+"""Attempts that are indexed before a query is answered; more are indexed in the background."""
 MOST_KEPT = 4
 CACHE_KIB = 32 * 1024
 FTS_PENDING = 8 << 20
@@ -50,10 +50,10 @@ class RunIndex:
         self.version = 0
         """Changes with what is in the index, as far as this process wrote it."""
         self.is_wanted = False
-        """Whether anybody has looked at the run."""
+        """Whether the run was looked at."""
 
     def freshen(self) -> None:
-        """Bring the index up to date if that takes no time; otherwise leave it to whoever calls `sync`."""
+        """Bring the index up to date if that takes no time; otherwise leave it to `sync`."""
         self.is_wanted = True
         if self._writing.acquire(blocking=False):
             try:

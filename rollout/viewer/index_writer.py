@@ -21,7 +21,7 @@ CHUNK = 400
 """Attempts in a transaction: what a reader has to wait for at most, and what is in memory at once."""
 _INSERT = f"INSERT OR REPLACE INTO attempts({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 Progress = Callable[[int, int], None]
-"""Is told how many attempts are in the index, and how many there are."""
+"""Called with the number of attempts in the index, and the number of all."""
 
 
 class Outdated(Exception):
@@ -46,7 +46,7 @@ class IndexWriter:
             self._db.execute("INSERT INTO meta VALUES ('journal', ?)", (beginning,))
 
     def follow(self, reader: JournalReader, *, is_people: bool, most: int | None, progress: Progress) -> int:
-        """Take in what changed in a journal, at most so many attempts; returns how many are left to be taken in."""
+        """Index what changed in a journal, at most `most` attempts. Returns the number of attempts that are left."""
         flag = BY_PEOPLE if is_people else 0
         known = {n for n in self.known if (n >= BY_PEOPLE) == is_people}
         ended = {episode | flag: episode for episode in reader.ended_episodes()}

@@ -1,4 +1,4 @@
-"""The page of one run: its figures, what failed, and what its table can be filtered by; and the run over time.
+"""The page of one run: its figures, failures, filters for its table, and series over time.
 
 All of it is read from the index, which follows the journal, and kept until the index changes.
 """
@@ -25,14 +25,14 @@ NO_STATS = DatasetStats(
     steps=None, tool_calls=None, tokens=None, seconds=None, latency=None, tools=(), causes=(),
 )  # fmt: skip
 MOST_STEPS_READ = 5_000
-"""Attempts whose steps are counted for a page."""
+"""The most attempts whose steps are counted for a page."""
 POINTS = 200
 WINDOW = 2_000
-"""Answers whose latencies a point of a series is about."""
+"""The number of answers whose latencies one point of a series summarizes."""
 
 
 def read_run_page(run: OpenRun) -> RunPage:
-    """The page of a run; that of one that cannot be read says so in its row and in the state of its index."""
+    """The page of a run. If the run cannot be read, its row and the state of its index say why."""
     run.index.freshen()
     row = run.row()
     config: JSON = recorded_part(run.path, "config", dict) or {}
@@ -70,7 +70,7 @@ def _read_figures(run: OpenRun) -> JSON:
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """One attempt, as a series counts it."""
+    """The figures of one attempt that a series needs."""
 
     finished: float
     status: str
@@ -102,7 +102,7 @@ def _read_series(run: OpenRun, dataset: str | None) -> Series:
 
 
 def make_series(ended: Sequence[_Ended]) -> Series:
-    """The series of attempts, which are in the order in which they ended."""
+    """The series of attempts in the order in which they ended."""
     found: dict[str, list[float | None]] = {name: [] for name in Series.__struct_fields__}
     number = finished = failed = scored = solved = rewarded = 0
     reward = turns = calls = tokens = cost = 0.0
@@ -144,7 +144,7 @@ def make_series(ended: Sequence[_Ended]) -> Series:
 
 
 def _moments(times: Sequence[float]) -> list[float]:
-    """At most so many moments, at equal distances, the last one at the end."""
+    """Moments at equal distances, the last one at the end."""
     if not times:
         return []
     first, last = times[0], times[-1]

@@ -63,7 +63,7 @@ class RunMarks:
         if isinstance(trajectory, Trajectory):
             dataset = dataset or trajectory.dataset or None
             trajectory = trajectory.id
-        key = find_marked(self.path.parent, trajectory, dataset, is_exact=True)
+        key = find_marked(self.path.parent, trajectory, [dataset] if dataset else [], is_exact=True)
         if message is not None:
             _refuse_unknown_message(self.path.parent, key, message)
         return self._file.add(
@@ -84,10 +84,9 @@ class RunMarks:
         return [mark for mark in self._file.all() if mark.id == trajectory]
 
 
-def find_marked(run_dir: Path, name: str, dataset: str | None = None, *, is_exact: bool = False) -> TrajectoryKey:
+def find_marked(run_dir: Path, name: str, datasets: Sequence[str] = (), *, is_exact: bool = False) -> TrajectoryKey:
     """The trajectory of a run, or of what people added to it, that a name means: an id, the beginning of one, or the id
     of a task with a single attempt. `is_exact`: only by its id. Raises ConfigError if there is none, or several."""
-    datasets = () if dataset is None else (dataset,)
     by_place: dict[tuple[str, str], TrajectoryKey] = {}
     for folder in _folders(run_dir):
         with open_reader(folder) as journal:

@@ -1,7 +1,7 @@
-"""A seat in a conversation that a person takes: the part of the user, or that of the agent.
+"""A person who plays the user or the agent of an attempt through a program, such as the server behind `rollout view`.
 
-The engine asks the seat, the person answers whenever they are ready. Everything else is as in any attempt: the world
-answers the calls, the other part is played by its model, scorers judge, and the record says who played.
+The engine waits for the person without a short time limit. Everything else works as in any attempt: the world answers
+the calls, a model plays the other role, scorers score, and the record says who played.
 """
 
 from __future__ import annotations
@@ -29,31 +29,31 @@ class WrittenCall(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Any] = {}
 
 
-class Deed(msgspec.Struct, frozen=True):
-    """What a person does next: words, calls of tools, or the end of the conversation."""
+class PersonAction(msgspec.Struct, frozen=True):
+    """A turn of a person: words, tool calls, or the end of the conversation."""
 
     text: str | None = None
     calls: Sequence[WrittenCall] = ()
     is_end: bool = False
 
 
-class Seat:
-    """The place of a person in one attempt. `changed` is called whenever the seat begins or stops waiting."""
+class RemotePerson:
+    """A person in one attempt. `changed` is called when their turn begins or ends."""
 
     def __init__(self, part: Part, changed: Callable[[], None] = lambda: None) -> None:
         self.part = part
         self._changed = changed
-        self._asked: asyncio.Future[Deed] | None = None
+        self._asked: asyncio.Future[PersonAction] | None = None
         self.tools: Sequence[JSON] = ()
-        """The tools that an agent is offered now, as a model is sent them."""
+        """The agent's current tools, in the form that a model receives."""
 
     @property
     def is_waiting(self) -> bool:
         """Whether it is the person's turn."""
         return self._asked is not None and not self._asked.done()
 
-    async def ask(self) -> Deed:
-        """What the person does next. Waits until they do it."""
+    async def ask(self) -> PersonAction:
+        """Wait for the action of the person."""
         self._asked = asyncio.get_running_loop().create_future()
         self._changed()
         try:
@@ -61,42 +61,42 @@ class Seat:
         finally:
             self._asked = None
 
-    def act(self, deed: Deed) -> None:
-        """Answer for the person. Raises ConfigError where it is not their turn, or where they do nothing."""
+    def act(self, action: PersonAction) -> None:
+        """Pass on an action of the person. Raises ConfigError if it is not their turn, or the action is empty."""
         asked = self._asked
         if asked is None or asked.done():
             raise ConfigError("it is not your turn; wait until the others have answered")
-        if deed.calls and (deed.text or self.part == "user"):
-            raise ConfigError("calls and words: expected one of them; a user has words only")
-        if not (deed.is_end or deed.calls or (deed.text or "").strip()):
+        if action.calls and (action.text or self.part == "user"):
+            raise ConfigError("expected words or calls, not both; a user has words only")
+        if not (action.is_end or action.calls or (action.text or "").strip()):
             raise ConfigError("there is nothing to say or to call; write something, or end the conversation")
-        asked.set_result(deed)
+        asked.set_result(action)
         self._changed()
 
 
-class SeatUser:
-    """A user who is a person in a seat."""
+class RemoteUser:
+    """A user played by a person."""
 
     world: World | None = None
     tools: Toolset = NO_TOOLS
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
+    def __init__(self, person: RemotePerson) -> None:
+        self._person = person
 
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
-        deed = await self._seat.ask()
-        text = (deed.text or "").strip() or None
-        return UserReply(text, "stop" if deed.is_end else None)
+        action = await self._person.ask()
+        text = (action.text or "").strip() or None
+        return UserReply(text, "stop" if action.is_end else None)
 
 
-class SeatAgent:
-    """An agent that is a person in a seat. What comes next follows from the last message alone, so an attempt that was
-    interrupted goes on from wherever it is."""
+class RemoteAgent:
+    """An agent played by a person. Its next step depends on the last message alone, so an interrupted attempt can be
+    resumed anywhere."""
 
     is_stateless = True
 
-    def __init__(self, seat: Seat) -> None:
-        self._seat = seat
+    def __init__(self, person: RemotePerson) -> None:
+        self._person = person
 
     async def act(self, task: Task, session: Session) -> None:
         while not session.is_over:
@@ -105,11 +105,11 @@ class SeatAgent:
             elif not session.is_asked:
                 await session.say()
             else:
-                self._seat.tools = [spec.to_json() for spec in session.tools]
-                deed = await self._seat.ask()
-                for call in deed.calls:
+                self._person.tools = [spec.to_json() for spec in session.tools]
+                action = await self._person.ask()
+                for call in action.calls:
                     await session.call(call.name, **call.arguments)
-                if deed.text:
-                    await session.say(deed.text)
-                if deed.is_end:
+                if action.text:
+                    await session.say(action.text)
+                if action.is_end:
                     return
