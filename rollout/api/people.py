@@ -1,4 +1,4 @@
-"""Corrections and branches that a program asks for: the work behind `Run.correct` and `Run.grow`."""
+"""Corrections and growths by a program: the implementation of `Run.correct` and `Run.grow`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rollout.pipelines.people.author import author_name
 from rollout.pipelines.people.corrections import Correction, correct
 from rollout.pipelines.people.growth import GrowthWish, grow, growth_config, plan_growth, unfinished_growths
 from rollout.pipelines.people.people_run import open_people
-from rollout.pipelines.people.seat import WrittenCall
+from rollout.pipelines.people.remote_person import WrittenCall
 
 CallLike = ToolCall | Mapping[str, Any]
 """A tool call, or a dict with its `name` and `arguments`."""
@@ -77,7 +77,7 @@ def grow_attempts(
     with EngineThread(settings.timeouts.grace) as thread:
 
         async def live() -> list[str]:
-            # Inside of the thread: what is offered is of the context.
+            # Inside of the thread, because offered objects belong to its context.
             with offering(offers):
                 async with open_people(run_dir) as people:
                     growth = await plan_growth(people, dataset, trajectory, wish)
@@ -93,7 +93,7 @@ def grow_attempts(
 def resume_growths(
     run_dir: Path, objects: Mapping[str, Any], config: str | os.PathLike[str] | None
 ) -> list[tuple[str, str]]:
-    """Finish what was asked for and interrupted. Returns dataset and id of the attempts. Those in which a person plays
+    """Finish growths that were interrupted. Returns dataset and id of the attempts. Those in which a person plays
     a part wait for that person."""
     settings = growth_config(run_dir, None if config is None else Path(config))
     with EngineThread(settings.timeouts.grace) as thread:
@@ -117,7 +117,7 @@ def resume_growths(
 def _written(call: CallLike) -> WrittenCall:
     if isinstance(call, ToolCall):
         if not is_readable(call):
-            raise ConfigError(f"{call.name}: the arguments are no JSON object: {call.arguments}")
+            raise ConfigError(f"{call.name}: the arguments are not a JSON object: {call.arguments}")
         return WrittenCall(call.name, read_arguments(call))
     name, arguments = call.get("name"), call.get("arguments", {})
     if not isinstance(name, str) or not isinstance(arguments, Mapping):

@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("rollout.cli.compare:compare", "Roll out the same tasks by several strategies."),
     "ls": ("rollout.cli.ls:ls", "List runs: model, progress, solved, cost."),
     "view": ("rollout.cli.view:view", "Look at runs in a browser: tables, trajectories, trees."),
-    "report": ("rollout.cli.report:report", "Write trajectories as one HTML file to send to others."),
+    "report": ("rollout.cli.report:report", "Write trajectories as one HTML file for sharing."),
     "show": ("rollout.cli.show:show", "Show a trajectory as a person reads it, with scores and evidence."),
     "mark": ("rollout.cli.mark:mark", "Mark a trajectory or a step as good or bad; notes, labels, verdicts."),
     "tree": ("rollout.cli.tree:tree", "Draw all attempts at a task as a tree."),

@@ -10,6 +10,8 @@ import typer
 from rollout.cli import options as o
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rollout.pipelines.people.marks import RunMarks
     from rollout.trajectories.person_marks import PersonMark
 
@@ -40,7 +42,7 @@ def mark(
     remove: Annotated[
         int | None, typer.Option("--remove", metavar="NUMBER", help="Remove the mark with this number.")
     ] = None,
-    dataset: o.DatasetNames = None,
+    datasets: o.DatasetNames = None,
     as_json: o.AsJson = False,
     no_colors: o.NoColors = False,
 ) -> None:
@@ -86,10 +88,10 @@ def mark(
     elif name is None:
         found = list(marks)
     elif kind is None:
-        key = find_marked(marks.path.parent, name, dataset or ())
+        key = find_marked(marks.path.parent, name, datasets or ())
         found = marks.of(key.id, key.dataset)
     else:
-        found = [_add(marks, name, kind, list(words or ()), step, author, dataset or ())]
+        found = [_add(marks, name, kind, list(words or ()), step, author, datasets or ())]
     if as_json:
         print_json(found)
         return

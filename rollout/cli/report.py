@@ -25,13 +25,13 @@ def report(
     dataset: o.DatasetNames = None,
     no_colors: o.NoColors = False,
 ) -> None:
-    """Write trajectories as one HTML file that needs no server and no network, to send to others.
+    """Write trajectories as one HTML file for sharing. It needs no server and no network.
 
     The first hundred of a run:
 
         rollout report default -o report.html
 
-    What was not solved, twenty of it:
+    Twenty that were not solved, at random:
 
         rollout report default --unsolved --first 20 --random
 

@@ -18,14 +18,15 @@ def view(
     ] = None,
     port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 7788, or one that is free.")] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen at. Others than loopback can be reached by others.")
+        str,
+        typer.Option(help="The address to listen at. Other machines can reach any but loopback."),
     ] = ("127.0.0.1"),
     allow_host: Annotated[
         list[str] | None,
         typer.Option("--allow-host", metavar="NAME", help="A name that a reverse proxy uses. May be repeated."),
     ] = None,
     prefix: Annotated[str, typer.Option(metavar="/PATH", help="The path under which a reverse proxy shows it.")] = "",
-    read_only: Annotated[bool, typer.Option("--read-only", help="Mark, correct and grow nothing.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no marks, corrections or growths.")] = False,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
     while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False,
     no_colors: o.NoColors = False,
@@ -36,11 +37,11 @@ def view(
 
         rollout view
 
-    One that is going on, on a machine that was reached by ssh -L 7788:127.0.0.1:7788:
+    A run on a machine that you reached by ssh -L 7788:127.0.0.1:7788:
 
         rollout view runs/trial --no-browser
 
-    The printed address holds a token, which the page needs. Ctrl-C ends the server; nothing of a run is changed by it.
+    The printed address holds a token, which the page needs. Ctrl-C ends the server; the runs do not change.
 
     Exit codes: 0, ended; 2, no such run, or the port is taken.
     """

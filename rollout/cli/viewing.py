@@ -67,8 +67,8 @@ async def opened_page(
 
 @contextlib.asynccontextmanager
 async def view_beside(console: Console, run_dir: Path) -> AsyncIterator[None]:
-    """Show a run in a browser inside the block, by a process of its own: what the page asks for takes nothing from the
-    run, and a fault of the server does not end it."""
+    """Show a run in a browser inside the block. The server is a process of its own, so it neither slows the run
+    down nor ends it by a fault."""
     code = "from rollout.cli import main; main()"
     child = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", code, "view", str(run_dir), "--while-stdin"),
@@ -102,7 +102,7 @@ async def _repeat_lines(console: Console, lines: asyncio.StreamReader) -> None:
 
 
 async def wait_for_end(*, with_stdin: bool) -> None:
-    """Wait until the command is ended, or its parent closes its standard input."""
+    """Wait until the command is ended, or its standard input is closed."""
     if not with_stdin:
         await asyncio.Event().wait()
     reader = asyncio.StreamReader()

@@ -86,7 +86,7 @@ def _summary(section: type[BaseModel]) -> str:
 
 
 def describe_web() -> str:
-    """Tables of the keys of `rollout web`, for docs/how-to/web.md, with the defaults in training and in tests."""
+    """Tables of the keys of `rollout web`, for docs/reference/web.md, with the defaults in training and in tests."""
     from rollout.config.compose import compose_tree
     from rollout.config.web import NO_EFFECT, WebConfig, groups
 

@@ -15,13 +15,21 @@ from rollout.core.spelling import suggest
 _MACHINERY = re.compile(r"(function-\w+|nullable|list|dict|union|tagged-union)\[.*\]|\[key\]", re.DOTALL)
 SOUNDS_SECRET = re.compile(r"key|token|secret|passw|pwd|auth|credential|cookie|session|signature", re.IGNORECASE)
 """Names whose values are never shown."""
+MOST_UNKNOWN = 5
+"""Unknown keys that are named."""
 
 
 def describe_problems(error: ValidationError, model: type[BaseModel], under: str | None = None) -> list[str]:
-    """All problems of a section, one description each."""
-    found = error.errors(include_url=False)
+    """All problems of a section, one description each. Of many unknown keys, only the first ones are named: the file is
+    probably not a configuration, and may hold secrets."""
     # A default that depends on other keys cannot be made where one of these is wrong, which is said anyway.
-    return [describe_problem(each, model, under) for each in found if each["type"] != "default_factory_not_called"]
+    found = [each for each in error.errors(include_url=False) if each["type"] != "default_factory_not_called"]
+    unknown = [each for each in found if each["type"] == "extra_forbidden"]
+    left_out = unknown[MOST_UNKNOWN:]
+    problems = [describe_problem(each, model, under) for each in found if each not in left_out]
+    if left_out:
+        problems.append(f"and {len(left_out)} more unknown keys; is this a configuration of rollout?")
+    return problems
 
 
 def list_problems(where: str, problems: Sequence[str]) -> str:

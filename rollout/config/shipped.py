@@ -33,11 +33,18 @@ def find_config(given: Path) -> Path:
     """The configuration file that a user means: a path, or the name of a shipped one. Raises ConfigError where a name
     is neither."""
     name, found = str(given), find_shipped(given)
-    if found.exists() or found.name != name or given.suffix or not name.isprintable():
+    if found.exists() or not name.isprintable():
+        return found
+    beside = sorted(path.name for path in given.parent.glob("*.y*ml"))
+    if found.name != name or given.suffix:
+        near = suggest(given.name, beside)
+        if near.startswith("did you mean"):
+            raise ConfigError(f"{name}: cannot be read: No such file or directory; {near}")
         return found
     names = sorted(path.stem for path in CONFIGS.glob("*.yml") if path.stem != "models")
     if name not in names:
-        raise ConfigError(f"{name}: there is no such file, and no such shipped config; {suggest(name, names)}")
+        near = suggest(name, [*beside, *names])
+        raise ConfigError(f"{name}: there is no such file, and no such shipped config; {near}")
     return CONFIGS / f"{name}.yml"
 
 

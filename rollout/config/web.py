@@ -335,7 +335,7 @@ def describe_keys() -> str:
     own = [key for key in WebConfig.model_fields if key not in sections and key != "model_settings"]
     listed = {"By themselves": own, **{name: list(section.model_fields) for name, section in sections.items()}}
     lines = [f"{name}: {', '.join(keys)}" for name, keys in listed.items()]
-    return "\n\n".join(["Keys; docs/how-to/web.md says what each means.", *lines])
+    return "\n\n".join(["Keys; docs/reference/web.md says what each means.", *lines])
 
 
 def groups() -> dict[str, type[Section]]:

@@ -43,7 +43,7 @@ class LiteLLMModel:
         self._send_seed = send_seed
 
     async def generate(self, request: Request) -> Generation:
-        litellm = load_litellm()
+        litellm = load_litellm(f"model {self.name!r}")
         fields: dict[str, Any] = msgspec.to_builtins(request.sampling)
         extra = fields.pop("extra", {})
         if len(request.tools):
@@ -106,20 +106,21 @@ class LiteLLMModel:
         return msgspec.structs.replace(generation, cost=cost if math.isfinite(cost) else 0.0, tokens=None)
 
 
-def load_litellm() -> Any:
-    """The package, quiet and without its own look at the network."""
+def load_litellm(needed_by: str) -> Any:
+    """The package, quiet and without its own look at the network. Raises ConfigError that names who needs it."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     try:
         import litellm  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
-        raise missing_extra("this model", "litellm") from error
+        raise missing_extra(needed_by, "litellm") from error
     litellm.suppress_debug_info = True
     return litellm
 
 
 def refuse_unknown_provider(name: str, provider: str, direct: Sequence[str]) -> None:
     """Raise ConfigError where LiteLLM does not know the provider of a model. `direct`: those that need no LiteLLM."""
-    litellm = load_litellm()
+    near = suggest(provider, direct)
+    litellm = load_litellm(f"model {name!r}{f' ({near})' if near.startswith('did you mean') else ''}")
     known = {str(getattr(one, "value", one)) for one in litellm.provider_list}
     known |= {str(one["provider"]) for one in litellm.custom_provider_map}
     if provider not in known:

@@ -351,13 +351,10 @@ def _check_litellm(found: Resolved) -> list[str]:
     from rollout.models.litellm import load_litellm, refuse_unknown_provider
 
     try:
-        litellm = load_litellm()
-    except ConfigError as error:
-        return [f"model {found.name!r}: {error}"]
-    try:
         refuse_unknown_provider(found.name, found.entry.provider, list(DIRECT))
     except ConfigError as error:
         return [str(error)]
+    litellm = load_litellm(f"model {found.name!r}")
     if found.api_key is not None:
         return []
     state = litellm.validate_environment(model=found.api_model)

@@ -31,13 +31,14 @@ EXTRAS: dict[Extra, tuple[tuple[str, ...], str]] = {
     "web": (("playwright", "hydra", "publicsuffixlist"), "tasks in real browsers, rollout web"),
     "mcp": (("mcp",), "MCP servers as tools, rollout serve-domain"),
     "train": (
-        ("numpy", "pyarrow", "datasets", "transformers", "jinja2"),
+        ("numpy", "pyarrow", "datasets", "transformers", "jinja2", "gguf"),
         "Parquet, tokenizers, rollout train-data",
     ),
     "suites": (("miniwob", "deepdiff", "docstring_parser"), "BFCL, tau2-bench, MiniWoB++"),
     "ray": (("ray",), "runs on several machines"),
     "local": (("xllamacpp",), "models on this machine, without a server"),
     "litellm": (("litellm",), "providers other than OpenAI-compatible servers"),
+    "view": (("starlette", "uvicorn"), "runs in the browser, rollout view"),
 }
 """The extras: a module of each of their packages, and what they are for."""
 _SANDBOX_SECONDS = 30.0

@@ -308,13 +308,13 @@ def with_other_strategy(dataset: Dataset, choice: StrategyChoice, **changed: Any
 def make_dataset_strategy(name: str, dataset: Dataset, config: Config) -> Strategy:
     """The strategy of a dataset. Raises ConfigError where it cannot be made, or not with this configuration."""
     chosen = dataset.strategy
-    if dataset.samples != 1 and (chosen.name != "chain" or "n" in chosen.params):
-        instead = "strategy.params.n says how many" if chosen.name == "chain" else "it is for the strategy chain"
-        raise ConfigError(f"datasets.{name}.samples: would be ignored beside {chosen.name}; leave it out: {instead}")
     try:
         strategy = make_strategy(dataset.strategy, dataset.samples, dataset.reward)
     except ConfigError as error:
         raise ConfigError(f"datasets.{name}.{error}") from error
+    if dataset.samples != 1 and (chosen.name != "chain" or "n" in chosen.params):
+        instead = "strategy.params.n says how many" if chosen.name == "chain" else "it is for the strategy chain"
+        raise ConfigError(f"datasets.{name}.samples: would be ignored beside {chosen.name}; leave it out: {instead}")
     if strategy.has_rounds and not config.use_checkpoints:
         raise ConfigError(
             f"datasets.{name}.strategy: {dataset.strategy.name} decides by what earlier attempts did, which only a "

@@ -61,7 +61,7 @@ LARGEST = 2**63 - 1
 
 
 class RemovedMark(msgspec.Struct, frozen=True):
-    """A mark that is gone."""
+    """The removal of a mark."""
 
     number: int
     dataset: str
@@ -70,14 +70,14 @@ class RemovedMark(msgspec.Struct, frozen=True):
 
 
 class MarkChanges(msgspec.Struct, frozen=True):
-    """The changes since a version. To apply them, take away `removed`, then add `marks`."""
+    """The changes since a version. To apply them, remove `removed`, then add `marks`."""
 
     version: int
     """The version that this leads to."""
     marks: tuple[PersonMark, ...]
     removed: tuple[RemovedMark, ...]
     is_whole: bool = False
-    """Whether `marks` are all there are, because this file never had the version that was asked for."""
+    """Whether `marks` is the complete list, because this file never had the requested version."""
 
 
 def place_of_marks(run_dir: Path) -> Path:
@@ -112,7 +112,7 @@ class MarksFile:
         value: float | None = None,
         text: str | None = None,
     ) -> PersonMark:
-        """Set a mark. Raises ConfigError for one that cannot be, and JournalError where it cannot be kept.
+        """Set a mark. Raises ConfigError if it is not valid, and JournalError if it cannot be stored.
 
         Of one author and place, `good` replaces `bad` and the other way round, and a verdict replaces the earlier one.
         An equal mark that exists already is returned instead of being set twice. Notes are always added.
@@ -260,13 +260,13 @@ class MarksFile:
 
     def _unwritable(self, why: str) -> JournalError:
         return JournalError(
-            f"{self.path}: marks cannot be kept here: {why}; make the folder writable, or copy the run directory and "
+            f"{self.path}: marks cannot be stored here: {why}; make the folder writable, or copy the run directory and "
             "mark the copy"
         )
 
     @contextlib.contextmanager
     def _converting(self, *, is_writing: bool = False) -> Iterator[None]:
-        """Put the errors of the database into words."""
+        """Turn errors of the database into errors with advice."""
         try:
             yield
         except (sqlite3.Error, OSError, _Damaged) as error:
@@ -294,7 +294,7 @@ class MarksFile:
 
 
 class _Damaged(Exception):
-    """The content of the database cannot be right."""
+    """The content of the database is not valid."""
 
 
 def create_marks(path: Path) -> None:
@@ -331,7 +331,7 @@ def _read(database: sqlite3.Connection, where: str, values: Sequence[Any]) -> It
 
 
 def _rivals(database: sqlite3.Connection, wanted: PersonMark) -> list[PersonMark]:
-    """The same author's marks on the same place that the new one replaces or repeats."""
+    """The same author's marks on the same place that the new mark replaces or repeats."""
     kinds = (wanted.kind, _OPPOSITES.get(wanted.kind, wanted.kind))
     where = "WHERE dataset = ? AND trajectory = ? AND message IS ? AND author = ? AND kind IN (?, ?)"
     found = _read(database, where, (wanted.dataset, wanted.id, wanted.message, wanted.author, *kinds))

@@ -1,4 +1,4 @@
-"""Access to the server: everything that is checked before a request is looked at, and the headers of each answer.
+"""Access to the server: checks on every request before it is handled, and headers on every response.
 
 A page in another tab, another user of the machine and a name that was rebound to this address all reach a loopback
 port. So a request needs the token that the printed address holds (once in the address, then as a cookie; scripts send
@@ -36,13 +36,13 @@ READING = frozenset({"GET", "HEAD"})
 
 
 class Access:
-    """Lets through what may be answered, and puts the headers on every answer."""
+    """Middleware that refuses requests without access and adds security headers to every response."""
 
     def __init__(
         self, app: ASGIApp, *, token: str, hosts: Sequence[str] = (), prefix: str = "", read_only: bool = False
     ) -> None:
-        """`hosts` are those besides loopback, with or without a port. `prefix` is the path under which a reverse proxy
-        shows the server; it may be left on requests or taken off."""
+        """`hosts` are accepted beside loopback, with or without a port. `prefix` is the path under which a reverse
+        proxy shows the server; the proxy may forward it or strip it."""
         self._app = app
         self._token = token.encode()
         self._hosts = {host.lower() for host in hosts}
@@ -84,7 +84,7 @@ class Access:
         return scope
 
     def _refusal(self, scope: Scope, headers: Headers) -> tuple[int, str] | None:
-        """Why a request is not answered, with the status; None where it may be."""
+        """Status and reason of a refusal; None if the request is allowed."""
         host = headers.get("host", "").lower()
         if not self._knows(host):
             return 403, (
@@ -136,7 +136,7 @@ class Access:
         return hmac.compare_digest(given.encode(), self._token)
 
     def _location_after_token(self, scope: Scope) -> str | None:
-        """Where a request goes that brings the right token in its address: the same address without it."""
+        """The redirect target of a request with the right token in its address: the address without the token."""
         if scope["method"] not in READING or _is_api(scope) or b"token=" not in scope["query_string"]:
             return None
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)

@@ -114,7 +114,7 @@ def error_response(status: int, text: str) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     texts = {
-        404: f"{request.url.path}: there is no such address; api/openapi.json lists those that there are",
+        404: f"{request.url.path}: there is no such address; api/openapi.json lists all",
         405: f"{request.url.path}: {request.method} is not possible here; api/openapi.json lists what is",
     }
     return error_response(error.status_code, texts.get(error.status_code, error.detail))

@@ -1,7 +1,7 @@
-"""Endpoints: what can be asked, as a table from which both the routes and the OpenAPI document are made.
+"""Endpoints: a table from which both the routes and the OpenAPI document are made.
 
 A module of the server lists its endpoints; `rollout.viewer.app` puts the lists together. A handler is given a `Call`
-with everything read and checked, and returns a struct, or a response of its own where it is no JSON.
+with path, query and body parsed and checked, and returns a struct, or a response of its own if that is not JSON.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from rollout.viewer.server import Viewer
 
 MOST_BODY = 8 << 20
-"""Bytes that a request may have."""
+"""The greatest size of a request body, in bytes."""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """A request, read."""
+    """A parsed request."""
 
     viewer: Viewer
     request: Request
@@ -38,35 +38,35 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run(self) -> OpenRun:
-        """The run that the address names. Raises Refused where there is none."""
+        """The run in the address. Raises Refused if there is none."""
         return self.viewer.runs.get(self.path["run"])
 
     @property
     def author(self) -> str:
-        """Who writes: the header `X-Rollout-Author`, else the login name."""
+        """The author of a change: the header `X-Rollout-Author`, else the login name."""
         return unquote(self.request.headers.get("x-rollout-author", "")).strip() or self.viewer.author
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that can be asked."""
+    """A method and path, with the types of its query, body and response."""
 
     path: str
-    """Below `api/`, with `{run}` and the like."""
+    """Below `api/`, with parameters such as `{run}`."""
     summary: str
     handle: Callable[[Call], Awaitable[Any]]
     answer: Any
-    """The type of the answer; None where it is no JSON."""
+    """The type of the response; None if it is not JSON."""
     method: Literal["GET", "POST", "DELETE"] = "GET"
     query: type[msgspec.Struct] | None = None
     body: type[msgspec.Struct] | None = None
     media: str = "application/json"
-    """The media type of an answer that is no JSON."""
+    """The media type of a response that is not JSON."""
     writes: bool = False
-    """Whether it changes anything: refused by a server that only reads."""
+    """Whether it changes anything. Refused by a read-only server."""
 
 
 def read_query(request: Request, kind: type[msgspec.Struct] | None) -> Any:
-    """The query of an address as a struct. What is empty counts as not given. Raises Refused."""
+    """The query of an address as a struct. Empty values count as missing. Raises Refused."""
     if kind is None:
         return None
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}

@@ -6,7 +6,7 @@ from rollout.core.errors import ConfigError, JournalError, RolloutError
 
 
 class Refused(RolloutError):
-    """A request that is not answered. The text names what, what was expected, and what to do."""
+    """A refused request. The text says what is wrong, what was expected, and what to do."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -14,12 +14,12 @@ class Refused(RolloutError):
 
 
 def not_found(message: str) -> Refused:
-    """The refusal of something that is not there."""
+    """A refusal with status 404."""
     return Refused(404, message)
 
 
 def status_of(error: RolloutError) -> int:
-    """The HTTP status of an error: 400 for what was asked wrongly, 409 for a run that cannot be used as it is."""
+    """The HTTP status of an error: 400 for a wrong request, 409 for a run that cannot be used in its present state."""
     if isinstance(error, Refused):
         return error.status
     if isinstance(error, ConfigError):

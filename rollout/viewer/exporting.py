@@ -23,7 +23,7 @@ FORMATS = (LINES, *BUILT_IN)
 
 
 class Selection(TrajectoryQuery, frozen=True, kw_only=True):
-    """Which trajectories are wanted: those of a query, or these."""
+    """A choice of trajectories: those of a query, or named ones."""
 
     keys: tuple[Key, ...] | None = None
 
@@ -65,7 +65,7 @@ def _read(run: OpenRun, keys: Sequence[Key]) -> Iterator[Trajectory]:
 
 
 class ExportWish(Selection, frozen=True, kw_only=True):
-    """What is to be exported, and how."""
+    """A request for an export."""
 
     format: str = "trl"
     per_turn: bool = False

@@ -1,7 +1,7 @@
-"""Following the runs that are looked at: their indexes are kept up to date, and what changes is published.
+"""Following runs that are open in a browser: updates their indexes and publishes changes.
 
-Files are looked at once a second, and only of runs that were asked for. A run itself knows nothing of it. Marks are
-published from here, whoever set them: another server, the command line, a program, or a page of this server.
+Files are checked once a second, and only those of runs that were requested. The run itself is not involved. Marks are
+published from here, whichever program set them: another server, the command line, or a page of this server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rollout.viewer.server import Viewer
 
 log = logging.getLogger(__name__)
 EVERY = 1.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 MOST_MARKS = 20
 """Changed marks that are published one by one. More are one event without data."""
 
@@ -44,7 +44,7 @@ async def follow(viewer: Viewer) -> None:
                     await to_thread.run_sync(_follow_run, viewer, run, seen, abandon_on_cancel=True)
                 except RolloutError as error:
                     log.warning("%s: %s", run.path, error)
-        # Nothing tells of a change of a file on every system.
+        # No notification of file changes works on every system.
         await asyncio.sleep(EVERY)
 
 

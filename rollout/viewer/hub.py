@@ -1,7 +1,7 @@
-"""Events for everybody who looks: whatever happens is published once, and every open page hears it.
+"""Events for all open pages: each change is published once, and every listener receives it.
 
 A listener that falls behind loses the oldest events of a kind, never the newest: an event holds the whole changed
-object, so the newest is all that it needs.
+object, so the newest one is enough.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ MOST_WAITING = 256
 
 
 class Event(msgspec.Struct, frozen=True):
-    """Something that changed."""
+    """A change of an object."""
 
     kind: str
     """`run`, `index`, `marks`, `growth` or `play`."""
     run: str
-    """The short name of its run."""
+    """The short name of the run."""
     data: Any
     """The changed object."""
 
@@ -35,7 +35,7 @@ class Listener:
         self._waiting: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
 
     def put(self, event: Event, *, always: bool = False) -> None:
-        """Hand over an event. `always`: whatever run it is of."""
+        """Deliver an event. `always`: whichever run it belongs to."""
         if self._run is not None and event.run != self._run and not always:
             return
         if self._waiting.full():
@@ -57,12 +57,12 @@ class Hub:
 
     @property
     def listeners(self) -> int:
-        """How many listen."""
+        """The number of listeners."""
         return len(self._listeners)
 
     @contextlib.contextmanager
     def listening(self, run: str | None = None) -> Iterator[Listener]:
-        """Listen, to one run or to all."""
+        """Listen to one run or to all."""
         self._loop = asyncio.get_running_loop()
         listener = Listener(run)
         self._listeners.add(listener)
@@ -73,7 +73,7 @@ class Hub:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the server is about to end, so that no listener waits any longer."""
+        """Whether the server is stopping, so that listeners must end."""
         return self._closed.is_set()
 
     def close(self) -> None:
@@ -83,7 +83,7 @@ class Hub:
             listener.put(Event("end", "", None), always=True)
 
     def publish(self, event: Event) -> None:
-        """Hand an event to everybody who listens."""
+        """Deliver an event to all listeners."""
         if self._loop is None or self._loop.is_closed():
             return
         with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rollout.viewer.open_runs import OpenRun
 
 MOST_AT_ONCE = 1_000
-"""Attempts that are taken in before a query is answered; more are taken in behind its back."""
+"""Attempts that are indexed before a query is answered; more are indexed in the background."""
 NO_MARKS = -1
 """The version of marks of an index that has taken none in."""
 MOST_READERS = 4
@@ -61,10 +61,10 @@ class RunIndex:
         self.attempts_version = 0
         """The same of attempts alone: not with marks, nor with what filters found."""
         self.is_wanted = False
-        """Whether anybody has looked at the run."""
+        """Whether the run was looked at."""
 
     def freshen(self) -> None:
-        """Bring the index up to date if that takes no time; otherwise leave it to the next call of `sync`."""
+        """Bring the index up to date if that takes no time; otherwise leave it to `sync`."""
         self.is_wanted = True
         if self._writing.acquire(blocking=False):
             try:

@@ -22,7 +22,7 @@ CHUNK = 400
 """Attempts in a transaction: what a reader has to wait for at most, and what is in memory at once."""
 _INSERT = f"INSERT OR REPLACE INTO attempts({', '.join(COLUMNS)}) VALUES ({', '.join('?' * len(COLUMNS))})"
 Progress = Callable[[int, int], None]
-"""Is told how many attempts are in the index, and how many there are."""
+"""Called with the number of attempts in the index, and the number of all."""
 
 
 class Outdated(Exception):
@@ -51,8 +51,8 @@ class IndexWriter:
             self._db.execute("INSERT INTO meta VALUES ('journal', ?)", (beginning,))
 
     def follow(self, reader: JournalReader, *, is_live: bool, most: int | None, progress: Progress) -> int:
-        """Take in what changed in the run's journal, at most so many attempts; returns how many are left. `is_live`:
-        one command has been writing it since the last call that said so, or begins to."""
+        """Index what changed in the run's journal, at most `most` attempts. Returns the number that are left.
+        `is_live`: one command has been writing it since the last call that said so, or begins to."""
         if is_live and self._unended is not None:
             ended = self._ended_since(reader, self._unended)
         else:

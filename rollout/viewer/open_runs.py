@@ -1,7 +1,7 @@
-"""The runs that the server was given, and the journals of those that are looked at.
+"""The runs of the server, and the open journals of those in use.
 
-Each run has a short name, unique among them, that stands for it in addresses: nothing of a path comes from a request.
-Journals are opened when they are first asked for and stay open for the next request.
+Addresses contain a unique short name for each run, so no request contains a path. Journals are opened when they are
+first needed and stay open for the next request.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from rollout.viewer.kept import Kept
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 MOST_KEPT = 4
-"""Open readers of a journal that wait for the next request."""
+"""Idle readers of a journal that are kept open for the next request."""
 NO_VERSION = -1
 """A version of marks that no file ever had."""
 BY_PERSON = re.compile(r"~\+\d+$")
-"""How the id of an attempt ends that a person asked for."""
+"""The end of the id of an attempt that a person requested."""
 
 
 class Readers:
@@ -67,7 +67,7 @@ class Readers:
         opened.close()
 
     def close(self) -> None:
-        """Close those that wait."""
+        """Close the idle readers."""
         with self._lock:
             kept, self._kept = self._kept, []
         for _, _, opened in kept:
@@ -91,18 +91,18 @@ class Readers:
         raise AssertionError
 
     def _identity(self) -> object:
-        """What must be the same for an open reader to see what is on disk."""
+        """Changes when an open reader no longer shows what is on disk."""
         with contextlib.suppress(OSError):
             found = os.stat(self._run_dir / JOURNAL)
             if os.access(self._run_dir, os.W_OK):
                 return found.st_dev, found.st_ino
-            # Opened as something that never changes.
+            # Opened as immutable.
             return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
         return None
 
 
 class OpenRun:
-    """One run that can be looked at."""
+    """A run of the server."""
 
     def __init__(self, name: str, path: Path, folder: Path) -> None:
         self.name = name
@@ -192,7 +192,7 @@ class OpenRun:
             return []
 
     def filtered(self, dataset: str, trajectory: str) -> Filtered | None:
-        """What `rollout filter` said of a trajectory; None where it was not asked."""
+        """The result of `rollout filter` for a trajectory; None if the run was not filtered."""
         path = self.path / FILTERS
         if (version := _file_version(path)) is None:
             return None
@@ -201,7 +201,7 @@ class OpenRun:
             return records.get(dataset, trajectory)
 
     def row(self) -> RunRow:
-        """The run, as the list shows it."""
+        """The run as a row of the list."""
         is_live = self.is_live
         return self.read_once("row", self._read_row, (self.version(), is_live), is_moving=is_live)
 
@@ -227,7 +227,7 @@ class OpenRuns:
         self.look()
 
     def look(self) -> list[OpenRun]:
-        """All runs that are there now, those that were begun meanwhile included."""
+        """All runs on disk now, including new ones."""
         found = []
         with self._lock:
             for place in self._places:
@@ -238,7 +238,7 @@ class OpenRuns:
         return list(dict.fromkeys(found))
 
     def opened(self) -> list[OpenRun]:
-        """The runs that are known already."""
+        """The runs that were found so far."""
         return list(self._runs.values())
 
     def get(self, name: str) -> OpenRun:
@@ -248,7 +248,7 @@ class OpenRuns:
             self.look()
             found = self._runs.get(name)
         if found is None:
-            raise not_found(f"there is no run {name[:100]!r}; `api/runs` lists those that there are")
+            raise not_found(f"there is no run {name[:100]!r}; `api/runs` lists all runs")
         return found
 
     def close(self) -> None:
@@ -273,7 +273,7 @@ class OpenRuns:
 
 
 def find_places(names: Sequence[str]) -> list[Path]:
-    """The folders that the arguments of a command mean. Raises ConfigError for one that is none."""
+    """The folders of runs that arguments of a command name. Raises ConfigError if one does not exist."""
     found = []
     for name in names:
         path = Path(name)
@@ -287,7 +287,7 @@ def find_places(names: Sequence[str]) -> list[Path]:
 
 
 def short_name(title: str) -> str:
-    """A title in the letters that need no quoting in an address."""
+    """A title as a name that needs no quoting in an address."""
     plain = unicodedata.normalize("NFKD", title).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._]+", "-", plain).strip("-.") or "run"
 

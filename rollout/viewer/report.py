@@ -1,4 +1,4 @@
-"""A report: the page with the data of some trajectories in one HTML file, to be sent to others.
+"""A report: the page with the data of some trajectories in one HTML file, for sending to others.
 
 The file needs no server and no network. The page's script and style are in it, allowed by their hashes alone; the data
 is a block of JSON, `{run, trajectories, images}`, which the page finds by the id `rollout-data`. Images are data URLs
@@ -27,7 +27,7 @@ from rollout.viewer.trajectory_page import make_page, read_trajectory
 
 DATA = "rollout-data"
 MOST = 1_000
-"""Trajectories in a report: a browser has to hold all of them."""
+"""The most trajectories in a report. A browser has to hold all of them."""
 _SCRIPT = re.compile(r"<script\b([^>]*)\bsrc=[\"']?\.?/?([^\"'\s>]+)[\"']?([^>]*)>\s*</script>", re.IGNORECASE)
 _STYLE = re.compile(r"<link\b[^>]*\bhref=[\"']?\.?/?([^\"'\s>]+\.css)[\"']?[^>]*>", re.IGNORECASE)
 _LINK = re.compile(r"<link\b[^>]*>", re.IGNORECASE)
@@ -35,7 +35,7 @@ _META_POLICY = re.compile(r"<meta\b[^>]*content-security-policy[^>]*>", re.IGNOR
 
 
 class ReportData(msgspec.Struct, frozen=True):
-    """What the page finds in a report."""
+    """The data in a report."""
 
     run: RunRow
     trajectories: tuple[TrajectoryPage, ...]
@@ -44,8 +44,7 @@ class ReportData(msgspec.Struct, frozen=True):
 
 
 def make_report(run: OpenRun, keys: Sequence[Key], page: Path = PAGE) -> bytes:
-    """The report of some trajectories of a run. Raises ConfigError where the page is not built, or there are too
-    many."""
+    """The report of some trajectories of a run. Raises ConfigError if the page is not built or there are too many."""
     if not keys:
         raise ConfigError("a report needs at least one trajectory")
     if len(keys) > MOST:
@@ -69,7 +68,7 @@ def assemble(page: Path, data: bytes) -> bytes:
             f"{page}: the page is not built, so there is nothing to put the data into: {error}"
         ) from error
     markup = _META_POLICY.sub("", _LINK.sub("", _SCRIPT.sub("", markup)))
-    # What would end the element, or begin a comment in it, is written otherwise: the same in a string of the script.
+    # Escape whatever would end the element or begin a comment. In a JSON string the escapes mean the same.
     bodies = [re.sub(r"<(?=/script|!--)", r"\\x3c", text, flags=re.IGNORECASE) for _, text in scripts]
     hashes = " ".join(map(_hash, bodies))
     policy = (
@@ -87,7 +86,7 @@ def assemble(page: Path, data: bytes) -> bytes:
 
 
 def _insert(markup: str, tag: str, text: str, *, is_behind: bool) -> str:
-    """A text behind or in front of a tag; at the end of what has none."""
+    """Insert a text behind or in front of a tag, or at the end if there is no such tag."""
     place = markup.lower().find(tag)
     if place < 0:
         return text + markup if is_behind else markup + text

@@ -14,7 +14,7 @@ from rollout.viewer.report import make_report
 
 
 def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> list[Key]:
-    """The trajectories that names mean, or else those that are wished for. Raises ConfigError where there are none."""
+    """The trajectories with these names, or those that fit `wish`. Raises ConfigError if there are none."""
     with open_reader(run_dir) as journal:
         if names:
             found = []

@@ -1,4 +1,4 @@
-"""The page of one run: its figures, what failed, and what its table can be filtered by; and the run over time.
+"""The page of one run: its figures, failures, filters for its table, and series over time.
 
 All of it is read from the index, which follows the journal, and kept until the index changes.
 """
@@ -24,14 +24,14 @@ NO_STATS = DatasetStats(
     steps=None, tool_calls=None, tokens=None, seconds=None, latency=None, tools=(), causes=(),
 )  # fmt: skip
 MOST_STEPS_READ = 5_000
-"""Attempts whose steps are counted for a page."""
+"""The most attempts whose steps are counted for a page."""
 POINTS = 200
 WINDOW = 2_000
-"""Answers whose latencies a point of a series is about."""
+"""The number of answers whose latencies one point of a series summarizes."""
 
 
 def read_run_page(run: OpenRun) -> RunPage:
-    """The page of a run; that of one that cannot be read says so in its row and in the state of its index."""
+    """The page of a run. If the run cannot be read, its row and the state of its index say why."""
     run.index.freshen()
     row = run.row()
     config: JSON = recorded_part(run.path, "config", dict) or {}
@@ -75,7 +75,7 @@ def _read_facets(run: OpenRun) -> JSON:
 
 
 class _Ended(msgspec.Struct, frozen=True):
-    """One attempt, as a series counts it."""
+    """The figures of one attempt that a series needs."""
 
     finished: float
     status: str

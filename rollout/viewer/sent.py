@@ -1,4 +1,4 @@
-"""The request that the model was sent at a step, and what became of each message in it."""
+"""The exact request of a step, and how each message of the conversation became part of it."""
 
 from __future__ import annotations
 
@@ -74,8 +74,9 @@ def _unsent(model: str | None, note: str) -> Sent:
 
 
 def _states(trajectory: Trajectory, place: int) -> list[SentState]:
-    """What became of each message before an answer. Requests are made again by the view that made them; its records
-    are matched with the messages from the last one backwards, because what a window leaves out is in front."""
+    """How each message before an answer became part of its request. The view that made the requests makes them
+    again; its records are matched with the messages from the last one backwards, because a window leaves out the first
+    ones."""
     viewing = viewing_of(trajectory)
     view = viewing.open(trajectory.system, trajectory.opening, lambda name: name)
     captions = {caption["message"]: caption for caption in (trajectory.view or {}).get("captions") or ()}
@@ -88,7 +89,7 @@ def _states(trajectory: Trajectory, place: int) -> list[SentState]:
     left = len(records) - 1
     head = trajectory.opening
     for index in range(place - 1, -1, -1):
-        # The opening keeps its place; only its text may have grown by the list of earlier steps.
+        # The opening stays first; only its text may have grown by the list of earlier steps.
         in_head = index < head
         number = index if in_head else left
         if number >= 0 and number < len(records) and (in_head or _is_of(records[number], before[index])):

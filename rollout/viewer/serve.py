@@ -1,4 +1,4 @@
-"""Serving: the socket, the printed address, and the end."""
+"""Serving: opening the socket, printing the address, shutting down."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rollout.viewer.open_runs import OpenRuns
 from rollout.viewer.server import Viewer
 
 PORT = 7788
-"""Tried first, so that an address usually stays the same."""
+"""The default port, so that the address usually stays the same."""
 
 
 @contextlib.asynccontextmanager
@@ -31,8 +31,8 @@ async def serving(
     read_only: bool = False,
     token: str | None = None,
 ) -> AsyncIterator[str]:
-    """Serve these runs inside the block, which is given the address with its token. Raises ConfigError where the port
-    or the host cannot be used."""
+    """Serve these runs inside the block; yields the address with its token. Raises ConfigError if the port or the host
+    cannot be used."""
     prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
     listening = open_socket(host, port)
     token = token or secrets.token_urlsafe(24)
@@ -63,7 +63,7 @@ async def serving(
 
 
 class _Server(uvicorn.Server):
-    """A server that leaves signals to the command, and says when it is up."""
+    """A server that leaves signals to the command and reports when it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -1,4 +1,4 @@
-"""The state of a server while it is up: the runs, the desks where people work, and the hub of events."""
+"""The state of a running server: its runs, their editors, and the hub of events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyio import CapacityLimiter
 from rollout.core.extras import installed_version
 from rollout.pipelines.people.author import author_name
 from rollout.pipelines.people.growth import Growth
-from rollout.viewer.desk import Desk
+from rollout.viewer.editor import RunEditor
 from rollout.viewer.endpoint import Endpoint
 from rollout.viewer.hub import Event, Hub
 from rollout.viewer.open_runs import OpenRun, OpenRuns
@@ -32,40 +32,40 @@ class Viewer:
         self.hub = Hub()
         self._endpoints: Sequence[Endpoint] = ()
         self._tasks: asyncio.TaskGroup | None = None
-        self._desks: dict[str, Desk] = {}
+        self._editors: dict[str, RunEditor] = {}
         self.replaying = CapacityLimiter(1)
-        """Held by the replay that goes on: each may start processes."""
+        """Held by the running replay, since each may start processes."""
         self.author = author_name()
         self.version = installed_version()
 
     @property
     def endpoints(self) -> Sequence[Endpoint]:
-        """Everything that can be asked."""
+        """The table of endpoints."""
         return self._endpoints
 
     def offer(self, endpoints: Sequence[Endpoint]) -> None:
-        """Say what can be asked."""
+        """Set the table of endpoints."""
         self._endpoints = tuple(endpoints)
 
     def open(self, tasks: asyncio.TaskGroup) -> None:
-        """Begin to work: what goes on in the background is a task of this group."""
+        """Start. Background work becomes tasks of this group."""
         self._tasks = tasks
 
-    def desk(self, run: OpenRun) -> Desk:
-        """Where people work on a run."""
+    def editor(self, run: OpenRun) -> RunEditor:
+        """The editor of a run."""
         assert self._tasks is not None
-        if run.name not in self._desks:
-            self._desks[run.name] = Desk(run, self._tasks, functools.partial(self._tell, run))
-        return self._desks[run.name]
+        if run.name not in self._editors:
+            self._editors[run.name] = RunEditor(run, self._tasks, functools.partial(self._tell, run))
+        return self._editors[run.name]
 
     def _tell(self, run: OpenRun, growth: Growth) -> None:
-        """Tell everybody who looks that a growth, or a conversation, changed."""
+        """Publish that a growth or a conversation changed."""
         self.hub.publish(Event("growth" if growth.part is None else "play", run.name, {"number": growth.number}))
 
     def stop(self) -> None:
-        """End what goes on in the background."""
-        for desk in self._desks.values():
-            desk.close()
+        """Stop background work."""
+        for editor in self._editors.values():
+            editor.close()
 
     def close(self) -> None:
         """Release what is open."""

@@ -1,4 +1,4 @@
-"""The place where a search found its words: the piece of text around the first of them, read from the journal.
+"""Snippets: the text around the first match of a search, read from the journal.
 
 The index holds no text, so the messages of the few attempts that are shown are looked through again.
 """
@@ -30,7 +30,7 @@ class Snippet(msgspec.Struct, frozen=True):
 
 
 def find_snippet(run: OpenRun, dataset: str, trajectory: str, terms: Sequence[Term]) -> Snippet | None:
-    """The first place in an attempt at which any of these terms stands; None where it cannot be read."""
+    """The first match of any of these terms in an attempt; None if the attempt cannot be read."""
     patterns = [[_plain(word) for word in _WORD.findall(searchable(term.text))] for term in terms]
     try:
         with run.reading_of(trajectory) as journal:

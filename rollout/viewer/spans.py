@@ -1,8 +1,8 @@
-"""The time that an attempt took: a list of stretches, from the first request on.
+"""Timeline of an attempt: a list of spans from the first request on.
 
-Nodes say when they were added. In journals of versions that did not keep that, stretches follow one another without
-gaps: answers and retries take what is on record of them, and tools take no time. Where a path was taken over from
-another attempt, the time between the two is left out.
+Nodes say when they were added. In journals of versions that did not keep that, spans follow one another without
+gaps: answers and retries have their recorded durations, and tools take no time. If a path continues another attempt,
+the time between the two is left out.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def placed_nodes(path: Sequence[tuple[NodeKey, NodeBody]]) -> list[PlacedNode]:
 
 
 def spans_of(nodes: Sequence[PlacedNode]) -> list[Span]:
-    """The stretches of a path, in order."""
+    """The spans of a path, in order."""
     found: list[Span] = []
     clock, last, owner = 0.0, 0.0, None
     for number, (index, (episode, _), body) in enumerate(nodes):
@@ -45,7 +45,7 @@ def spans_of(nodes: Sequence[PlacedNode]) -> list[Span]:
         for part in _parts(body):
             took += part.seconds
         if body.kind in ("tool", "user_tool", "observation"):
-            # Results of one round of calls are added together: the first of them stands for all.
+            # Results of one round of calls are added together: the first represents all.
             if passed > 0:
                 found.append(Span(message=index, kind="tool", start=clock, seconds=passed, label=_calls(nodes, number)))
                 clock += passed
@@ -67,7 +67,7 @@ class _Part(msgspec.Struct, frozen=True):
 
 
 def _parts(body: NodeBody) -> Iterator[_Part]:
-    """What a node took by its own record."""
+    """The recorded durations of a node."""
     generation = body.generation
     if generation is None:
         return

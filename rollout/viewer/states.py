@@ -15,8 +15,8 @@ from rollout.viewer.trajectory_page import ReadTrajectory
 
 
 def read_states(run: OpenRun, read: ReadTrajectory) -> States:
-    """The states of an attempt, by replay, or a note that says why there are none. Runs an event loop of its own: the
-    tools of a world may take their time, and the server goes on meanwhile."""
+    """The states of an attempt, by replay, or a note that says why there are none. Uses an event loop of its own, so
+    slow tools do not block the server."""
     if not read.nodes:
         return _none("The steps of this attempt were not kept, so nothing can be replayed.")
     try:

@@ -1,4 +1,4 @@
-"""The table of trajectories: a part of what a query has, neighbours in it, and the review queue."""
+"""The table of trajectories: pages of a query, neighbours in it, and the review queue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _UNMARKED = "NOT EXISTS (SELECT 1 FROM marks m WHERE m.dataset = attempts.datase
 
 
 def read_table(run: OpenRun, query: TableQuery) -> TrajectoryList:
-    """A part of the table. Raises Refused."""
+    """A page of the table. Raises Refused."""
     if query.offset < 0 or not 0 <= query.limit <= MOST_ROWS:
         raise Refused(400, f"offset and limit: expected at least 0, and at most {MOST_ROWS} rows")
     run.index.freshen()
@@ -56,7 +56,7 @@ def read_table(run: OpenRun, query: TableQuery) -> TrajectoryList:
 
 
 def find_neighbours(run: OpenRun, dataset: str, trajectory: str, query: TrajectoryQuery) -> Neighbours:
-    """What lies beside a trajectory in a query. Raises Refused."""
+    """The trajectories before and after one in the order of a query. Raises Refused."""
     run.index.freshen()
     with run.index.reading() as connection:
         numbers = make_query(connection, query).numbers(connection)
@@ -75,7 +75,7 @@ def find_neighbours(run: OpenRun, dataset: str, trajectory: str, query: Trajecto
 
 
 def make_queue(run: OpenRun, kind: QueueKind, most: int, query: TrajectoryQuery, seed: int = 0) -> Queue:
-    """Trajectories of a query that are worth a look. The same seed draws the same. Raises Refused."""
+    """Trajectories of a query to review. The same seed draws the same ones. Raises Refused."""
     if not 0 < most <= MOST_ROWS:
         raise Refused(400, f"n: expected 1 to {MOST_ROWS}")
     run.index.freshen()
@@ -88,7 +88,7 @@ def make_queue(run: OpenRun, kind: QueueKind, most: int, query: TrajectoryQuery,
         numbers = found.numbers(connection)
         if kind == "sample":
             numbers = random.Random(seed).sample(numbers, min(most, len(numbers)))
-        why = {"sample": "drawn", "unmarked": "has no mark yet", "disagree": ""}[kind]
+        why = {"sample": "drawn", "unmarked": "not marked yet", "disagree": ""}[kind]
         keys = []
         for n in numbers[:most]:
             key = _key_of(connection, n)

@@ -11,7 +11,7 @@ from rollout.viewer.answers.pages import Token, Tokens, TokenStep
 from rollout.viewer.trajectory_page import ReadTrajectory
 
 NO_TOKENS = "The model's server gave no token ids."
-NO_TEXT = "Only ids are on record: the texts of tokens take the model's tokenizer."
+NO_TEXT = "Only ids are on record; their texts need the model's tokenizer."
 
 
 def read_tokens(read: ReadTrajectory, filtered: Filtered | None) -> Tokens:

@@ -1,4 +1,4 @@
-"""The page of one trajectory: everything that is shown at once."""
+"""The page of one trajectory."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ READ_ONLY = "this server only reads (--read-only)"
 
 
 class ReadTrajectory(msgspec.Struct, frozen=True):
-    """A trajectory as it is on record, with its path."""
+    """A recorded trajectory with its path."""
 
     dataset: str
     trajectory: Trajectory
@@ -49,7 +49,7 @@ def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
         if found is None:
             raise not_found(f"{run.name}: there is no trajectory {name[:200]!r} in the dataset {dataset[:200]!r}")
         nodes = placed_nodes(keyed_nodes(journal, dataset, found))
-        # Read now: the reader is given back, and messages of a line would be read when they are first used.
+        # Read now: the messages of a line are read lazily, and the reader is returned before that.
         assert found.messages is not None
     return ReadTrajectory(dataset, found, tuple(nodes))
 
@@ -65,7 +65,7 @@ def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) ->
 
 
 def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> TrajectoryPage:
-    """The page of a trajectory. `is_reader`: whether nothing may be added to it here."""
+    """The page of a trajectory. `is_reader`: whether the server is read-only."""
     reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
     trajectory, dataset = read.trajectory, read.dataset
     filtered = run.filtered(dataset, trajectory.id)
@@ -143,7 +143,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
 
 
 def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:
-    """A message of a transcript, with what its node tells besides."""
+    """A message of a transcript, with the details of its node."""
     shown: JSON = {name: getattr(message, name) for name in message.__struct_fields__}
     if node is None:
         return PageMessage(**shown)

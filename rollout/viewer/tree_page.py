@@ -1,8 +1,8 @@
 """All attempts at a task as one tree: those of the run, and those that people added.
 
-People's attempts lie in a journal of their own, which holds copies of the attempts that they were grown from. A copied
-node stands for the original here. Nodes between which nothing branches are one entry, so that a tree of hundreds of
-attempts is as many entries, not thousands.
+People's attempts are in a journal of their own, with copies of the attempts that they were grown from. A copied node is
+merged with its original here. A chain of nodes without branches is one entry, so a tree of hundreds of attempts has
+hundreds of entries, not thousands.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Placed(msgspec.Struct):
     children: list[NodeKey]
     ends: list[Leaf]
     reason: str = ""
-    """Set on the first node of an attempt: why it was begun."""
+    """Why the attempt was begun, on its first node."""
     visits: int = 0
     rewards: list[float] = []
     first_leaf: str | None = None
@@ -48,7 +48,7 @@ class _Merged:
         self.leaves = 0
 
     def add(self, tree: RolloutTree, originals: dict[int, str]) -> None:
-        """Take in a tree. `originals`: the attempts that episodes of it are copies of."""
+        """Add a tree. `originals`: maps its copied episodes to the attempts that they are copies of."""
         for leaf in tree.leaves:
             self._add_leaf(leaf, originals)
 
@@ -118,7 +118,7 @@ def _entries(merged: _Merged) -> Iterator[TreeNode]:
     while stack:
         key, above = stack.pop()
         chain = [merged.nodes[key]]
-        # What people add begins an entry of its own, also where it is the only child.
+        # A node that people added begins its own entry, even as the only child.
         while len(chain[-1].children) == 1 and not chain[-1].ends:
             below = merged.nodes[chain[-1].children[0]]
             if below.visits != chain[-1].visits or below.body.author != chain[0].body.author:
@@ -170,7 +170,7 @@ def _leaf(leaf: Leaf) -> TreeLeaf:
 
 
 def _lines(body: NodeBody) -> Iterator[str]:
-    """A node in a few lines: who says or calls what."""
+    """A node in a few lines: its speaker, text and calls."""
     said = body.said
     if said is None:
         return

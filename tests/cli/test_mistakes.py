@@ -84,6 +84,24 @@ def missing_config() -> str:
     return "nowhere.yml"
 
 
+def other_ending_of_a_config() -> str:
+    text("datasets: {}\n", "project.yml")
+    return "project.yaml"
+
+
+def config_without_its_ending() -> str:
+    text("datasets: {}\n", "project.yml")
+    return "project"
+
+
+def another_kind_of_file() -> str:
+    return text("".join(f"user{number}: secret{number}\n" for number in range(40)))
+
+
+def unknown_strategy_with_samples() -> str:
+    return config({"strategy": {"name": "mtcs"}, "samples": 2})
+
+
 def missing_task_file() -> str:
     return config({"path": "nowhere.jsonl"})
 
@@ -181,6 +199,10 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (negative_number, ["c.yml", "datasets.portal.limit", "greater than or equal to 1", "-3"]),
     (wrong_type, ["c.yml", "max_workers", "valid integer", "'many'"]),
     (missing_config, ["nowhere.yml", "No such file"]),
+    (other_ending_of_a_config, ["project.yaml", "No such file", "did you mean 'project.yml'?"]),
+    (config_without_its_ending, ["project: there is no such file", "did you mean 'project.yml'?"]),
+    (another_kind_of_file, ["user4", "and 35 more unknown keys; is this a configuration"]),
+    (unknown_strategy_with_samples, ["datasets.portal.strategy", "'mtcs'", "did you mean 'mcts'?"]),
     (missing_task_file, ["nowhere.jsonl", "path"]),
     (empty_task_file, ["empty.jsonl", "there is no task in it", "expected one JSON object a line"]),
     (broken_line, ["broken.jsonl:1", "not a task"]),
@@ -297,6 +319,19 @@ def test_a_missing_extra_is_one_line_that_names_it() -> None:
     assert done.returncode == 2
     assert "datasets.d.mcpServers needs the extra: pip install 'rollout-engine[mcp]'" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_misspelt_provider_is_not_only_a_missing_extra() -> None:
+    without = "import sys; sys.modules['litellm'] = None; from rollout.cli import main; main()"
+    for command in ("check", "run"):
+        words = [command, config({"agent": "opnai/gpt-5"}), "--no-colors"]
+        done = subprocess.run(
+            [sys.executable, "-c", without, *words], capture_output=True, text=True, timeout=300, check=False
+        )
+        said = " ".join((done.stdout + done.stderr).split())
+        assert done.returncode == 2, said
+        assert said.count("model 'opnai/gpt-5' (did you mean 'openai'?) needs the extra: pip install") == 1
+        assert "rollout-engine[litellm]" in said
 
 
 def test_a_full_disk_ends_a_run_with_the_file_and_what_to_do() -> None:

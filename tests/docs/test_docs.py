@@ -111,8 +111,8 @@ def test_configuration_page_is_what_the_schema_says() -> None:
 
 def test_page_of_the_web_has_every_key() -> None:
     pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
-    assert (ROOT / "docs" / "how-to" / "web.md").read_text().endswith(f"\n\n{describe_web()}"), (
-        "put what rollout.config.docs.describe_web() says at the end of docs/how-to/web.md"
+    assert (ROOT / "docs" / "reference" / "web.md").read_text().endswith(f"\n\n{describe_web()}"), (
+        "put what rollout.config.docs.describe_web() says at the end of docs/reference/web.md"
     )
 
 

@@ -256,7 +256,7 @@ def test_a_directory_that_cannot_be_written_is_refused_and_its_marks_stay_readab
     mark = add(run, "good")
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(
-        JournalError, match=r"marks\.db: marks cannot be kept here: .*make the folder writable, or copy"
+        JournalError, match=r"marks\.db: marks cannot be stored here: .*make the folder writable, or copy"
     ):
         add(run, "bad")
     assert MarksFile(run).all() == [mark]

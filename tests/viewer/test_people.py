@@ -135,7 +135,7 @@ def test_out_of_turn_nothing_is_done(page: Page) -> None:
     assert "nothing to say or to call" in page.post(f"plays/{number}/act", 400)["error"]
     page.post(f"plays/{number}/end")
     page.until(lambda: page.get(f"plays/{number}"), is_over)
-    assert "does not go on now" in page.post(f"plays/{number}/act", 400, text="Hello?")["error"]
+    assert "is not running; resume it first" in page.post(f"plays/{number}/act", 400, text="Hello?")["error"]
 
 
 def test_a_growth_that_was_stopped_is_resumed(client: Callable[..., TestClient]) -> None:

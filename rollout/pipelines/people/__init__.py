@@ -1,6 +1,6 @@
-"""Work of people on a run: marks, corrections, branches that they ask for, and parts that they take in conversations.
+"""Additions of people to a run: marks, corrections, branches, and conversations that they play in.
 
-Marks lie in `marks.db`, everything else in `people/` inside the run directory, which is a run directory itself. The
-run's own journal is only read, so people may work on a run that is going on, and nothing of what they do is part of its
-groups, its rates or what a resume expects.
+Marks are in `marks.db`, everything else in `people/` inside the run directory, which is a run directory itself. The
+run's own journal is only read, so people may work on a run while it goes on, and their additions are not part of its
+groups, its rates or its resume.
 """

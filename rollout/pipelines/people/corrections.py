@@ -1,4 +1,4 @@
-"""Corrections: what an assistant's message should have been, as a node with its author beside the original."""
+"""Corrections of assistant messages: each is a node with its author, beside the original."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import Message, ToolCall, Toolset, ToolSpec
 from rollout.engine.outcome import correction_head
 from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
-from rollout.pipelines.people.seat import WrittenCall
+from rollout.pipelines.people.remote_person import WrittenCall
 from rollout.store.reader import Branch
 from rollout.store.record import Finished
 from rollout.tasks.source import attempt_number, trajectory_id
@@ -23,10 +23,10 @@ from rollout.trajectories.tree import OPENING, PERSON, NodeBody, written_by
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
-    """What a message should have been."""
+    """A corrected message."""
 
     message: int
-    """The place of the corrected message."""
+    """The index of the corrected message."""
     author: str
     content: str | None = None
     reasoning: str | None = None
@@ -34,8 +34,8 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def correct(people: PeopleRun, dataset: str, trajectory: str, correction: Correction) -> Trajectory:
-    """Add the attempt that ends at a correction. The original stays as it is. Raises ConfigError where the message
-    cannot be corrected, or what is written cannot be an answer."""
+    """Add the attempt that ends with a correction. The original does not change. Raises ConfigError if the message
+    cannot be corrected, or the correction is not a valid answer."""
     found = await people.take_up(dataset, trajectory)
     place = found.place_of(correction.message)
     _refuse_message(found, place, correction.message)
@@ -67,7 +67,7 @@ def _refuse_message(found: WorkedOn, place: int, message: int) -> None:
     body = found.body(place) if place >= 0 else None
     if body is None or body.kind != "generation":
         raise ConfigError(
-            f"{found.trajectory.id}: message {message} is not an answer of the agent, and only these are corrected"
+            f"{found.trajectory.id}: message {message} is not an answer of the agent; only these can be corrected"
         )
 
 
@@ -91,8 +91,8 @@ def _written_message(found: WorkedOn, place: int, correction: Correction) -> Mes
 
 
 def refuse_calls(trajectory: Trajectory, calls: Sequence[ToolCall]) -> None:
-    """Raise ConfigError where a call is of no offered tool, or its arguments do not fit the tool. Nothing is checked
-    where the tools are not on record."""
+    """Raise ConfigError if a call names no offered tool, or its arguments do not fit the tool. If the tools are not on
+    record, nothing is checked."""
     if not trajectory.tools:
         return
     reader = CallReader(Toolset(tuple(ToolSpec.from_json(entry) for entry in trajectory.tools)))

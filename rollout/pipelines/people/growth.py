@@ -1,7 +1,7 @@
-"""Branches that people ask for: attempts that go on from any step of any attempt.
+"""Growths: attempts that people request, starting from any step of any attempt.
 
-A wish is recorded before its first attempt begins, so what is unfinished when the process ends can be finished by the
-next one (`unfinished_growths`). The engine grows the attempts as it grows any branch: the world is brought there by
+A growth is recorded before its first attempt begins, so that another process can finish it after an interruption
+(`unfinished_growths`). The engine grows the attempts as it grows any branch: the world is brought there by
 making the recorded calls again, each result compared with the record, and where one differs the attempt fails instead
 of going on elsewhere.
 """
@@ -32,7 +32,7 @@ from rollout.engine.plan import Plan
 from rollout.engine.replay import calls_any
 from rollout.models.registry import Registry
 from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
-from rollout.pipelines.people.seat import Part, Seat, SeatAgent, SeatUser
+from rollout.pipelines.people.remote_person import Part, RemoteAgent, RemotePerson, RemoteUser
 from rollout.pipelines.score import saved_config
 from rollout.pipelines.wiring import open_plans, with_other_strategy
 from rollout.store.blobs import write_blob, writing
@@ -43,35 +43,35 @@ from rollout.tasks.source import TaskList, trajectory_id
 from rollout.trajectories.tree import PERSON, NodeKey
 
 PATIENCE = 7 * 24 * 3600.0
-"""Seconds that an attempt may take in which a person takes part."""
+"""The longest time of an attempt in which a person plays, in seconds."""
 _META = "growth:"
 GrowthState = Literal["unfinished", "done", "stopped", "failed"]
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """A wish for attempts that go on from a step."""
+    """A recorded request for attempts from a step."""
 
     number: int
     dataset: str
     task_id: str
     trajectory: str | None
-    """The attempt that they go on from; None: they begin with the task."""
+    """The attempt that they continue; None if they start from the task."""
     message: int
-    """They go on behind this message."""
+    """They start behind this message."""
     author: str
     at: float
-    """When it was wished for, in seconds since 1970."""
+    """When it was requested, in seconds since 1970."""
     first_number: int
     """The number of the first of the attempts."""
     count: int = 1
     node: NodeKey | None = None
-    """The node that they go on from; None: the task's opening."""
+    """The node that they continue; None for the task's opening."""
     model: str | None = None
-    """None: that of the run. So with the next two."""
+    """None: the value of the run, also for the next two."""
     user_model: str | None = None
     temperature: float | None = None
     part: Part | None = None
-    """The part that the person takes; None where models play both."""
+    """The role that a person plays; None if models play both."""
     is_stopped: bool = False
     """Whether a person stopped it."""
     error: str | None = None
@@ -84,21 +84,21 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GrowthWish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person asks for."""
+    """The options of a growth."""
 
     author: str
     message: int = 0
-    """Go on behind this message."""
+    """Start behind this message."""
     count: int = 1
     model: str | None = None
     user_model: str | None = None
     temperature: float | None = None
     part: Part | None = None
-    """The part that the person takes."""
+    """The role that the person plays."""
 
 
 async def plan_growth(people: PeopleRun, dataset: str, trajectory: str, wish: GrowthWish) -> Growth:
-    """Record a wish to go on from an attempt. Raises ConfigError where nothing can go on from there."""
+    """Record a growth from an attempt. Raises ConfigError if nothing can be grown there."""
     found = await people.take_up(dataset, trajectory)
     place = _last_result(found, found.place_of(wish.message))
     if place >= 0 and found.body(place).end is not None:
@@ -108,7 +108,7 @@ async def plan_growth(people: PeopleRun, dataset: str, trajectory: str, wish: Gr
 
 
 async def plan_fresh(people: PeopleRun, dataset: str, task_id: str, wish: GrowthWish) -> Growth:
-    """Record a wish for attempts from a task's opening. Raises ConfigError where the run has not begun the task."""
+    """Record a growth from a task's opening. Raises ConfigError if the run has not begun the task."""
     return _record(people, dataset, task_id, await people.tree_of(dataset, task_id), wish)
 
 
@@ -153,41 +153,41 @@ async def grow(
     growth: Growth,
     config: Config,
     *,
-    seat: Seat | None = None,
+    person: RemotePerson | None = None,
     observers: Sequence[Observer] = (),
     watch: Callable[[Engine], None] = lambda engine: None,
 ) -> Growth:
-    """Grow what a wish asks for, or what is missing of it; what kept it from being begun is its `error` then. `config`
-    is that of the run (`growth_config`), `seat` where the person sits who takes a part. `watch` is given the engine
-    before it runs, to stop it."""
-    assert (seat is None) == (growth.part is None)
+    """Grow the attempts of a growth, or those that are missing. If it could not begin, its `error` says why. `config`
+    is that of the run (`growth_config`), `person` the person who plays a role. `watch` gets the engine before it runs,
+    so that it can be stopped."""
+    assert (person is None) == (growth.part is None)
     try:
         if growth.is_stopped or growth.error is not None:
             growth = _update(people, growth, is_stopped=False, error=None)
-        await _grow(people, growth, config, seat, observers, watch)
+        await _grow(people, growth, config, person, observers, watch)
     except RolloutError as error:
         return _update(people, growth, error=str(error))
     return growth
 
 
 def stop_growth(people: PeopleRun, growth: Growth) -> Growth:
-    """Record that a person stopped it, so that it is not unfinished any more."""
+    """Record that a person stopped it, so that it does not count as unfinished."""
     return _update(people, growth, is_stopped=True)
 
 
 def read_growths(journal: JournalReader) -> list[Growth]:
-    """Every wish, the first one first."""
+    """All growths, oldest first."""
     found = (journal.meta(_META + str(number)) for number in range(1, journal.number("growths") + 1))
     return [msgspec.json.decode(text, type=Growth) for text in found if text is not None]
 
 
 def unfinished_growths(journal: JournalReader) -> list[Growth]:
-    """The wishes that an earlier process has not finished."""
+    """The growths that an earlier process did not finish."""
     return [growth for growth in read_growths(journal) if state_of(journal, growth) == "unfinished"]
 
 
 def state_of(journal: JournalReader, growth: Growth) -> GrowthState:
-    """What became of a wish."""
+    """The state of a growth."""
     if growth.error is not None:
         return "failed"
     if set(growth.ids) <= journal.recorded_ids(growth.dataset):
@@ -196,8 +196,8 @@ def state_of(journal: JournalReader, growth: Growth) -> GrowthState:
 
 
 def growth_config(run_dir: Path, config: Path | None = None) -> Config:
-    """The configuration that a run was made with, for going on with its attempts. Keys are not on record: they come
-    from the registry of models that it names, from the environment, or from the file `config`."""
+    """The configuration of a run, for growing its attempts. API keys are not recorded: they come from the registry of
+    models that it names, from the environment, or from the file `config`."""
     if config is not None:
         return load_config(config)
     saved = saved_config(run_dir)
@@ -217,7 +217,7 @@ async def _grow(
     people: PeopleRun,
     growth: Growth,
     config: Config,
-    seat: Seat | None,
+    person: RemotePerson | None,
     observers: Sequence[Observer],
     watch: Callable[[Engine], None],
 ) -> None:
@@ -232,7 +232,7 @@ async def _grow(
     async with contextlib.AsyncExitStack() as held:
         await held.enter_async_context(registry)
         (plan,) = await held.enter_async_context(open_plans(config, [growth.dataset], registry))
-        plan = _plan_of(people, plan, growth, seat)
+        plan = _plan_of(people, plan, growth, person)
         await _refuse_irreversible(people, plan, growth)
         with writing(people.folder):
             write_blob(people.folder, plan.prompt(plan.toolset))
@@ -250,7 +250,7 @@ async def _grow(
 
 
 def _changed(config: Config, growth: Growth) -> Config:
-    """The run's configuration with what the wish replaces. It runs here, whatever the run was spread over."""
+    """The run's configuration with the changes of the growth, for this machine alone."""
     dataset = config.datasets.get(growth.dataset)
     if dataset is None:
         raise ConfigError(f"datasets.{growth.dataset}: is not in the configuration of the run; give it by --config")
@@ -263,16 +263,16 @@ def _changed(config: Config, growth: Growth) -> Config:
             update={"model": growth.user_model, "kind": "model", "api_base": None, "api_key": None}
         )
     if growth.part == "agent":
-        # A person needs no model, and no key for one.
+        # A person needs no model and no key.
         changed["agent"] = dataset.agent.model_copy(update={"model": NO_MODEL, "api_base": None, "api_key": None})
     if growth.model is not None or growth.part is not None:
-        # The run's strategy may want what another model cannot do.
+        # Another model may lack what the run's strategy needs.
         dataset = with_other_strategy(dataset, StrategyChoice())
     datasets = {growth.dataset: dataset.model_copy(update=changed)}
     return config.model_copy(update={"datasets": datasets, "cluster": None, "dynamic": None, "tail": None})
 
 
-def _plan_of(people: PeopleRun, plan: Plan, growth: Growth, seat: Seat | None) -> Plan:
+def _plan_of(people: PeopleRun, plan: Plan, growth: Growth, person: RemotePerson | None) -> Plan:
     """The plan of the run, for this task and these attempts only."""
     if growth.task_id not in plan.tasks.ids:
         raise ConfigError(f"{plan.tasks}: the task {growth.task_id!r} is no longer there; put it back")
@@ -282,7 +282,7 @@ def _plan_of(people: PeopleRun, plan: Plan, growth: Growth, seat: Seat | None) -
         raise ConfigError(
             f"{plan.tasks}: the opening of the task {growth.task_id!r} changed since the run; restore the old words"
         )
-    plan = plan if seat is None else _with_person(plan, seat)
+    plan = plan if person is None else _with_person(plan, person)
     return dataclasses.replace(
         plan,
         tasks=TaskList(str(plan.tasks), [task]),
@@ -295,15 +295,15 @@ def _plan_of(people: PeopleRun, plan: Plan, growth: Growth, seat: Seat | None) -
     )
 
 
-def _with_person(plan: Plan, seat: Seat) -> Plan:
-    """The plan with a person in one of its parts, who has all the time that they need."""
-    if seat.part == "agent":
+def _with_person(plan: Plan, person: RemotePerson) -> Plan:
+    """The plan with a person in one of its roles, without a short time limit."""
+    if person.part == "agent":
         return dataclasses.replace(
-            plan, program=SeatAgent(seat), agent_name=PERSON, monitor=None, judge=None, episode_timeout=PATIENCE
+            plan, program=RemoteAgent(person), agent_name=PERSON, monitor=None, judge=None, episode_timeout=PATIENCE
         )
 
     def make_user(task: Task, seed: int, world: World) -> User:
-        user = SeatUser(seat)
+        user = RemoteUser(person)
         user.world = plan.environment.user_world(task, world)
         return user
 
@@ -324,12 +324,12 @@ async def _refuse_irreversible(people: PeopleRun, plan: Plan, growth: Growth) ->
     if calls_any([found.body(before) for before in range(place)], plan.irreversible):
         raise ConfigError(
             f"{growth.trajectory}: a call before message {growth.message} is irreversible "
-            f"({', '.join(sorted(plan.irreversible))}), and is not made again; choose a step before it"
+            f"({', '.join(sorted(plan.irreversible))}), and cannot be repeated; choose a step before it"
         )
 
 
 def _last_result(found: WorkedOn, place: int) -> int:
-    """The place of the last of several results of one answer: nothing branches between them."""
+    """The index of the last of several results of one answer, since nothing can branch between them."""
     if place < 0 or found.body(place).kind != "tool":
         return place
     last = len(found.keys) - 1

@@ -1,4 +1,4 @@
-"""Attempts that people asked for, as they are now: ended, going on, or not begun."""
+"""The present state of attempts that people requested: ended, running, or not begun."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs compared task by task: what got better, what got worse, and where two attempts part."""
+"""Two runs compared task by task: what got better, what got worse, and where two attempts first differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs below a folder: what each is, how far it came, and whether it is going on.
+"""The runs below a folder, with configuration, progress, and whether a process writes them.
 
 Everything is read from `run.json` and from sums over the journal's columns. Nothing is locked, so a run that is going
 on can be listed, too.
@@ -27,7 +27,7 @@ from rollout.trajectories.stop import Status
 RUNS = Path("runs")
 """Where runs are, unless a configuration says otherwise."""
 DEEPEST = 4
-"""How many folders below the one that is listed may lie above a run."""
+"""How deep below the listed folder runs are looked for."""
 RunState = Literal["running", "finished", "unfinished", "damaged"]
 _STAMP = re.compile(r"\.\d{8}-\d{6}(-\d+)?$")
 
@@ -162,7 +162,7 @@ def _state_of(path: Path, facts: Mapping[str, Any]) -> RunState:
 
 
 def _recorded(path: Path) -> dict[str, Any]:
-    """What `run.json` says."""
+    """The contents of `run.json`."""
     if not (path / RUN_FILE).is_file():
         return {}
     document = read_run_file(path)
@@ -195,7 +195,7 @@ def _models(datasets: list[dict[str, Any]], role: str) -> tuple[str, ...]:
 
 
 def _counted(journal: JournalReader) -> dict[str, Any]:
-    """What the journal adds up to."""
+    """The totals of the journal."""
     counts = journal.counts()
     sound = [count for count in counts if count.status != Status.FAILED]
     failed = sum(count.trajectories for count in counts if count.status == Status.FAILED)

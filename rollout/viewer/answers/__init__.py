@@ -1,4 +1,4 @@
-"""Answers of the server: one struct for each kind of answer, from which the OpenAPI document is made.
+"""Responses of the server, one struct for each kind. The OpenAPI document is generated from them.
 
-Times are in seconds since 1970. `null` stands for what is unknown.
+Times are in seconds since 1970. `null` means unknown.
 """

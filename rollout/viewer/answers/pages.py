@@ -1,4 +1,4 @@
-"""Answers about one trajectory: its page, what was sent at a step, states, tokens."""
+"""Responses about one trajectory: its page, requests as sent, world states, tokens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollout.trajectories.person_marks import PersonMark
 
 
 class PageMessage(ShownMessage, frozen=True, kw_only=True):
-    """A message with what the page shows besides. Images are the names of blobs."""
+    """A message with the details that the page shows. Images are names of blobs."""
 
     at: float | None = None
     """When it was added."""
@@ -46,15 +46,15 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContextSize(msgspec.Struct, frozen=True):
-    """How much a model was sent."""
+    """The size of a request."""
 
     message: int
-    """The answer."""
+    """The message that answered the request."""
     prompt_tokens: int
 
 
 class ShownScore(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scorer found."""
+    """The result of a scorer."""
 
     name: str
     value: float | None
@@ -65,10 +65,10 @@ class ShownScore(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ShownTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of the task, where its file can be read."""
+    """The task, if its file can be read."""
 
     info: JSON | None
-    """What only scorers know of it (`task_info`)."""
+    """`task_info`, which only scorers see."""
     actions: tuple[JSON, ...] | None
     """Its reference actions."""
 
@@ -85,7 +85,7 @@ class Sibling(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Has(msgspec.Struct, frozen=True):
-    """What there is to be asked for of a trajectory."""
+    """Which further endpoints have data about a trajectory."""
 
     states: bool
     tokens: bool
@@ -97,11 +97,11 @@ class CanGrow(msgspec.Struct, frozen=True):
 
     ok: bool
     reason: str | None
-    """Why not."""
+    """Why not, if they cannot."""
 
 
 class Commands(msgspec.Struct, frozen=True):
-    """Commands to be copied."""
+    """Shell commands for copying."""
 
     show: str
     replay: str
@@ -156,10 +156,10 @@ class TrajectoryPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SentState(msgspec.Struct, frozen=True):
-    """What became of a message in a request."""
+    """Whether and how a message was part of a request."""
 
     index: int
-    """The message; those from the answer on are not listed."""
+    """The message's index. Messages from the answer on are not listed."""
     state: Literal["sent", "folded", "left_out"]
     """`folded`: sent in another form, such as without reasoning or as one line; `left_out`: not at all."""
 
@@ -193,14 +193,14 @@ class StepChanges(msgspec.Struct, frozen=True):
 
 
 class States(msgspec.Struct, frozen=True, kw_only=True):
-    """A world before, during and after an attempt, by replay on a fresh one."""
+    """The state of the world before, during and after an attempt, from a replay on a fresh world."""
 
     before: JSON | None
     after: JSON | None
-    """Only the rows that differ, each table by the rows' keys."""
+    """Only rows that differ: tables, each a mapping from the rows' keys."""
     changes: tuple[StepChanges, ...]
     note: str | None
-    """Why there is nothing, or what is missing."""
+    """Why the states are missing or incomplete."""
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
@@ -210,7 +210,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
     """None where no tokenizer is known."""
     id: int
     kind: Literal["prompt", "sampled", "masked"]
-    """`masked`: sampled, and not learnt by the filters' verdict."""
+    """`masked`: sampled, and excluded from training by a filter."""
     logprob: float | None
 
 
@@ -234,12 +234,12 @@ class Tokens(msgspec.Struct, frozen=True):
 
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
-    """Where two attempts begin to do different things."""
+    """The first difference between two attempts."""
 
     step: int | None
     """Counted from 1; None where all steps are the same."""
     first_message: int | None
-    """The message of the step in the first attempt; None where it has ended."""
+    """The message of the step in the first attempt; None if that attempt has ended."""
     second_message: int | None
     first: str
     second: str

@@ -1,4 +1,4 @@
-"""Answers about what people do: marks and grown branches."""
+"""Responses about marks and grown branches."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class GrownAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts that a person asked for, from a message of another attempt on."""
+    """Attempts that a person requested, starting behind a message of another attempt."""
 
     number: int
     dataset: str
     task_id: str
     id: str | None
-    """The attempt that they go on from; null where they begin with the task."""
+    """The attempt that they continue; null if they start from the task."""
     message: int
     n: int
     model: str | None
@@ -43,7 +43,7 @@ class Growth(msgspec.Struct, frozen=True, kw_only=True):
     author: str
     at: float
     role: Literal["agent", "user"] | None
-    """The part that the person takes; null where models play both."""
+    """The role that a person plays; null if models play both."""
     state: GrowthState
     """`waiting`: an earlier server did not finish it; resume it, or stop it."""
     error: str | None

@@ -1,4 +1,4 @@
-"""Answers about conversations in which a person takes a part."""
+"""Responses about conversations in which a person plays a role."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rollout.viewer.answers.people import GrowthState
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation in which a person takes a part."""
+    """A conversation in which a person plays the agent or the user."""
 
     number: int
     dataset: str
     task_id: str
     id: str
-    """The attempt that it becomes."""
+    """The id of the conversation's attempt."""
     role: Literal["agent", "user"]
     state: GrowthState
     waits_for: Literal["agent", "user"] | None
-    """Whose turn it is; null where it is over, or not known."""
+    """Whose turn it is; null if the conversation has ended, or if that is unknown."""
     brief: str | None
-    """What only the user knows, for a person who plays the user."""
+    """The user's instructions, for a person who plays the user."""
     system: str | None
     """The system prompt, for a person who plays the agent, when it is their turn."""
     messages: tuple[PageMessage, ...]
     tools: tuple[JSON, ...]
-    """The tools that the agent is offered now, as a model is sent them."""
+    """The agent's current tools, in the form that a model receives."""
     error: str | None

@@ -1,4 +1,4 @@
-"""Answers about lists of trajectories: the table, neighbours in it, the review queue."""
+"""Responses about lists of trajectories: the table, neighbours in it, the review queue."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class RowError(msgspec.Struct, frozen=True):
 
     kind: str
     text: str
-    """Its beginning."""
+    """The beginning of the error text."""
 
 
 class SnippetPart(msgspec.Struct, frozen=True):
@@ -35,7 +35,7 @@ class TrajectoryRow(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     task_id: str
     author: str | None
-    """The person who made or asked for it; None for the run's own."""
+    """The person who made or requested it; None for the run's own trajectories."""
     status: str
     stop_reason: str
     success: bool
@@ -54,41 +54,41 @@ class TrajectoryRow(msgspec.Struct, frozen=True, kw_only=True):
     error: RowError | None
     marks: tuple[RowMark, ...]
     snippet: tuple[SnippetPart, ...] | None
-    """Where the text of a query was found; None without one."""
+    """The text around the first match; None without a text query."""
     hit: int | None
-    """The message in which it was found."""
+    """The index of the message with the match."""
     first: str
-    """How the first message begins."""
+    """The beginning of the first message."""
 
 
 class TrajectoryList(msgspec.Struct, frozen=True):
-    """A part of the table."""
+    """A page of the table."""
 
     total: int
-    """How many trajectories the query has."""
+    """The number of trajectories that match the query."""
     offset: int
     rows: tuple[TrajectoryRow, ...]
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A trajectory by its name."""
+    """Dataset and id of a trajectory."""
 
     dataset: str
     id: str
 
 
 class Neighbours(msgspec.Struct, frozen=True):
-    """What lies beside a trajectory in a query."""
+    """The trajectories before and after one in the order of a query."""
 
     previous: Key | None
     next: Key | None
     place: int | None
-    """From 0; None where the trajectory is not among what the query has."""
+    """Counted from 0; None if the query does not match the trajectory."""
     total: int
 
 
 class QueuedKey(msgspec.Struct, frozen=True):
-    """A trajectory to be looked at."""
+    """A trajectory to review."""
 
     dataset: str
     id: str
@@ -96,6 +96,6 @@ class QueuedKey(msgspec.Struct, frozen=True):
 
 
 class Queue(msgspec.Struct, frozen=True):
-    """Trajectories to be looked at, in order."""
+    """Trajectories to review, in order."""
 
     keys: tuple[QueuedKey, ...]

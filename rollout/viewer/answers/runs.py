@@ -1,4 +1,4 @@
-"""Answers about whole runs: the list, one run, its series over time, and what its table can be filtered by."""
+"""Responses about whole runs: the list, one run, its series over time, and the values to filter its table by."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from rollout.viewer.answers.people import Growth
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
-    """The server, and who looks."""
+    """The server and its user."""
 
     version: str
     author: str
-    """The login name, the default for who marks and corrects."""
+    """The login name, which is the default author of marks and corrections."""
     read_only: bool
     runs: int
     can_grow: bool
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as the list shows it."""
+    """A run in the list."""
 
     name: str
     """Its short name in addresses."""
     path: str
     title: str
-    """Its name below the folder that was given."""
+    """Its path below the folder that the server was given."""
     config: str | None
     started: float | None
     updated: float | None
@@ -52,14 +52,14 @@ class CauseCount(msgspec.Struct, frozen=True):
     """Attempts that failed for the same reason."""
 
     key: str
-    """What `cause=` in a query of trajectories takes."""
+    """The value for `cause=` in a query of trajectories."""
     text: str
     hint: str | None
     count: int
 
 
 class RankCount(msgspec.Struct, frozen=True):
-    """What one rank of a cluster made."""
+    """The trajectories of one rank of a cluster."""
 
     rank: int
     finished: int
@@ -71,24 +71,24 @@ class RankCount(msgspec.Struct, frozen=True):
 
 
 class IndexState(msgspec.Struct, frozen=True):
-    """How far the index of a run has come."""
+    """Progress of the index of a run."""
 
     rows: int
     of: int
     is_ready: bool
     problem: str | None = None
-    """Why there is none, or why it is not brought up to date."""
+    """Why there is no index, or why it is not updated."""
 
 
 class FacetValue(msgspec.Struct, frozen=True):
-    """A value that trajectories have, and how many have it."""
+    """A value, and the number of trajectories with it."""
 
     value: str
     count: int
 
 
 class Facets(msgspec.Struct, frozen=True, kw_only=True):
-    """What the table of trajectories can be filtered by, the most frequent first."""
+    """The values to filter the table of trajectories by, the most frequent first."""
 
     datasets: tuple[FacetValue, ...] = ()
     statuses: tuple[FacetValue, ...] = ()
@@ -97,7 +97,7 @@ class Facets(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[FacetValue, ...] = ()
     scores: tuple[FacetValue, ...] = ()
     marks: tuple[FacetValue, ...] = ()
-    """Kinds of people's marks, and remarks that were made while attempts were live."""
+    """Kinds of people's marks, and marks that the engine set during attempts."""
     labels: tuple[FacetValue, ...] = ()
     authors: tuple[FacetValue, ...] = ()
     filters: tuple[FacetValue, ...] = ()
@@ -110,10 +110,10 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     total: DatasetStats
     datasets: tuple[DatasetStats, ...]
     sampled: int | None
-    """Of how many attempts the steps were read; None: of all."""
+    """The number of attempts whose steps were read; None if all were."""
     causes: tuple[CauseCount, ...]
     filters: dict[str, int]
-    """What `rollout filter` found, by filter."""
+    """The number of trajectories that each filter of `rollout filter` marked."""
     ranks: tuple[RankCount, ...]
     index: IndexState
     facets: Facets
@@ -122,7 +122,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):
-    """A run over time: what it had come to at each of up to 200 moments."""
+    """A run over time: its figures at up to 200 moments."""
 
     t: tuple[float, ...]
     finished: tuple[int, ...]
@@ -132,7 +132,7 @@ class Series(msgspec.Struct, frozen=True, kw_only=True):
     """The share of the scored ones that were solved."""
     mean_reward: tuple[float | None, ...]
     turns: tuple[float | None, ...]
-    """The mean, as of the next two."""
+    """The mean, like the next two."""
     tool_calls: tuple[float | None, ...]
     tokens: tuple[float | None, ...]
     cost: tuple[float, ...]

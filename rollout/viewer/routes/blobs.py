@@ -16,10 +16,10 @@ MEDIA = {
     "png": "image/png", "jpg": "image/jpeg", "jpeg": "image/jpeg", "webp": "image/webp", "gif": "image/gif",
     "bmp": "image/bmp", "avif": "image/avif", "ico": "image/x-icon", "svg": "image/svg+xml",
 }  # fmt: skip
-"""What is shown. Anything else in the folder (prompts, say) is no image."""
+"""The types of images. Other files in the folder, such as prompts, are not served."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.([a-z]+)")
 SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-"""For an image that is opened by itself: an SVG may hold a script."""
+"""For an image opened on its own: an SVG may contain a script."""
 
 
 async def show_blob(call: Call) -> Response:
@@ -35,7 +35,7 @@ def _read(run: OpenRun, name: str) -> bytes:
     if found is not None and found[1] in MEDIA:
         for folder in (run.path, run.people_path):
             path = image_path(folder, name)
-            # A link would lead to a file that is none of the run's.
+            # A symbolic link could lead to a file outside of the run.
             if path.is_file() and not path.is_symlink():
                 return path.read_bytes()
     raise not_found(f"{run.name}: there is no image {name[:100]!r}")

@@ -1,4 +1,4 @@
-"""Endpoints that add what a message should have been."""
+"""Endpoints for corrections of messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rollout.pipelines.people.corrections import Correction, correct
-from rollout.pipelines.people.seat import WrittenCall
+from rollout.pipelines.people.remote_person import WrittenCall
 from rollout.viewer.answers.people import Grown
 from rollout.viewer.endpoint import Call, Endpoint
 
@@ -20,7 +20,7 @@ class CalledTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a message should have been."""
+    """A corrected message."""
 
     dataset: str
     id: str
@@ -40,7 +40,7 @@ async def add_correction(call: Call) -> Grown:
         reasoning=given.reasoning,
         calls=written_calls(given.tool_calls),
     )
-    async with call.viewer.desk(call.run).writing() as people:
+    async with call.viewer.editor(call.run).writing() as people:
         added = await correct(people, given.dataset, given.id, correction)
     return Grown(given.dataset, added.id)
 

@@ -1,4 +1,4 @@
-"""Server-sent events: what changes while the page is open."""
+"""Server-sent events: changes while a page is open."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY = 15.0
 
 
 class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which events are wanted."""
+    """The choice of events."""
 
     run: str | None = None
 
@@ -26,7 +26,7 @@ async def send_events(call: Call) -> Response:
     """Events as they happen."""
     name: str | None = call.query.run
     if name is not None:
-        # Whoever listens to a run wants it to be followed.
+        # A run with a listener is followed.
         call.viewer.runs.get(name).index.is_wanted = True
     return StreamingResponse(events(call.viewer.hub, name), media_type="text/event-stream")
 

@@ -29,7 +29,7 @@ async def report(call: Call) -> Response:
     """A selection as one HTML file."""
     run, selection, page = call.run, call.body, call.viewer.page
     content = await to_thread.run_sync(lambda: make_report(run, selected_keys(run, selection), page))
-    # To be saved, never to be shown as a page of this server.
+    # For saving: never shown as a page of this server.
     headers = {"content-disposition": f'attachment; filename="{run.name}.html"'}
     return Response(content, media_type="application/octet-stream", headers=headers)
 

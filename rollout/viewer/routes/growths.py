@@ -1,4 +1,4 @@
-"""Endpoints about attempts that go on from a step, because a person asked for them."""
+"""Endpoints for growths: attempts that continue another attempt at a step, at the request of a person."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import msgspec
 
 from rollout.pipelines.people.growth import Growth, GrowthWish, plan_growth
 from rollout.viewer.answers.people import Growth as ShownGrowth
-from rollout.viewer.asked import shown_growth
-from rollout.viewer.desk import Desk
+from rollout.viewer.editor import RunEditor
 from rollout.viewer.endpoint import Call, Endpoint
 from rollout.viewer.errors import Refused
+from rollout.viewer.growth_answers import shown_growth
 
 MOST_GROWN = 1000
-"""Attempts of one growth."""
+"""The most attempts of one growth."""
 
 
 class NewGrowth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Attempts that are wished for, behind a message of an attempt."""
+    """A request to grow attempts behind a message of an attempt."""
 
     dataset: str
     id: str
@@ -40,39 +40,39 @@ async def add_growth(call: Call) -> ShownGrowth:
         user_model=given.user_model or None,
         temperature=given.temperature,
     )
-    desk = call.viewer.desk(call.run)
-    async with desk.writing() as people:
+    editor = call.viewer.editor(call.run)
+    async with editor.writing() as people:
         growth = await plan_growth(people, given.dataset, given.id, wish)
-        desk.start(growth)
-    return await show(desk, growth)
+        editor.start(growth)
+    return await show(editor, growth)
 
 
 async def list_growths(call: Call) -> list[ShownGrowth]:
-    """All growths, those in which a person plays included."""
-    desk = call.viewer.desk(call.run)
-    growths = await desk.growths()
+    """All growths, including those in which a person plays."""
+    editor = call.viewer.editor(call.run)
+    growths = await editor.growths()
     if not growths:
         return []
-    return await desk.reading(lambda journal: [shown_growth(desk, journal, growth) for growth in growths])
+    return await editor.reading(lambda journal: [shown_growth(editor, journal, growth) for growth in growths])
 
 
 async def stop(call: Call) -> ShownGrowth:
-    """End a growth where it stands."""
-    desk = call.viewer.desk(call.run)
-    return await show(desk, await desk.stop(await desk.read(number_of(call))))
+    """Stop a growth."""
+    editor = call.viewer.editor(call.run)
+    return await show(editor, await editor.stop(await editor.read(number_of(call))))
 
 
 async def resume(call: Call) -> ShownGrowth:
-    """Go on with a growth that was stopped, or that an earlier server did not finish."""
-    desk = call.viewer.desk(call.run)
-    growth = await desk.read(number_of(call))
-    desk.start(growth)
-    return await show(desk, growth)
+    """Resume a growth that was stopped, or that an earlier server did not finish."""
+    editor = call.viewer.editor(call.run)
+    growth = await editor.read(number_of(call))
+    editor.start(growth)
+    return await show(editor, growth)
 
 
-async def show(desk: Desk, growth: Growth) -> ShownGrowth:
-    """A growth, as it is now."""
-    return await desk.reading(lambda journal: shown_growth(desk, journal, growth))
+async def show(editor: RunEditor, growth: Growth) -> ShownGrowth:
+    """The present state of a growth."""
+    return await editor.reading(lambda journal: shown_growth(editor, journal, growth))
 
 
 def number_of(call: Call) -> int:
@@ -96,7 +96,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         path="runs/{run}/growths/{number}/stop",
-        summary="End a growth where it stands",
+        summary="Stop a growth",
         handle=stop,
         answer=ShownGrowth,
         method="POST",
@@ -104,7 +104,7 @@ ENDPOINTS = (
     ),
     Endpoint(
         path="runs/{run}/growths/{number}/resume",
-        summary="Go on with a growth that was stopped or interrupted",
+        summary="Resume a growth that was stopped or interrupted",
         handle=resume,
         answer=ShownGrowth,
         method="POST",

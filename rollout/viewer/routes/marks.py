@@ -12,13 +12,13 @@ from rollout.viewer.routes.growths import number_of
 
 
 class NewMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A mark that is to be set."""
+    """A new mark."""
 
     dataset: str
     id: str
     kind: MarkKind
     message: int | None = None
-    """The message that it is on; null for the whole trajectory."""
+    """The index of the message; null for the whole trajectory."""
     value: float | None = None
     """Of a verdict: from 0 to 1."""
     text: str | None = None
@@ -26,7 +26,7 @@ class NewMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class RemovedMark(msgspec.Struct, frozen=True):
-    """A mark that is gone."""
+    """The response to the removal of a mark."""
 
     removed: int
     """Its number."""

@@ -1,4 +1,4 @@
-"""Endpoints about parts of a trajectory: requests as sent, states, tokens; and the tree that it is in."""
+"""Endpoints about parts of a trajectory: requests as sent, states, tokens; and its tree."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from rollout.viewer.tree_page import read_tree_page
 
 
 class OneStep(OneTrajectory, frozen=True, kw_only=True):
-    """Which step of which trajectory is asked for."""
+    """A step of a trajectory."""
 
     step: int
     """Counted from 1."""
 
 
 class OneTask(msgspec.Struct, frozen=True, kw_only=True):
-    """Which task is asked for."""
+    """A task."""
 
     dataset: str
     task: str
@@ -37,7 +37,7 @@ async def show_sent(call: Call) -> Sent:
 
 
 async def show_states(call: Call) -> States:
-    """A world before, during and after an attempt. One replay goes on at a time."""
+    """The state of the world before, during and after an attempt. Only one replay runs at a time."""
     run, query = call.run, call.query
     limiter: CapacityLimiter = call.viewer.replaying
     return await to_thread.run_sync(
@@ -63,7 +63,7 @@ ENDPOINTS = (
     Endpoint(path="runs/{run}/sent", summary="A request as it was sent", handle=show_sent, answer=Sent, query=OneStep),
     Endpoint(
         path="runs/{run}/states",
-        summary="A world before, during and after an attempt, by replay",
+        summary="The state of the world before, during and after an attempt, by replay",
         handle=show_states,
         answer=States,
         query=OneTrajectory,

@@ -1,4 +1,4 @@
-"""Endpoints of conversations in which a person takes the part of the agent or of the user."""
+"""Endpoints for conversations in which a person plays the agent or the user."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Literal
 import msgspec
 
 from rollout.pipelines.people.growth import Growth, GrowthWish, plan_fresh, plan_growth
-from rollout.pipelines.people.seat import Deed
+from rollout.pipelines.people.remote_person import PersonAction
 from rollout.viewer.answers.plays import Play
-from rollout.viewer.asked import shown_play
-from rollout.viewer.desk import Desk
+from rollout.viewer.editor import RunEditor
 from rollout.viewer.endpoint import Call, Endpoint
 from rollout.viewer.errors import Refused
+from rollout.viewer.growth_answers import shown_play
 from rollout.viewer.routes.corrections import CalledTool, written_calls
 from rollout.viewer.routes.growths import number_of
 
@@ -25,19 +25,19 @@ class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NewPlay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A conversation that is wished for."""
+    """A new conversation."""
 
     dataset: str
     task: str
     role: Literal["agent", "user"]
-    """The part that the person takes."""
+    """The role that the person plays."""
     begin: Beginning | None = msgspec.field(default=None, name="from")
-    """By default the task's opening."""
+    """Default: the task's opening."""
     model: str | None = None
-    """Who plays the other part; by default who did so in the run."""
+    """The model for the other role; default: that of the run."""
 
 
-class NewDeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NewAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the person does next: words, or tool calls."""
 
     text: str | None = None
@@ -47,7 +47,7 @@ class NewDeed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 async def add_play(call: Call) -> Play:
     """Begin a conversation."""
     given: NewPlay = call.body
-    desk = call.viewer.desk(call.run)
+    editor = call.viewer.editor(call.run)
     is_user = given.role == "user"
     wish = GrowthWish(
         author=call.author,
@@ -56,55 +56,55 @@ async def add_play(call: Call) -> Play:
         user_model=None if is_user else given.model or None,
         part=given.role,
     )
-    async with desk.writing() as people:
+    async with editor.writing() as people:
         if given.begin is None:
             growth = await plan_fresh(people, given.dataset, given.task, wish)
         else:
             growth = await plan_growth(people, given.dataset, given.begin.id, wish)
-        desk.start(growth)
-    return await show(call, desk, growth)
+        editor.start(growth)
+    return await show(call, editor, growth)
 
 
 async def show_play(call: Call) -> Play:
-    """A conversation, as far as it is."""
-    desk = call.viewer.desk(call.run)
-    return await show(call, desk, await read_play(call, desk))
+    """The present state of a conversation."""
+    editor = call.viewer.editor(call.run)
+    return await show(call, editor, await read_play(call, editor))
 
 
 async def act(call: Call) -> Play:
-    """Do something, when it is the person's turn."""
-    given: NewDeed = call.body
-    desk = call.viewer.desk(call.run)
-    growth = await read_play(call, desk)
-    desk.seat(growth).act(Deed(given.text, written_calls(given.calls)))
-    return await show(call, desk, growth)
+    """Say something or call tools, at the person's turn."""
+    given: NewAction = call.body
+    editor = call.viewer.editor(call.run)
+    growth = await read_play(call, editor)
+    editor.person(growth).act(PersonAction(given.text, written_calls(given.calls)))
+    return await show(call, editor, growth)
 
 
 async def end(call: Call) -> Play:
-    """End a conversation, when it is the person's turn; it is scored then."""
-    desk = call.viewer.desk(call.run)
-    growth = await read_play(call, desk)
-    desk.seat(growth).act(Deed(is_end=True))
-    return await show(call, desk, growth)
+    """End a conversation at the person's turn. It is then scored."""
+    editor = call.viewer.editor(call.run)
+    growth = await read_play(call, editor)
+    editor.person(growth).act(PersonAction(is_end=True))
+    return await show(call, editor, growth)
 
 
-async def read_play(call: Call, desk: Desk) -> Growth:
+async def read_play(call: Call, editor: RunEditor) -> Growth:
     """The conversation that the address names."""
-    growth = await desk.read(number_of(call))
+    growth = await editor.read(number_of(call))
     if growth.part is None:
-        raise Refused(404, f"growth {growth.number} is no conversation in which a person takes a part")
+        raise Refused(404, f"growth {growth.number} is not a conversation in which a person plays")
     return growth
 
 
-async def show(call: Call, desk: Desk, growth: Growth) -> Play:
-    """A conversation, as it is now."""
-    return await desk.reading(lambda journal: shown_play(call.run, desk, journal, growth))
+async def show(call: Call, editor: RunEditor, growth: Growth) -> Play:
+    """The present state of a conversation."""
+    return await editor.reading(lambda journal: shown_play(call.run, editor, journal, growth))
 
 
 ENDPOINTS = (
     Endpoint(
         path="runs/{run}/plays",
-        summary="Take the part of the agent or of the user",
+        summary="Play the agent or the user",
         handle=add_play,
         answer=Play,
         method="POST",
@@ -118,7 +118,7 @@ ENDPOINTS = (
         handle=act,
         answer=Play,
         method="POST",
-        body=NewDeed,
+        body=NewAction,
         writes=True,
     ),
     Endpoint(

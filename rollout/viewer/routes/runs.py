@@ -9,13 +9,13 @@ from rollout.pipelines.runs.diff import RunDiff, compare_runs
 from rollout.viewer.answers.pages import Parting
 from rollout.viewer.answers.runs import Me, RunPage, RunRow, Series
 from rollout.viewer.endpoint import Call, Endpoint
-from rollout.viewer.partings import find_parting
+from rollout.viewer.first_difference import find_first_difference
 from rollout.viewer.run_page import read_run_page, read_series
 from rollout.viewer.trajectory_page import read_trajectory
 
 
 async def me(call: Call) -> Me:
-    """The server, and who looks."""
+    """The server and its user."""
     viewer = call.viewer
     runs = await to_thread.run_sync(viewer.runs.look)
     return Me(
@@ -43,7 +43,7 @@ async def show_run(call: Call) -> RunPage:
 
 
 class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """What the series is of."""
+    """The choice of a series."""
 
     dataset: str | None = None
 
@@ -54,7 +54,7 @@ async def show_series(call: Call) -> Series:
 
 
 class RunsQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are compared."""
+    """The two runs to compare."""
 
     first: str
     second: str
@@ -75,37 +75,37 @@ async def show_diff(call: Call) -> RunDiff:
 
 
 class PartingQuery(RunsQuery, frozen=True, kw_only=True):
-    """Which attempts are compared."""
+    """The two attempts to compare."""
 
     first_id: str
     second_id: str
     dataset: str
-    """Of the first; and of the second, unless `second_dataset` says another."""
+    """The dataset of the first, and of the second unless `second_dataset` is given."""
     second_dataset: str | None = None
 
 
 async def show_parting(call: Call) -> Parting:
-    """Where two attempts begin to do different things."""
+    """The first difference between two attempts."""
     runs, query = call.viewer.runs, call.query
     first, second = runs.get(query.first), runs.get(query.second)
 
     def read() -> Parting:
         ours = read_trajectory(first, query.dataset, query.first_id)
         theirs = read_trajectory(second, query.second_dataset or query.dataset, query.second_id)
-        return find_parting(ours.trajectory.messages, theirs.trajectory.messages)
+        return find_first_difference(ours.trajectory.messages, theirs.trajectory.messages)
 
     return await to_thread.run_sync(read)
 
 
 ENDPOINTS = (
-    Endpoint(path="me", summary="The server, and who looks", handle=me, answer=Me),
+    Endpoint(path="me", summary="The server and its user", handle=me, answer=Me),
     Endpoint(path="runs", summary="The runs, newest first", handle=list_runs, answer=list[RunRow]),
     Endpoint(path="runs/{run}", summary="One run with its figures", handle=show_run, answer=RunPage),
     Endpoint(path="runs/{run}/series", summary="A run over time", handle=show_series, answer=Series, query=SeriesQuery),
     Endpoint(path="diff", summary="Two runs compared task by task", handle=show_diff, answer=RunDiff, query=RunsQuery),
     Endpoint(
         path="parting",
-        summary="Where two attempts begin to do different things",
+        summary="The first difference between two attempts",
         handle=show_parting,
         answer=Parting,
         query=PartingQuery,

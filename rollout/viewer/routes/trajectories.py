@@ -15,22 +15,22 @@ from rollout.viewer.trajectory_page import make_page, read_trajectory
 
 
 class OneTrajectory(msgspec.Struct, frozen=True, kw_only=True):
-    """Which trajectory is asked for."""
+    """A trajectory."""
 
     dataset: str
     id: str
 
 
 class NeighboursQuery(TrajectoryQuery, frozen=True, kw_only=True):
-    """Beside which trajectory, in which query."""
+    """A trajectory and a query."""
 
     id: str
     of: str | None = None
-    """Its dataset. Without it the first `dataset` is meant, and only further ones are a filter."""
+    """The trajectory's dataset. Without it, the first `dataset` is used for this, and only further ones filter."""
 
 
 class QueueQuery(TrajectoryQuery, frozen=True, kw_only=True):
-    """Which trajectories are to be looked at."""
+    """The choice of trajectories to review."""
 
     kind: QueueKind = "sample"
     n: int = 50
@@ -38,13 +38,13 @@ class QueueQuery(TrajectoryQuery, frozen=True, kw_only=True):
 
 
 async def list_trajectories(call: Call) -> TrajectoryList:
-    """A part of the table."""
+    """A page of the table."""
     run, query = call.run, call.query
     return await to_thread.run_sync(read_table, run, query)
 
 
 async def show_neighbours(call: Call) -> Neighbours:
-    """What lies beside a trajectory in a query."""
+    """The trajectories before and after one in the order of a query."""
     run, query = call.run, call.query
     dataset = query.of
     if dataset is None:
@@ -56,7 +56,7 @@ async def show_neighbours(call: Call) -> Neighbours:
 
 
 async def show_queue(call: Call) -> Queue:
-    """Trajectories to be looked at."""
+    """Trajectories to review."""
     run, query = call.run, call.query
     return await to_thread.run_sync(make_queue, run, query.kind, query.n, query, query.seed)
 
@@ -73,21 +73,21 @@ async def show_trajectory(call: Call) -> TrajectoryPage:
 ENDPOINTS = (
     Endpoint(
         path="runs/{run}/trajectories",
-        summary="A part of the table of trajectories",
+        summary="A page of the table of trajectories",
         handle=list_trajectories,
         answer=TrajectoryList,
         query=TableQuery,
     ),
     Endpoint(
         path="runs/{run}/neighbours",
-        summary="What lies beside a trajectory in a query",
+        summary="The trajectories before and after one in the order of a query",
         handle=show_neighbours,
         answer=Neighbours,
         query=NeighboursQuery,
     ),
     Endpoint(
         path="runs/{run}/queue",
-        summary="Trajectories to be looked at",
+        summary="Trajectories to review",
         handle=show_queue,
         answer=Queue,
         query=QueueQuery,

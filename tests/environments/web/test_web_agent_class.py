@@ -146,7 +146,9 @@ def test_keys_without_effect_are_logged(caplog: pytest.LogCaptureFixture) -> Non
 
 def test_example_of_the_page_runs(tmp_path: Path) -> None:
     (tmp_path / "rollout").symlink_to(ROOT / "rollout")
-    (code,) = re.findall(r"^```python\n(.*?)^```", (ROOT / "docs/how-to/web.md").read_text(), re.MULTILINE | re.DOTALL)
+    (code,) = re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs/how-to/web-experiments.md").read_text(), re.MULTILINE | re.DOTALL
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert "1.0 exp/train_trajectories/train_trajectories.pt.iteration0" in done.stdout

@@ -25,7 +25,7 @@ from rollout.pipelines.people.growth import (
     unfinished_growths,
 )
 from rollout.pipelines.people.people_run import PeopleRun, open_people
-from rollout.pipelines.people.seat import WrittenCall
+from rollout.pipelines.people.remote_person import WrittenCall
 from rollout.testing import StubServer
 from rollout.trajectories.line import Head
 from rollout.trajectories.trajectory import Trajectory

@@ -1,4 +1,4 @@
-"""Growths and conversations as the page shows them."""
+"""Responses about growths, and about conversations in which a person plays a role."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rollout.store.reader import JournalReader
 from rollout.viewer.answers.people import GrownAttempt
 from rollout.viewer.answers.people import Growth as ShownGrowth
 from rollout.viewer.answers.plays import Play
-from rollout.viewer.desk import Desk
+from rollout.viewer.editor import RunEditor
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.trajectory_page import page_message
 
 
-def shown_growth(desk: Desk, journal: JournalReader, growth: Growth) -> ShownGrowth:
-    """A growth with what became of its attempts."""
+def shown_growth(editor: RunEditor, journal: JournalReader, growth: Growth) -> ShownGrowth:
+    """A growth with the state of each of its attempts."""
     return ShownGrowth(
         number=growth.number,
         dataset=growth.dataset,
@@ -29,7 +29,7 @@ def shown_growth(desk: Desk, journal: JournalReader, growth: Growth) -> ShownGro
         author=growth.author,
         at=growth.at,
         role=growth.part,
-        state=desk.state(journal, growth),
+        state=editor.state(journal, growth),
         error=growth.error,
         attempts=tuple(map(_shown_attempt, asked_attempts(journal, growth))),
     )
@@ -47,13 +47,13 @@ def _shown_attempt(attempt: AskedAttempt) -> GrownAttempt:
     )
 
 
-def shown_play(run: OpenRun, desk: Desk, journal: JournalReader, growth: Growth) -> Play:
-    """A conversation in which a person takes a part, as far as it is."""
+def shown_play(run: OpenRun, editor: RunEditor, journal: JournalReader, growth: Growth) -> Play:
+    """The present state of a conversation in which a person plays a role."""
     assert growth.part is not None
     trajectory, path = live_trajectory(journal, growth)
     spoken = [node for node in path if node[1].said is not None]
     opening = len(trajectory.messages) - len(spoken)
-    state, waits_for = desk.state(journal, growth), desk.waits_for(growth)
+    state, waits_for = editor.state(journal, growth), editor.waits_for(growth)
     task = run.tasks.find(growth.dataset, growth.task_id)
     return Play(
         number=growth.number,
@@ -64,11 +64,11 @@ def shown_play(run: OpenRun, desk: Desk, journal: JournalReader, growth: Growth)
         state=state,
         waits_for=waits_for,
         brief=task.user_system_prompt or None if task is not None and growth.part == "user" else None,
-        system=desk.seat(growth).system if waits_for == "agent" == growth.part else None,
+        system=editor.person(growth).system if waits_for == "agent" == growth.part else None,
         messages=tuple(
             page_message(message, spoken[message.index - opening] if message.index >= opening else None)
             for message in make_transcript(trajectory).messages
         ),
-        tools=tuple(desk.seat(growth).tools) if waits_for == "agent" == growth.part else (),
+        tools=tuple(editor.person(growth).tools) if waits_for == "agent" == growth.part else (),
         error=growth.error,
     )

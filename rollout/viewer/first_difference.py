@@ -1,4 +1,4 @@
-"""The place where two attempts begin to do different things."""
+"""The first difference between two attempts at a task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rollout.pipelines.runs.diff import describe_step, first_difference
 from rollout.viewer.answers.pages import Parting
 
 
-def find_parting(first: Sequence[Message], second: Sequence[Message]) -> Parting:
+def find_first_difference(first: Sequence[Message], second: Sequence[Message]) -> Parting:
     """The first step that differs, with its message in each of the two."""
     ours, theirs = _steps(first), _steps(second)
     place = first_difference([first[index] for index in ours], [second[index] for index in theirs])
@@ -26,5 +26,5 @@ def find_parting(first: Sequence[Message], second: Sequence[Message]) -> Parting
 
 
 def _steps(messages: Sequence[Message]) -> list[int]:
-    """The places of the agent's answers."""
+    """The indexes of the agent's answers."""
     return [index for index, message in enumerate(messages) if message.role == "assistant"]

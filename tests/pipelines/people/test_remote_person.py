@@ -13,7 +13,7 @@ from rollout.core.errors import ConfigError
 from rollout.engine.engine import Engine
 from rollout.pipelines.people.growth import Growth, GrowthWish, grow, plan_fresh, plan_growth
 from rollout.pipelines.people.people_run import PeopleRun, open_people
-from rollout.pipelines.people.seat import Deed, Part, Seat, WrittenCall
+from rollout.pipelines.people.remote_person import Part, PersonAction, RemotePerson, WrittenCall
 from rollout.testing import StubServer
 from rollout.trajectories.trajectory import Trajectory
 from tests.conftest import roll_out, stub_config, write_tasks
@@ -24,10 +24,10 @@ RULES: list[dict[str, Any]] = [{"when": {"answers": 0}, "reply": CALL}, {"reply"
 
 
 class Player:
-    """A seat, and what a person does in it, one thing each time it is asked."""
+    """A person who does the next of some things at each turn."""
 
     def __init__(self, part: Part) -> None:
-        self.seat = Seat(part, self._changed)
+        self.person = RemotePerson(part, self._changed)
         self._asked = asyncio.Event()
         self._is_over = False
 
@@ -39,12 +39,12 @@ class Player:
         self._is_over = True
         self._asked.set()
 
-    async def act(self, deed: Deed) -> None:
-        while not self.seat.is_waiting:
+    async def act(self, action: PersonAction) -> None:
+        while not self.person.is_waiting:
             assert not self._is_over, "it ended before it was the person's turn"
             self._asked.clear()
             await self._asked.wait()
-        self.seat.act(deed)
+        self.person.act(action)
 
 
 def config(url: str, **dataset: Any) -> Config:
@@ -52,13 +52,13 @@ def config(url: str, **dataset: Any) -> Config:
     return Config.model_validate(stub_config(url, tasks, **dataset))
 
 
-async def play(people: PeopleRun, growth: Growth, settings: Config, part: Part, *deeds: Deed) -> Trajectory:
+async def play(people: PeopleRun, growth: Growth, settings: Config, part: Part, *actions: PersonAction) -> Trajectory:
     player = Player(part)
     async with asyncio.TaskGroup() as group:
-        playing = group.create_task(grow(people, growth, settings, seat=player.seat))
+        playing = group.create_task(grow(people, growth, settings, person=player.person))
         playing.add_done_callback(lambda done: player.leave())
-        for deed in deeds:
-            await player.act(deed)
+        for action in actions:
+            await player.act(action)
     assert playing.result().error is None
     found = people.journal.trajectory("data", growth.ids[0])
     assert found is not None
@@ -72,8 +72,8 @@ async def test_a_person_as_agent_leaves_a_demonstration() -> None:
         asked = stub.stats.requests
         async with open_people(RUN) as people:
             growth = await plan_fresh(people, "data", "task0", GrowthWish(author="ada", part="agent"))
-            call = Deed(calls=[WrittenCall("echo", {"text": "by hand"})])
-            played = await play(people, growth, settings, "agent", call, Deed(text="It said: by hand."))
+            call = PersonAction(calls=[WrittenCall("echo", {"text": "by hand"})])
+            played = await play(people, growth, settings, "agent", call, PersonAction(text="It said: by hand."))
         assert stub.stats.requests == asked, "no model was asked"
     roles = [message.role for message in played.messages]
     assert roles == ["user", "assistant", "tool", "assistant"]
@@ -89,7 +89,7 @@ async def test_a_person_as_user_talks_to_the_model_and_ends_the_conversation() -
         await roll_out(settings)
         async with open_people(RUN) as people:
             growth = await plan_fresh(people, "data", "task0", GrowthWish(author="bob", part="user"))
-            again, end = Deed(text="Again, please."), Deed(is_end=True)
+            again, end = PersonAction(text="Again, please."), PersonAction(is_end=True)
             played = await play(people, growth, settings, "user", again, end)
     spoken = [message.content for message in played.messages if message.role == "user"]
     assert spoken[1:] == ["Again, please."]
@@ -103,7 +103,7 @@ async def test_a_person_goes_on_from_a_step_of_a_models_attempt() -> None:
         async with open_people(RUN) as people:
             wish = GrowthWish(author="ada", part="agent", message=2)
             growth = await plan_growth(people, "data", "task0", wish)
-            played = await play(people, growth, settings, "agent", Deed(text="Mine."))
+            played = await play(people, growth, settings, "agent", PersonAction(text="Mine."))
     assert [message.content for message in played.messages][2:] == ["echo: x", "Mine."]
     assert played.branch is not None
     assert played.branch.parent == "task0"
@@ -113,19 +113,19 @@ async def test_a_conversation_that_was_interrupted_goes_on_where_it_was() -> Non
     async with StubServer({"rules": RULES}) as stub:
         settings = config(stub.url)
         await roll_out(settings)
-        call = Deed(calls=[WrittenCall("echo", {"text": "one"})])
+        call = PersonAction(calls=[WrittenCall("echo", {"text": "one"})])
         async with open_people(RUN) as people:
             growth = await plan_fresh(people, "data", "task0", GrowthWish(author="ada", part="agent"))
             player, engines = Player("agent"), list[Engine]()
-            playing = asyncio.create_task(grow(people, growth, settings, seat=player.seat, watch=engines.append))
+            playing = asyncio.create_task(grow(people, growth, settings, person=player.person, watch=engines.append))
             await player.act(call)
-            while not player.seat.is_waiting:
+            while not player.person.is_waiting:
                 await asyncio.sleep(0)
             engines[0].pause("test")
             engines[0].cut()
             await playing
         async with open_people(RUN) as people:
-            played = await play(people, growth, settings, "agent", Deed(text="Two."))
+            played = await play(people, growth, settings, "agent", PersonAction(text="Two."))
     assert [message.content for message in played.messages][2:] == ["echo: one", "Two."]
 
 
@@ -135,30 +135,30 @@ async def test_a_call_that_no_tool_takes_is_answered_as_a_models_would_be() -> N
         await roll_out(settings)
         async with open_people(RUN) as people:
             growth = await plan_fresh(people, "data", "task0", GrowthWish(author="ada", part="agent"))
-            call = Deed(calls=[WrittenCall("ecko", {})])
-            played = await play(people, growth, settings, "agent", call, Deed(text="Sorry."))
+            call = PersonAction(calls=[WrittenCall("ecko", {})])
+            played = await play(people, growth, settings, "agent", call, PersonAction(text="Sorry."))
     assert played.error_kinds == {2: "unknown_tool"}
 
 
 @pytest.mark.parametrize(
-    ("part", "deed", "says"),
+    ("part", "action", "says"),
     [
-        ("agent", Deed(), "nothing to say or to call"),
-        ("user", Deed(text="  "), "nothing to say"),
-        ("agent", Deed(text="x", calls=[WrittenCall("echo")]), "expected one of them"),
-        ("user", Deed(calls=[WrittenCall("echo")]), "a user has words only"),
+        ("agent", PersonAction(), "nothing to say or to call"),
+        ("user", PersonAction(text="  "), "nothing to say"),
+        ("agent", PersonAction(text="x", calls=[WrittenCall("echo")]), "expected words or calls"),
+        ("user", PersonAction(calls=[WrittenCall("echo")]), "a user has words only"),
     ],
 )
-async def test_what_makes_no_turn_is_refused(part: Part, deed: Deed, says: str) -> None:
-    seat = Seat(part)
+async def test_what_makes_no_turn_is_refused(part: Part, action: PersonAction, says: str) -> None:
+    person = RemotePerson(part)
     with pytest.raises(ConfigError, match="not your turn"):
-        seat.act(Deed(text="Hello."))
-    asking = asyncio.create_task(seat.ask())
+        person.act(PersonAction(text="Hello."))
+    asking = asyncio.create_task(person.ask())
     await asyncio.sleep(0)
     with pytest.raises(ConfigError, match=says):
-        seat.act(deed)
-    seat.act(Deed(text="Hello."))
-    assert await asking == Deed(text="Hello.")
+        person.act(action)
+    person.act(PersonAction(text="Hello."))
+    assert await asking == PersonAction(text="Hello.")
 
 
 async def test_a_task_that_the_run_has_not_begun_is_refused() -> None:

@@ -1,7 +1,7 @@
-"""The desk of one run: where people correct, grow and play.
+"""The editor of one run: corrections, growths, and conversations that a person plays in.
 
-`people/` is open for writing only while someone works there, so that a program may add to the same run in between.
-Everything that goes on is a task of the server and ends with it; what is unfinished then waits to be resumed.
+`people/` is open for writing only while it is needed, so a program may add to the same run in between.
+Work in the background is a task of the server and ends with it; unfinished growths can be resumed later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rollout.core.messages import Message
 from rollout.engine.engine import Engine
 from rollout.pipelines.people.growth import Growth, grow, growth_config, read_growths, state_of, stop_growth
 from rollout.pipelines.people.people_run import PeopleRun, open_people
-from rollout.pipelines.people.seat import Part, Seat
+from rollout.pipelines.people.remote_person import Part, RemotePerson
 from rollout.store.reader import JournalReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 
 class _Job:
-    """A growth that goes on. As an observer of its engine, it notices every change."""
+    """A running growth. It observes its engine, so it notices every change."""
 
     def __init__(self, growth: Growth) -> None:
         self.growth = growth
-        self.seat = None if growth.part is None else Seat(growth.part, self._notice)
+        self.person = None if growth.part is None else RemotePerson(growth.part, self._notice)
         self.engine: Engine | None = None
         self.is_stopped = False
         self.changed = asyncio.Event()
@@ -54,7 +54,7 @@ class _Job:
             self.stop()
 
     def stop(self) -> None:
-        """End it where it stands, or as soon as it runs."""
+        """Stop it now, or as soon as it runs."""
         self.is_stopped = True
         if self.engine is not None:
             self.engine.pause("stopped")
@@ -70,8 +70,8 @@ class _Job:
         self._notice()
 
 
-class Desk:
-    """What people do with one run. `changed` is called, soon, after each change of a growth."""
+class RunEditor:
+    """Changes by people to one run. `changed` is called shortly after each change of a growth."""
 
     def __init__(self, run: OpenRun, tasks: asyncio.TaskGroup, changed: Changed) -> None:
         self._run = run
@@ -100,18 +100,18 @@ class Desk:
                     await self._held.aclose()
 
     async def read(self, number: int) -> Growth:
-        """The growth of this number. Raises Refused where there is none."""
+        """The growth with this number. Raises Refused if there is none."""
         found = next((each for each in await self.growths() if each.number == number), None)
         if found is None:
             raise not_found(f"{self._run.name}: there is no growth {number}")
         return found
 
     async def growths(self) -> list[Growth]:
-        """All growths, the first one first."""
+        """All growths, oldest first."""
         return await self.reading(read_growths) if self._run.has_people else []
 
     async def reading(self, read: Callable[[JournalReader], T]) -> T:
-        """What a reader of `people/` finds, with all that was written so far."""
+        """The result of `read` on the journal of `people/`, with everything written so far."""
         if self._people is not None:
             await self._people.journal.flush()
 
@@ -122,36 +122,36 @@ class Desk:
         return await to_thread.run_sync(look)
 
     def state(self, journal: JournalReader, growth: Growth) -> GrowthState:
-        """What became of a growth."""
+        """The state of a growth."""
         if growth.number in self._jobs:
             return "running"
         found = state_of(journal, growth)
         return "waiting" if found == "unfinished" else found
 
-    def seat(self, growth: Growth) -> Seat:
-        """The seat of a person. Raises ConfigError if it does not go on."""
+    def person(self, growth: Growth) -> RemotePerson:
+        """The person who plays in a conversation. Raises ConfigError if the conversation is not running."""
         job = self._jobs.get(growth.number)
-        if job is None or job.seat is None:
-            raise ConfigError(f"conversation {growth.number} does not go on now; resume it first")
-        return job.seat
+        if job is None or job.person is None:
+            raise ConfigError(f"conversation {growth.number} is not running; resume it first")
+        return job.person
 
     def waits_for(self, growth: Growth) -> Part | None:
-        """Whose turn it is in a conversation that goes on."""
+        """Whose turn it is in a running conversation."""
         job = self._jobs.get(growth.number)
-        if job is None or growth.part is None or job.seat is None:
+        if job is None or growth.part is None or job.person is None:
             return None
         other: Part = "user" if growth.part == "agent" else "agent"
-        return growth.part if job.seat.is_waiting else other
+        return growth.part if job.person.is_waiting else other
 
     def start(self, growth: Growth) -> None:
-        """Grow it in the background. Raises ConfigError where it goes on already."""
+        """Grow it in the background. Raises ConfigError if it is running already."""
         if growth.number in self._jobs:
-            raise ConfigError(f"growth {growth.number} goes on already")
+            raise ConfigError(f"growth {growth.number} is running already")
         job = self._jobs[growth.number] = _Job(growth)
         self._tasks.create_task(self._grow(job))
 
     async def stop(self, growth: Growth) -> Growth:
-        """End a growth where it stands."""
+        """Stop a growth."""
         async with self.writing() as people:
             stopped = stop_growth(people, growth)
             if (job := self._jobs.get(growth.number)) is not None:
@@ -160,7 +160,7 @@ class Desk:
         return stopped
 
     def close(self) -> None:
-        """End everything where it stands, to be resumed later."""
+        """Stop everything; it can be resumed later."""
         for job in self._jobs.values():
             job.stop()
 
@@ -172,12 +172,12 @@ class Desk:
                 try:
                     async with self.writing() as people:
                         config = await to_thread.run_sync(growth_config, self._run.path)
-                        await grow(people, growth, config, seat=job.seat, observers=[job], watch=job.watch)
+                        await grow(people, growth, config, person=job.person, observers=[job], watch=job.watch)
                 finally:
                     telling.cancel()
         except Exception:
-            # One growth that could not be run leaves the server up. It waits, to be resumed.
-            log.exception("growth %d of %s could not be run", growth.number, self._run.path)
+            # A growth that fails must not stop the server. It can be resumed.
+            log.exception("growth %d of %s failed", growth.number, self._run.path)
         finally:
             del self._jobs[growth.number]
             self._changed(growth)
