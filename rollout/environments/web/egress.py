@@ -22,6 +22,8 @@ from rollout.environments.web.sites import Route
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_GLOBAL_UNICAST = ipaddress.IPv6Network("2000::/3")
+"""All of IPv6 that is assigned to the internet. `is_global` also holds for what is reserved or no longer in use."""
 
 
 class Egress(msgspec.Struct, frozen=True):
@@ -102,6 +104,8 @@ def is_public(address: Address) -> bool:
             inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(inner)
+        if address not in _GLOBAL_UNICAST:
+            return False
     return address.is_global and not address.is_multicast
 
 

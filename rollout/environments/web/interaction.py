@@ -57,9 +57,8 @@ async def goto(session: BrowserSession, url: str) -> None:
             raise
         if "Download is starting" in error.message:
             return  # the observation notes it
-        why = session.fault_of(url) or error.message.partition("\n")[0].partition(" at http")[0].removeprefix(
-            "Page.goto: "
-        )
+        said = error.message.partition("\n")[0].partition(" at http")[0].removeprefix("Page.goto: ")
+        why = session.fault_of(url) or next(iter(session.document_faults()), said)
         raise ActionFault(f"{url} could not be opened: {why}", has_moved=True) from None
     if reply is not None:
         session.document_came(session.active.page, reply)

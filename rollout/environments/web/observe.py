@@ -78,6 +78,9 @@ class Observation(msgspec.Struct, frozen=True):
     """The HTTP status of the document that came since the last observation; None where none came."""
     refused_hosts: tuple[str, ...] = ()
     """Hosts that the egress rule kept this step from reaching."""
+    refused_between: tuple[str, ...] = ()
+    """Other hosts that it kept the page from reaching since the last observation. They are counted, but the agent does
+    not read of them: they depend on how long it thought, so a replay would not meet them again."""
     busy: tuple[str, ...] = ()
     """What was still under way when the time to settle was over, requests included."""
 
@@ -103,6 +106,8 @@ class ShownPage(msgspec.Struct, frozen=True, omit_defaults=True):
     """See `Observation`."""
     notes: tuple[str, ...] = ()
     refused_hosts: tuple[str, ...] = ()
+    refused_between: tuple[str, ...] = ()
+    """See `Observation`."""
     above: int = 0
     below: int = 0
     elements: tuple[Element, ...] = ()
@@ -192,6 +197,7 @@ def shown_page(observation: Observation, settings: WebSettings, error: str | Non
         busy=observation.busy,
         notes=observation.notes,
         refused_hosts=observation.refused_hosts,
+        refused_between=observation.refused_between,
         above=seen.above,
         below=seen.below,
         elements=seen.elements if has_elements else (),

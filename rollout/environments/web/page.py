@@ -235,7 +235,7 @@ class Tab:
         from playwright.async_api import Error
 
         try:
-            await self.cdp.send("Page.getNavigationHistory")
+            await self.cdp.send("Target.getTargetInfo")
         except Error as error:
             raise PageLost(str(error)) from error
 

@@ -23,6 +23,7 @@ CHUNK = 64 * 1024
 HEAD_TIMEOUT = 60.0
 CONNECT_TIMEOUT = 10.0
 MAX_TOLD = 20
+MAX_REFUSED = 100
 REFUSED = "403 Forbidden"
 _HOP_BY_HOP = (b"connection:", b"proxy-connection:", b"proxy-authorization:", b"keep-alive:")
 
@@ -147,8 +148,8 @@ class EgressProxy:
     def _fault(self, host: str, text: str, status: str) -> Unreachable:
         if len(self.faults) < MAX_TOLD:
             self.faults[host] = text
-            if status == REFUSED:
-                self.refused.add(host)
+        if status == REFUSED and len(self.refused) < MAX_REFUSED:
+            self.refused.add(host)
         return Unreachable(text, status)
 
 

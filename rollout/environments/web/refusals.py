@@ -16,6 +16,7 @@ class _Refused(msgspec.Struct, frozen=True):
     """The part of an observation's data that is counted."""
 
     refused_hosts: tuple[str, ...] = ()
+    refused_between: tuple[str, ...] = ()
 
 
 class RefusedHosts:
@@ -29,7 +30,8 @@ class RefusedHosts:
     def take(self, trajectory: Trajectory, info: JSON | None) -> None:
         """Count a trajectory. Observations without data, of earlier versions, count as none."""
         for data in trajectory.data.values():
-            self._count.update(msgspec.convert(data, _Refused).refused_hosts)
+            refused = msgspec.convert(data, _Refused)
+            self._count.update(refused.refused_hosts + refused.refused_between)
 
     def result(self) -> JSON:
         """The hosts that were refused most often come first."""

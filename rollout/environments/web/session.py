@@ -62,6 +62,8 @@ class BrowserSession:
         self._notes: list[str] = []
         self._dialogs = 0
         self._step = 0
+        self._refused_between: set[str] = set()
+        """Hosts that were refused since the last observation, but before this step."""
         self._asked_for: set[str] = set()
         """Hosts of the documents that this step asked for."""
         self._refusals: dict[Page, Response] = {}
@@ -100,6 +102,7 @@ class BrowserSession:
         self.wants_next = False
         self._asked_for.clear()
         self.lease.proxy.faults.clear()
+        self._refused_between |= self.lease.proxy.refused
         self.lease.proxy.refused.clear()
 
     def note(self, text: str) -> None:
@@ -110,6 +113,11 @@ class BrowserSession:
     def fault_of(self, url: str) -> str | None:
         """Why the host of an address could not be reached in this step; None where it could."""
         return self.lease.proxy.faults.get(urlsplit(url).hostname or "")
+
+    def document_faults(self) -> list[str]:
+        """Why hosts of the documents that this step asked for, redirects included, could not be reached."""
+        faults = self.lease.proxy.faults
+        return [faults[host] for host in sorted(self._asked_for & faults.keys())]
 
     async def observe(self) -> Observation:
         """Settle, then look. The notes so far go with the observation.
@@ -128,8 +136,8 @@ class BrowserSession:
         notes, self._notes = (*self.reminders, *self._notes), []
         tabs = tuple([await _title(tab) for tab in self.tabs]) if len(self.tabs) > 1 else ()
         status = self._statuses.pop(self.active.page, None)
-        refused = tuple(sorted(self.lease.proxy.refused))
-        return Observation(seen, tabs, self.tabs.index(self.active), notes, image, status, refused, busy)
+        refused = self._take_refused()
+        return Observation(seen, tabs, self.tabs.index(self.active), notes, image, status, *refused, busy)
 
     async def settle(self) -> Seen:
         """Settle only: the numbers of the elements stay, and notes wait for the next observation.
@@ -138,10 +146,18 @@ class BrowserSession:
         """
         return (await self._look("none"))[0]
 
+    def _take_refused(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The hosts that were refused in this step, and the others since the last observation."""
+        now, between = self.lease.proxy.refused, self._refused_between
+        taken = tuple(sorted(now)), tuple(sorted(between - now))
+        now.clear()
+        between.clear()
+        return taken
+
     def note_faults(self) -> None:
         """Note which documents that this step asked for could not be had."""
-        for host in sorted(self._asked_for & self.lease.proxy.faults.keys()):
-            self.note(f"a page could not be opened: {self.lease.proxy.faults[host]}.")
+        for fault in self.document_faults():
+            self.note(f"a page could not be opened: {fault}.")
 
     def document_came(self, page: Page, response: Response) -> None:
         """Note the answer to a request for a page's own document."""

@@ -13,6 +13,8 @@ import pytest_asyncio
 from aiohttp import web
 
 from rollout.config.schema import Config
+from rollout.core.messages import Message
+from rollout.environments.web.refusals import RefusedHosts
 from rollout.environments.web.sites import Sites
 from rollout.environments.web.world import BrowserWorld
 from rollout.pipelines.run import open_run
@@ -20,6 +22,7 @@ from rollout.testing import StubServer
 from tests.conftest import write_tasks
 from tests.environments.web.conftest import QUICK, Browsing, Driver
 from tests.environments.web.site import Site
+from tests.trajectories.lines import trajectory
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 MAIN = "http://main.test"
@@ -136,6 +139,21 @@ async def test_private_addresses_stay_out_of_reach(browsing: Browsing, two_sites
         assert "Title: kept in" in (await driver.do("click", element=driver.number(name))).content
         await driver.page.evaluate("document.title = 'Main'")
     assert not site.asked
+
+
+async def test_hosts_that_are_refused_while_the_agent_thinks_are_counted_but_not_told(
+    browsing: Browsing, two_sites: TwoSites
+) -> None:
+    driver = await opened(browsing, two_sites, assets="site")
+    hosts = [f"ads{number:02}.test" for number in range(40)]
+    await driver.page.evaluate("hosts => Promise.allSettled(hosts.map((host) => fetch(`http://${host}/`)))", hosts)
+    result = await driver.do("wait", seconds=0.1)
+    assert result.data is not None
+    assert result.data["refused_between"] == hosts
+    assert "ads" not in result.content, "a replay does not think, so its text would differ"
+    counted = RefusedHosts()
+    counted.take(trajectory(Message("user", result.content), data={0: result.data}), None)
+    assert counted.result() == dict.fromkeys(hosts, 1)
 
 
 async def test_refused_hosts_are_counted_in_the_metrics() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.config.browsing import WebSettings
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, NavigationError
 from rollout.core.task import Task
 from rollout.environments.web.egress import Egress, egress_of, is_public
 from rollout.environments.web.proxy import EgressProxy
@@ -20,6 +20,7 @@ from tests.environments.web.site import Site
 PRIVATE = [
     *("127.0.0.1", "10.0.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1"),
     *("255.255.255.255", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "2002:7f00:1::", "64:ff9b::a00:1"),
+    *("::127.0.0.1", "::ffff:0:127.0.0.1", "64:ff9b:1::a00:1", "fec0::1", "5f00::1"),
 ]
 in_browser = pytest.mark.asyncio(loop_scope="session")
 
@@ -93,6 +94,28 @@ async def test_other_hosts_are_refused_whatever_asks_for_them(browsing: Browsing
             result = await driver.do("navigate", url=site.url(f"{page}?to={to}"))
             assert "Title: refused" in result.content, page
         assert not other.asked
+
+
+@in_browser
+async def test_a_refusal_names_the_host_that_an_address_led_to(browsing: Browsing, site: Site) -> None:
+    driver = await browsing.driver().open(site.url("/second"))
+    result = await driver.do("navigate", url=site.url("/redirect?to=http://[::1]:1234/"))
+    assert "could not be opened: ::1 is not a host that this task may reach" in result.content
+    result = await driver.do("navigate", url="http://2130706433:1234/")
+    assert "could not be opened: 127.0.0.1 leads to the private address" in result.content
+
+
+@in_browser
+async def test_a_start_page_that_cannot_be_reached_is_no_lost_browser(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await site.stop()
+    monkeypatch.setattr(browsing.shared, "replace", pytest.fail)
+    for _ in range(8):
+        world = BrowserWorld(browsing.shared, WebSettings(mode="text", private_hosts=(site.host,)))
+        with pytest.raises(NavigationError, match="cannot be reached"):
+            await world.open(Task("t", info={"start_url": site.url()}), 1)
+        await world.close()
 
 
 @in_browser

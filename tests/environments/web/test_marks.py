@@ -29,6 +29,10 @@ DENSE = (
         )
     )
 )
+PACKED = (
+    "<!doctype html><title>Packed</title><style>body{font:13px/14px sans-serif;margin:4px;width:600px} "
+    "a{color:#00f!important;text-decoration:none}</style>"
+) + " ".join(f"<a href=/{n}>Topic {n}</a>" for n in range(300))
 SHIFTING = """<!doctype html><title>Shifting</title><button style="width:90px;height:30px">First</button><script>
 new MutationObserver((records, watcher) => {
   if (![...records].some((record) => [...record.addedNodes].some((node) => node.popover))) return;
@@ -70,6 +74,19 @@ async def test_labels_leave_the_text_of_a_dense_page_readable(
         return int(((pixels[..., 2] > 200) & (pixels[..., 0] < 100) & (pixels[..., 1] < 100)).sum())
 
     assert await ink("set_of_marks") > 0.97 * await ink("coordinates")
+
+
+async def test_labels_leave_rows_of_links_readable(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PAGES, "/packed", PACKED)
+
+    async def ink(mode: str) -> int:
+        driver = await browsing.driver(mode=mode, max_elements=150).open(site.url("/packed"))
+        pixels = _pixels(driver.opening)[: 14 * 14]
+        return int(((pixels[..., 2] > 200) & (pixels[..., 0] < 100) & (pixels[..., 1] < 100)).sum())
+
+    assert await ink("set_of_marks") > 0.85 * await ink("coordinates")
 
 
 async def test_a_page_that_shifts_while_it_is_numbered_is_taken_again(

@@ -3,7 +3,7 @@
 
   const COLOURS = ['#d11149', '#1a5fb4', '#1b7f3b', '#8f3fb0', '#b35900', '#0b7a75', '#5c4b00', '#333333'];
   const LABELS = [{font: 12, height: 14, digit: 7.3, pad: 4}, {font: 10, height: 11, digit: 6.1, pad: 3},
-    {font: 9, height: 9, digit: 5.5, pad: 2}];
+    {font: 9, height: 9, digit: 5.5, pad: 2}, {font: 8, height: 7, digit: 4.9, pad: 1, price: 200}];  // the last is hard to read: where it saves text
   const CELL = 2;  // of the grid of what is taken, in pixels
   const TEXT = 40, LABEL = 160, OTHER = 6;  // what a cell of a label costs on text, on another label, on another element
   const SMALL = 22;  // pixels: an element less high has a small label
@@ -76,7 +76,8 @@
         if (left < 0 || top < 0 || place.right > width || place.bottom > height) return;
         const inner = {left: left + 1, top: top + 1, right: place.right - 1, bottom: place.bottom - 1};
         const own = common(inner, box), hidden = taken.sum(inner);
-        const cost = hidden + OTHER * (others.sum(inner) - (isEmpty(own) ? 0 : others.count(own))) + order * 2;
+        const cost = hidden + OTHER * (others.sum(inner) - (isEmpty(own) ? 0 : others.count(own))) + order * 2
+          + (size.price || 0);
         if (!best || cost < best.cost) best = {...place, size, cost, hidden};
       });
       if (best && !best.hidden) break;
