@@ -260,6 +260,7 @@ def _facts(message: ShownMessage) -> Iterator[tuple[str, str]]:
     """What stands behind the name of who speaks."""
     facts = [f"step {message.step}"] if message.step is not None else []
     facts += ["written by the agent's program"] if message.is_scripted else []
+    facts += [f"written by {message.author}"] if message.author is not None else []
     facts += [seconds(message.seconds)] if message.seconds >= 0.001 else []
     if message.prompt_tokens or message.completion_tokens:
         facts.append(f"{message.prompt_tokens:,} → {message.completion_tokens:,} tokens")

@@ -32,7 +32,6 @@ OPENING = -1
 """The episode of the nodes that no episode grew: the root and the opening."""
 PERSON = "person"
 """Why an episode begins where a person asked to go on, or put a correction."""
-_WRITTEN_BY = "written by "
 UserEnd = Literal["stop", "transfer", "out_of_scope", "script_end", "silent"]
 End = UserEnd | WorldEnd | Literal["max_turns", "judged_complete"]
 
@@ -62,11 +61,8 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     of versions that did not keep them."""
     added: float = 0.0
     """When it was added to the path, in seconds since 1970; 0 in journals of versions that did not keep it."""
-
-    @property
-    def author(self) -> str | None:
-        """The person who wrote this; None for what a model, a program or a world wrote."""
-        return next((mark.removeprefix(_WRITTEN_BY) for mark in self.marks if mark.startswith(_WRITTEN_BY)), None)
+    author: str | None = None
+    """The person who wrote this; None for what a model, a program or a world wrote."""
 
     @property
     def is_private(self) -> bool:
@@ -91,11 +87,6 @@ class NodeBody(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         """The calls that this node asks for: the agent's answer, or the user's own call."""
         said = self.message if self.kind == "user_call" else self.said
         return said.tool_calls if said is not None and self.kind in ("generation", "user_call") else ()
-
-
-def written_by(author: str) -> str:
-    """The mark of a node that a person wrote."""
-    return _WRITTEN_BY + author
 
 
 class Node:

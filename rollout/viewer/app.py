@@ -19,8 +19,8 @@ from rollout.core.errors import RolloutError, class_name
 from rollout.viewer import page_files
 from rollout.viewer.access import Access
 from rollout.viewer.encoding import encode_redacted
-from rollout.viewer.endpoint import Call, Endpoint, read_body, read_query
-from rollout.viewer.errors import Refused, status_of
+from rollout.viewer.endpoint import ApiCall, Endpoint, read_body, read_query
+from rollout.viewer.errors import RequestRefused, status_of
 from rollout.viewer.following import follow
 from rollout.viewer.routes import (
     blobs,
@@ -85,8 +85,8 @@ def _route(viewer: Viewer, endpoint: Endpoint) -> Callable[[Request], Awaitable[
     async def answer(request: Request) -> Response:
         try:
             if endpoint.writes and viewer.read_only:
-                raise Refused(403, "this server only reads (--read-only); start it without the option to write")
-            call = Call(
+                raise RequestRefused(403, "this server only reads (--read-only); start it without the option to write")
+            call = ApiCall(
                 viewer=viewer,
                 request=request,
                 path=request.path_params,

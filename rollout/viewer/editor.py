@@ -100,7 +100,7 @@ class RunEditor:
                     await self._held.aclose()
 
     async def read(self, number: int) -> Growth:
-        """The growth with this number. Raises Refused if there is none."""
+        """The growth with this number. Raises RequestRefused if there is none."""
         found = next((each for each in await self.growths() if each.number == number), None)
         if found is None:
             raise not_found(f"{self._run.name}: there is no growth {number}")

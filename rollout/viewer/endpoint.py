@@ -1,7 +1,8 @@
 """Endpoints: a table from which both the routes and the OpenAPI document are made.
 
-A module of the server lists its endpoints; `rollout.viewer.app` puts the lists together. A handler is given a `Call`
-with path, query and body parsed and checked, and returns a struct, or a response of its own if that is not JSON.
+A module of the server lists its endpoints; `rollout.viewer.app` puts the lists together. A handler is given an
+`ApiCall` with path, query and body parsed and checked, and returns a struct, or a response of its own if that is not
+JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.requests import Request
 
-from rollout.viewer.errors import Refused
+from rollout.viewer.errors import RequestRefused
 
 if TYPE_CHECKING:
     from rollout.viewer.open_runs import OpenRun
@@ -25,7 +26,7 @@ MOST_BODY = 8 << 20
 """The greatest size of a request body, in bytes."""
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
     """A parsed request."""
 
     viewer: Viewer
@@ -38,7 +39,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def run(self) -> OpenRun:
-        """The run in the address. Raises Refused if there is none."""
+        """The run in the address. Raises RequestRefused if there is none."""
         return self.viewer.runs.get(self.path["run"])
 
     @property
@@ -53,7 +54,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Below `api/`, with parameters such as `{run}`."""
     summary: str
-    handle: Callable[[Call], Awaitable[Any]]
+    handle: Callable[[ApiCall], Awaitable[Any]]
     answer: Any
     """The type of the response; None if it is not JSON."""
     method: Literal["GET", "POST", "DELETE"] = "GET"
@@ -66,7 +67,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_query(request: Request, kind: type[msgspec.Struct] | None) -> Any:
-    """The query of an address as a struct. Empty values count as missing. Raises Refused."""
+    """The query of an address as a struct. Empty values count as missing. Raises RequestRefused."""
     if kind is None:
         return None
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
@@ -75,7 +76,7 @@ def read_query(request: Request, kind: type[msgspec.Struct] | None) -> Any:
         field = fields.get(name)
         if field is None:
             known = ", ".join(sorted(fields)) or "none"
-            raise Refused(400, f"{name}: there is no such parameter; there are: {known}")
+            raise RequestRefused(400, f"{name}: there is no such parameter; there are: {known}")
         if value == "":
             continue
         if is_several(field.type):
@@ -85,22 +86,22 @@ def read_query(request: Request, kind: type[msgspec.Struct] | None) -> Any:
     try:
         return msgspec.convert(found, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(400, f"the query cannot be read: {error}") from error
+        raise RequestRefused(400, f"the query cannot be read: {error}") from error
 
 
 async def read_body(request: Request, kind: type[msgspec.Struct] | None) -> Any:
-    """The body of a request as a struct. Raises Refused."""
+    """The body of a request as a struct. Raises RequestRefused."""
     if kind is None:
         return None
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > MOST_BODY:
-            raise Refused(413, f"the request is longer than {MOST_BODY} bytes")
+            raise RequestRefused(413, f"the request is longer than {MOST_BODY} bytes")
     try:
         return msgspec.json.decode(bytes(body) or b"{}", type=kind)
     except msgspec.MsgspecError as error:
-        raise Refused(400, f"the request cannot be read: {error}") from error
+        raise RequestRefused(400, f"the request cannot be read: {error}") from error
 
 
 def is_several(kind: Any) -> bool:

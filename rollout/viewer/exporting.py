@@ -22,13 +22,13 @@ FORMATS = (LINES, *BUILT_IN)
 """No plugin is named by a request: that would import code."""
 
 
-class Selection(TrajectoryQuery, frozen=True, kw_only=True):
+class ExportSelection(TrajectoryQuery, frozen=True, kw_only=True):
     """A choice of trajectories: those of a query, or named ones."""
 
     keys: tuple[Key, ...] | None = None
 
 
-def selected_keys(run: OpenRun, selection: Selection) -> list[Key]:
+def selected_keys(run: OpenRun, selection: ExportSelection) -> list[Key]:
     """The trajectories of a selection, in order."""
     if selection.keys is not None:
         return list(selection.keys)
@@ -38,7 +38,7 @@ def selected_keys(run: OpenRun, selection: Selection) -> list[Key]:
         return [Key(*row) for row in connection.execute(*found.select("dataset, id"))]
 
 
-def export_selection(run: OpenRun, selection: Selection, form: str, *, per_turn: bool = False) -> Path:
+def export_selection(run: OpenRun, selection: ExportSelection, form: str, *, per_turn: bool = False) -> Path:
     """Write a selection into a temporary file, which the caller removes. Raises ConfigError."""
     if form not in FORMATS:
         raise ConfigError(f"format: there is no {form[:50]!r} here; there are {', '.join(FORMATS)}")
@@ -64,7 +64,7 @@ def _read(run: OpenRun, keys: Sequence[Key]) -> Iterator[Trajectory]:
         yield read_trajectory(run, key.dataset, key.id).trajectory
 
 
-class ExportWish(Selection, frozen=True, kw_only=True):
+class ExportWish(ExportSelection, frozen=True, kw_only=True):
     """A request for an export."""
 
     format: str = "trl"

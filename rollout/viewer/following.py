@@ -25,7 +25,7 @@ MOST_MARKS = 20
 """Changed marks that are published one by one. More are one event without data."""
 
 
-class _Shown(msgspec.Struct):
+class _Published(msgspec.Struct):
     """What was published of a run."""
 
     row: RunRow | None = None
@@ -35,11 +35,11 @@ class _Shown(msgspec.Struct):
 
 async def follow(viewer: Viewer) -> None:
     """Follow until cancelled."""
-    shown: dict[str, _Shown] = {}
+    shown: dict[str, _Published] = {}
     while True:
         for run in viewer.runs.opened():
             if run.index.is_wanted:
-                seen = shown.setdefault(run.name, _Shown())
+                seen = shown.setdefault(run.name, _Published())
                 try:
                     await to_thread.run_sync(_follow_run, viewer, run, seen, abandon_on_cancel=True)
                 except RolloutError as error:
@@ -48,7 +48,7 @@ async def follow(viewer: Viewer) -> None:
         await asyncio.sleep(EVERY)
 
 
-def _follow_run(viewer: Viewer, run: OpenRun, shown: _Shown) -> None:
+def _follow_run(viewer: Viewer, run: OpenRun, shown: _Published) -> None:
     def tell(state: IndexState) -> None:
         viewer.hub.publish(Event("index", run.name, state))
 
@@ -63,7 +63,7 @@ def _follow_run(viewer: Viewer, run: OpenRun, shown: _Shown) -> None:
         viewer.hub.publish(Event("run", run.name, row))
 
 
-def _tell_marks(viewer: Viewer, run: OpenRun, shown: _Shown) -> None:
+def _tell_marks(viewer: Viewer, run: OpenRun, shown: _Published) -> None:
     # Those in the index: whoever is told asks for them at once.
     version = run.index.marks_version
     if version == shown.marks:

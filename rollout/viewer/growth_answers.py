@@ -6,17 +6,16 @@ from rollout.pipelines.people.growth import Growth
 from rollout.pipelines.people.live_attempts import AskedAttempt, asked_attempts, live_trajectory
 from rollout.pipelines.runs.transcript import make_transcript
 from rollout.store.reader import JournalReader
-from rollout.viewer.answers.people import GrownAttempt
-from rollout.viewer.answers.people import Growth as ShownGrowth
+from rollout.viewer.answers.people import GrownAttempt, GrowthAnswer
 from rollout.viewer.answers.plays import Play
 from rollout.viewer.editor import RunEditor
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.trajectory_page import page_message
 
 
-def shown_growth(editor: RunEditor, journal: JournalReader, growth: Growth) -> ShownGrowth:
+def shown_growth(editor: RunEditor, journal: JournalReader, growth: Growth) -> GrowthAnswer:
     """A growth with the state of each of its attempts."""
-    return ShownGrowth(
+    return GrowthAnswer(
         number=growth.number,
         dataset=growth.dataset,
         task_id=growth.task_id,

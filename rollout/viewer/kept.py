@@ -20,7 +20,7 @@ REST = 10.0
 """How many times as long as it took an answer is shown before it is made again, while its run goes on."""
 
 
-class _Answer(msgspec.Struct):
+class _KeptAnswer(msgspec.Struct):
     version: object
     value: Any
     made: float
@@ -35,7 +35,7 @@ class Kept:
     ) -> None:
         self._clock = clock
         self._cpu_clock = cpu_clock
-        self._answers: dict[str, _Answer] = {}
+        self._answers: dict[str, _KeptAnswer] = {}
         self._making: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
@@ -49,10 +49,10 @@ class Kept:
             if known is None or (known.version != version and not (is_moving and self._is_recent(known))):
                 began = self._cpu_clock()
                 value = make()
-                known = _Answer(version, value, self._clock(), self._cpu_clock() - began)
+                known = _KeptAnswer(version, value, self._clock(), self._cpu_clock() - began)
                 self._answers[name] = known
             found: T = known.value
             return found
 
-    def _is_recent(self, known: _Answer) -> bool:
+    def _is_recent(self, known: _KeptAnswer) -> bool:
         return known.took > DEAR and self._clock() - known.made < REST * known.took

@@ -242,7 +242,7 @@ class OpenRuns:
         return list(self._runs.values())
 
     def get(self, name: str) -> OpenRun:
-        """The run of this short name. Raises Refused where there is none."""
+        """The run of this short name. Raises RequestRefused where there is none."""
         found = self._runs.get(name)
         if found is None:
             self.look()

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from rollout.viewer.errors import Refused
+from rollout.viewer.errors import RequestRefused
 from rollout.viewer.index_rows import searchable
 from rollout.viewer.index_schema import BY_PEOPLE, PLACE_BITS
 
@@ -36,7 +36,7 @@ COMPARISONS = {"lt": "<", "le": "<=", "eq": "=", "ne": "!=", "ge": ">=", "gt": "
 _TERM = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
 
 
-class TrajectoryFilter(msgspec.Struct, frozen=True, kw_only=True):
+class TableFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which trajectories are wanted. Of several values for one name any may hold; all names must."""
 
     q: str = ""
@@ -65,7 +65,7 @@ class TrajectoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     by: Literal["run", "person", "all"] = "all"
 
 
-class TrajectoryQuery(TrajectoryFilter, frozen=True, kw_only=True):
+class TrajectoryQuery(TableFilter, frozen=True, kw_only=True):
     """Which trajectories are wanted, in which order."""
 
     sort: str = "finished"
@@ -104,7 +104,7 @@ def parse_terms(text: str) -> list[Term]:
     return found
 
 
-class Found(msgspec.Struct, frozen=True):
+class TableMatches(msgspec.Struct, frozen=True):
     """A query as the parts of an SQL statement over `attempts`."""
 
     where: str
@@ -127,8 +127,8 @@ class Found(msgspec.Struct, frozen=True):
         return [n for (n,) in connection.execute(sql, (*values, limit, offset))]
 
 
-def make_query(connection: sqlite3.Connection, query: TrajectoryQuery) -> Found:
-    """A query as SQL. Raises Refused for a value that means nothing."""
+def make_query(connection: sqlite3.Connection, query: TrajectoryQuery) -> TableMatches:
+    """A query as SQL. Raises RequestRefused for a value that means nothing."""
     parts = _Parts()
     for column, values in (
         ("dataset", query.dataset),
@@ -159,7 +159,7 @@ def make_query(connection: sqlite3.Connection, query: TrajectoryQuery) -> Found:
     if query.q:
         _add_text(connection, parts, query.q)
     order, ordered_by = _order(query)
-    return Found(
+    return TableMatches(
         f"WHERE {' AND '.join(parts.conditions)}" if parts.conditions else "", tuple(parts.values), order, ordered_by
     )
 
@@ -224,7 +224,7 @@ def _add_score(parts: _Parts, text: str) -> None:
         number = None
     if not name or comparison not in COMPARISONS or number is None:
         known = ", ".join(COMPARISONS)
-        raise Refused(400, f"score: {text[:100]!r} is not NAME:lt:0.5 (with one of {known}) and not NAME:none")
+        raise RequestRefused(400, f"score: {text[:100]!r} is not NAME:lt:0.5 (with one of {known}) and not NAME:none")
     parts.add(f"n IN (SELECT n FROM scores WHERE name = ? AND value {COMPARISONS[comparison]} ?)", name, number)
 
 
@@ -247,7 +247,7 @@ def _order(query: TrajectoryQuery) -> tuple[str, tuple[Any, ...]]:
         column = "(SELECT value FROM scores s WHERE s.name = ? AND s.n = attempts.n)"
         return f"ORDER BY {column} {direction} NULLS LAST, n {direction}", (score,)
     if query.sort not in SORTS:
-        raise Refused(400, f"sort: there is no {query.sort[:50]!r}; there are {', '.join(SORTS)} and score:NAME")
+        raise RequestRefused(400, f"sort: there is no {query.sort[:50]!r}; there are {', '.join(SORTS)} and score:NAME")
     column = SORTS[query.sort]
     nulls = " NULLS LAST" if query.sort in UNKNOWN_MAY_BE else ""
     return f"ORDER BY {column} {direction}{nulls}, n {direction}", ()

@@ -74,7 +74,7 @@ def _read_facets(run: OpenRun) -> JSON:
         return {"filters": figures.filters(), "facets": figures.facets()}
 
 
-class _Ended(msgspec.Struct, frozen=True):
+class _EndedAttempt(msgspec.Struct, frozen=True):
     """The figures of one attempt that a series needs."""
 
     finished: float
@@ -109,10 +109,10 @@ def _read_series(run: OpenRun, dataset: str | None) -> Series:
             f"{which} ORDER BY finished",
             values,
         )
-        return _make_series((_Ended(*row) for row in rows), _moments(first, last, count))
+        return _make_series((_EndedAttempt(*row) for row in rows), _moments(first, last, count))
 
 
-def _make_series(ended: Iterable[_Ended], moments: Sequence[float]) -> Series:
+def _make_series(ended: Iterable[_EndedAttempt], moments: Sequence[float]) -> Series:
     """The series of attempts, which are in the order in which they ended, and are not kept."""
     found: dict[str, list[float | None]] = {name: [] for name in Series.__struct_fields__}
     finished = failed = scored = solved = rewarded = 0

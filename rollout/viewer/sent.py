@@ -27,7 +27,7 @@ IMAGES = "Images are named by their addresses here; the model was sent the image
 
 
 def read_sent(run: OpenRun, read: ReadTrajectory, step: int) -> Sent:
-    """The request of a step, counted from 1. Raises Refused."""
+    """The request of a step, counted from 1. Raises RequestRefused."""
     trajectory = read.trajectory
     places = _answers(trajectory)
     if not 1 <= step <= len(places):

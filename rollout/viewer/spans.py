@@ -13,7 +13,7 @@ from typing import Literal
 import msgspec
 
 from rollout.trajectories.tree import NodeBody, NodeKey
-from rollout.viewer.answers.pages import Span
+from rollout.viewer.answers.pages import TimeSpan
 
 LEAST_WAIT = 0.05
 """Seconds. Shorter gaps are the engine's own work."""
@@ -31,9 +31,9 @@ def placed_nodes(path: Sequence[tuple[NodeKey, NodeBody]]) -> list[PlacedNode]:
     return found
 
 
-def spans_of(nodes: Sequence[PlacedNode]) -> list[Span]:
+def spans_of(nodes: Sequence[PlacedNode]) -> list[TimeSpan]:
     """The spans of a path, in order."""
-    found: list[Span] = []
+    found: list[TimeSpan] = []
     clock, last, owner = 0.0, 0.0, None
     for number, (index, (episode, _), body) in enumerate(nodes):
         if body.kind == "opening":
@@ -47,36 +47,42 @@ def spans_of(nodes: Sequence[PlacedNode]) -> list[Span]:
         if body.kind in ("tool", "user_tool", "observation"):
             # Results of one round of calls are added together: the first represents all.
             if passed > 0:
-                found.append(Span(message=index, kind="tool", start=clock, seconds=passed, label=_calls(nodes, number)))
+                found.append(
+                    TimeSpan(message=index, kind="tool", start=clock, seconds=passed, label=_calls(nodes, number))
+                )
                 clock += passed
         else:
             if passed - took >= LEAST_WAIT:
-                found.append(Span(message=index, kind="wait", start=clock, seconds=passed - took, label="waiting"))
+                found.append(TimeSpan(message=index, kind="wait", start=clock, seconds=passed - took, label="waiting"))
                 clock += passed - took
             for part in _parts(body):
-                found.append(Span(message=index, kind=part.kind, start=clock, seconds=part.seconds, label=part.label))
+                found.append(
+                    TimeSpan(message=index, kind=part.kind, start=clock, seconds=part.seconds, label=part.label)
+                )
                 clock += part.seconds
         last = body.added
     return [msgspec.structs.replace(span, start=round(span.start, 6), seconds=round(span.seconds, 6)) for span in found]
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _Piece(msgspec.Struct, frozen=True):
     kind: Literal["model", "retry", "user"]
     seconds: float
     label: str
 
 
-def _parts(body: NodeBody) -> Iterator[_Part]:
+def _parts(body: NodeBody) -> Iterator[_Piece]:
     """The recorded durations of a node."""
     generation = body.generation
     if generation is None:
         return
     for failure in generation.failures:
         status = "" if failure.status is None else f" {failure.status}"
-        yield _Part("retry", failure.waited or 0.0, f"{failure.kind}{status}: {failure.text}"[:200])
+        yield _Piece("retry", failure.waited or 0.0, f"{failure.kind}{status}: {failure.text}"[:200])
     if generation.latency or not generation.failures:
         is_user = body.kind in ("user", "user_call")
-        yield _Part("user" if is_user else "model", generation.latency, generation.model or ("user" if is_user else ""))
+        yield _Piece(
+            "user" if is_user else "model", generation.latency, generation.model or ("user" if is_user else "")
+        )
 
 
 def _calls(nodes: Sequence[PlacedNode], number: int) -> str:

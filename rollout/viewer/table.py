@@ -17,10 +17,10 @@ from rollout.viewer.answers.rows import (
     TrajectoryList,
     TrajectoryRow,
 )
-from rollout.viewer.errors import Refused
+from rollout.viewer.errors import RequestRefused
 from rollout.viewer.index_rows import shown_error
 from rollout.viewer.open_runs import OpenRun
-from rollout.viewer.queries import MOST_ROWS, Found, TableQuery, TrajectoryQuery, make_query, parse_terms
+from rollout.viewer.queries import MOST_ROWS, TableMatches, TableQuery, TrajectoryQuery, make_query, parse_terms
 from rollout.viewer.snippets import Snippet, find_snippet
 
 _COLUMNS = (
@@ -38,9 +38,9 @@ _UNMARKED = "NOT EXISTS (SELECT 1 FROM marks m WHERE m.dataset = attempts.datase
 
 
 def read_table(run: OpenRun, query: TableQuery) -> TrajectoryList:
-    """A page of the table. Raises Refused."""
+    """A page of the table. Raises RequestRefused."""
     if query.offset < 0 or not 0 <= query.limit <= MOST_ROWS:
-        raise Refused(400, f"offset and limit: expected at least 0, and at most {MOST_ROWS} rows")
+        raise RequestRefused(400, f"offset and limit: expected at least 0, and at most {MOST_ROWS} rows")
     run.index.freshen()
     with run.index.reading() as connection:
         found = make_query(connection, query)
@@ -56,7 +56,7 @@ def read_table(run: OpenRun, query: TableQuery) -> TrajectoryList:
 
 
 def find_neighbours(run: OpenRun, dataset: str, trajectory: str, query: TrajectoryQuery) -> Neighbours:
-    """The trajectories before and after one in the order of a query. Raises Refused."""
+    """The trajectories before and after one in the order of a query. Raises RequestRefused."""
     run.index.freshen()
     with run.index.reading() as connection:
         numbers = make_query(connection, query).numbers(connection)
@@ -75,16 +75,16 @@ def find_neighbours(run: OpenRun, dataset: str, trajectory: str, query: Trajecto
 
 
 def make_queue(run: OpenRun, kind: QueueKind, most: int, query: TrajectoryQuery, seed: int = 0) -> Queue:
-    """Trajectories of a query to review. The same seed draws the same ones. Raises Refused."""
+    """Trajectories of a query to review. The same seed draws the same ones. Raises RequestRefused."""
     if not 0 < most <= MOST_ROWS:
-        raise Refused(400, f"n: expected 1 to {MOST_ROWS}")
+        raise RequestRefused(400, f"n: expected 1 to {MOST_ROWS}")
     run.index.freshen()
     with run.index.reading() as connection:
         found = make_query(connection, query)
         if kind != "sample":
             condition = f"({_DISAGREE if kind == 'disagree' else _UNMARKED})"
             where = f"{found.where} AND {condition}" if found.where else f"WHERE {condition}"
-            found = Found(where, found.values, found.order, found.ordered_by)
+            found = TableMatches(where, found.values, found.order, found.ordered_by)
         numbers = found.numbers(connection)
         if kind == "sample":
             numbers = random.Random(seed).sample(numbers, min(most, len(numbers)))

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.generation import Generation
-from rollout.viewer.answers.pages import Token, Tokens, TokenStep
+from rollout.viewer.answers.pages import StepTokens, Token, TokenStep
 from rollout.viewer.trajectory_page import ReadTrajectory
 
 NO_TOKENS = "The model's server gave no token ids."
 NO_TEXT = "Only ids are on record; their texts need the model's tokenizer."
 
 
-def read_tokens(read: ReadTrajectory, filtered: Filtered | None) -> Tokens:
+def read_tokens(read: ReadTrajectory, filtered: Filtered | None) -> StepTokens:
     """The tokens of an attempt."""
     masked = set(filtered.masked_messages) if filtered is not None else set()
     end = filtered.end if filtered is not None else None
@@ -30,7 +30,7 @@ def read_tokens(read: ReadTrajectory, filtered: Filtered | None) -> Tokens:
         for index, generation in sorted(read.trajectory.generated.items())
         if generation.tokens is not None
     ]
-    return Tokens(tuple(steps), NO_TEXT if steps else NO_TOKENS)
+    return StepTokens(tuple(steps), NO_TEXT if steps else NO_TOKENS)
 
 
 def _tokens(generation: Generation, *, is_masked: bool) -> Iterator[Token]:

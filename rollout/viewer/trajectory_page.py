@@ -43,7 +43,7 @@ class ReadTrajectory(msgspec.Struct, frozen=True):
 
 
 def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
-    """A trajectory of a run, or one that people added. Raises Refused where there is none."""
+    """A trajectory of a run, or one that people added. Raises RequestRefused where there is none."""
     with run.reading_of(name) as journal:
         found = journal.trajectory(dataset, name)
         if found is None:
@@ -151,7 +151,6 @@ def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -
     return PageMessage(
         **shown,
         at=body.added or None,
-        author=body.author,
         key=key,
         weight_version=None if body.generation is None else body.generation.weight_version,
     )

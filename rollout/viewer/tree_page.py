@@ -88,7 +88,7 @@ class _Merged:
 
 
 def read_tree_page(run: OpenRun, dataset: str, task: str) -> TreePage:
-    """The tree of a task. Raises Refused where no attempt at it has ended."""
+    """The tree of a task. Raises RequestRefused where no attempt at it has ended."""
     merged = _Merged()
     with run.reading() as journal:
         tree = read_tree(journal, dataset, task)

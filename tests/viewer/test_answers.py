@@ -139,7 +139,7 @@ def test_what_people_grew_is_in_the_tree_of_its_task(client: Client) -> None:
     people = WrittenRun(Path("run/people"), first_episode=1 << 40)
     copy = people.add("t", nodes, is_ended=False)
     corrected = answer("right", is_scripted=True)
-    marked = msgspec.structs.replace(corrected, marks=("written by Ada",))
+    marked = msgspec.structs.replace(corrected, author="Ada")
     people.add("t~+1", [marked], task="t", branch=(copy, 1), author="Ada")
     person = client()
     tree = get(person, "runs/run/tree", dataset="data", task="t")

@@ -11,7 +11,7 @@ import pytest
 
 import rollout
 from rollout.trajectories.trajectory import Trajectory
-from rollout.viewer.errors import Refused
+from rollout.viewer.errors import RequestRefused
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.queries import SORTS, TableQuery
 from rollout.viewer.table import find_neighbours, make_queue, read_table
@@ -259,7 +259,7 @@ def test_the_queue_draws_the_same_again_and_shows_disagreement(run: OpenRun) -> 
     [{"sort": "head"}, {"sort": "n; DROP TABLE attempts"}, {"score": ("state",)}, {"limit": -1}, {"limit": 10_000}],
 )
 def test_what_means_nothing_is_refused(run: OpenRun, query: dict[str, Any]) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         read_table(run, TableQuery(**query))
 
 

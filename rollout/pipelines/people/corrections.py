@@ -19,7 +19,7 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.line import encode_line
 from rollout.trajectories.sums import Sums
 from rollout.trajectories.trajectory import Trajectory
-from rollout.trajectories.tree import OPENING, PERSON, NodeBody, written_by
+from rollout.trajectories.tree import OPENING, PERSON, NodeBody
 
 
 class Correction(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ async def correct(people: PeopleRun, dataset: str, trajectory: str, correction: 
     identifier = trajectory_id(original.task_id, number)
     episode = journal.begin_episode(found.tree, identifier, 0, original.seed, Branch(*parent, PERSON))
     written = Generation(message, "tool_calls" if message.tool_calls else "stop", is_scripted=True)
-    journal.put(episode, 0, [NodeBody("generation", generation=written, marks=(written_by(correction.author),))])
+    journal.put(episode, 0, [NodeBody("generation", generation=written, author=correction.author)])
     messages = [*original.messages[: correction.message], message]
     branch = {
         "number": number,

@@ -77,6 +77,8 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the filters cut it off."""
     is_scripted: bool = False
     """Whether the agent's program wrote it instead of a model."""
+    author: str | None = None
+    """The person who wrote it."""
     seconds: float = 0.0
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -161,6 +163,7 @@ def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownM
             is_masked=index in masked,
             is_cut_off=index >= end,
             is_scripted=generation is not None and generation.is_scripted and (body is None or body.author is None),
+            author=None if body is None else body.author,
             seconds=0.0 if generation is None else generation.latency,
             prompt_tokens=0 if usage is None else usage.prompt_tokens,
             completion_tokens=0 if usage is None else usage.completion_tokens,

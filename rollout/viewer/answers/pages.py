@@ -18,8 +18,6 @@ class PageMessage(ShownMessage, frozen=True, kw_only=True):
 
     at: float | None = None
     """When it was added."""
-    author: str | None = None
-    """The person who wrote it."""
     key: tuple[int, int] | None = None
     """The key of its node: the episode that grew it, and its place there. An opening has the episode -1."""
     weight_version: str | None = None
@@ -34,7 +32,7 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_tokens: int
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True):
+class TimeSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of an attempt's time."""
 
     message: int
@@ -145,7 +143,7 @@ class TrajectoryPage(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None
     tools: tuple[JSON, ...]
     messages: tuple[PageMessage, ...]
-    spans: tuple[Span, ...]
+    spans: tuple[TimeSpan, ...]
     context: tuple[ContextSize, ...]
     marks: tuple[PersonMark, ...]
     filtered: Filtered | None
@@ -226,14 +224,14 @@ class TokenStep(msgspec.Struct, frozen=True, kw_only=True):
     tokens: tuple[Token, ...]
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class StepTokens(msgspec.Struct, frozen=True):
     """The tokens of a trajectory."""
 
     steps: tuple[TokenStep, ...]
     note: str | None
 
 
-class Parting(msgspec.Struct, frozen=True, kw_only=True):
+class FirstDifference(msgspec.Struct, frozen=True, kw_only=True):
     """The first difference between two attempts."""
 
     step: int | None

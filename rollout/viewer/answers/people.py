@@ -27,7 +27,7 @@ class GrownAttempt(msgspec.Struct, frozen=True, kw_only=True):
     reward: float | None
 
 
-class Growth(msgspec.Struct, frozen=True, kw_only=True):
+class GrowthAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts that a person requested, starting behind a message of another attempt."""
 
     number: int

@@ -6,7 +6,7 @@ import msgspec
 
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.stats import DatasetStats
-from rollout.viewer.answers.people import Growth
+from rollout.viewer.answers.people import GrowthAnswer
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     index: IndexState
     facets: Facets
     config: JSON
-    growths: tuple[Growth, ...] = ()
+    growths: tuple[GrowthAnswer, ...] = ()
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

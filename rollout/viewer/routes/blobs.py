@@ -8,7 +8,7 @@ from anyio import to_thread
 from starlette.responses import Response
 
 from rollout.store.blobs import image_path
-from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
 
@@ -22,7 +22,7 @@ SANDBOX = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 """For an image opened on its own: an SVG may contain a script."""
 
 
-async def show_blob(call: Call) -> Response:
+async def show_blob(call: ApiCall) -> Response:
     """An image."""
     run, name = call.run, call.path["name"]
     content = await to_thread.run_sync(_read, run, name)

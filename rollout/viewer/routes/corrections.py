@@ -9,7 +9,7 @@ import msgspec
 from rollout.pipelines.people.corrections import Correction, correct
 from rollout.pipelines.people.remote_person import WrittenCall
 from rollout.viewer.answers.people import Grown
-from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.endpoint import ApiCall, Endpoint
 
 
 class CalledTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ class NewCorrection(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tool_calls: tuple[CalledTool, ...] = ()
 
 
-async def add_correction(call: Call) -> Grown:
+async def add_correction(call: ApiCall) -> Grown:
     """Add a correction. The original stays."""
     given: NewCorrection = call.body
     correction = Correction(

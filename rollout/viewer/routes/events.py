@@ -9,7 +9,7 @@ import msgspec
 from starlette.responses import Response, StreamingResponse
 
 from rollout.core.secrets import redact
-from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.hub import Event, Hub
 
 EVERY = 15.0
@@ -22,7 +22,7 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
     run: str | None = None
 
 
-async def send_events(call: Call) -> Response:
+async def send_events(call: ApiCall) -> Response:
     """Events as they happen."""
     name: str | None = call.query.run
     if name is not None:

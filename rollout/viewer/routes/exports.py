@@ -8,12 +8,12 @@ from anyio import to_thread
 from starlette.background import BackgroundTask
 from starlette.responses import FileResponse, Response
 
-from rollout.viewer.endpoint import Call, Endpoint
-from rollout.viewer.exporting import ExportWish, Selection, export_selection, selected_keys
+from rollout.viewer.endpoint import ApiCall, Endpoint
+from rollout.viewer.exporting import ExportSelection, ExportWish, export_selection, selected_keys
 from rollout.viewer.report import make_report
 
 
-async def export(call: Call) -> Response:
+async def export(call: ApiCall) -> Response:
     """A selection in the format of a trainer."""
     run, wish = call.run, call.body
     path: Path = await to_thread.run_sync(lambda: export_selection(run, wish, wish.format, per_turn=wish.per_turn))
@@ -25,7 +25,7 @@ async def export(call: Call) -> Response:
     )
 
 
-async def report(call: Call) -> Response:
+async def report(call: ApiCall) -> Response:
     """A selection as one HTML file."""
     run, selection, page = call.run, call.body, call.viewer.page
     content = await to_thread.run_sync(lambda: make_report(run, selected_keys(run, selection), page))
@@ -50,7 +50,7 @@ ENDPOINTS = (
         handle=report,
         answer=None,
         method="POST",
-        body=Selection,
+        body=ExportSelection,
         media="application/octet-stream",
     ),
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from rollout.pipelines.people.growth import Growth, GrowthWish, plan_growth
-from rollout.viewer.answers.people import Growth as ShownGrowth
+from rollout.viewer.answers.people import GrowthAnswer
 from rollout.viewer.editor import RunEditor
-from rollout.viewer.endpoint import Call, Endpoint
-from rollout.viewer.errors import Refused
+from rollout.viewer.endpoint import ApiCall, Endpoint
+from rollout.viewer.errors import RequestRefused
 from rollout.viewer.growth_answers import shown_growth
 
 MOST_GROWN = 1000
@@ -27,11 +27,11 @@ class NewGrowth(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     temperature: float | None = None
 
 
-async def add_growth(call: Call) -> ShownGrowth:
+async def add_growth(call: ApiCall) -> GrowthAnswer:
     """Grow attempts."""
     given: NewGrowth = call.body
     if given.n > MOST_GROWN:
-        raise Refused(400, f"n: expected at most {MOST_GROWN} attempts at once, got {given.n}")
+        raise RequestRefused(400, f"n: expected at most {MOST_GROWN} attempts at once, got {given.n}")
     wish = GrowthWish(
         author=call.author,
         message=given.message,
@@ -47,7 +47,7 @@ async def add_growth(call: Call) -> ShownGrowth:
     return await show(editor, growth)
 
 
-async def list_growths(call: Call) -> list[ShownGrowth]:
+async def list_growths(call: ApiCall) -> list[GrowthAnswer]:
     """All growths, including those in which a person plays."""
     editor = call.viewer.editor(call.run)
     growths = await editor.growths()
@@ -56,13 +56,13 @@ async def list_growths(call: Call) -> list[ShownGrowth]:
     return await editor.reading(lambda journal: [shown_growth(editor, journal, growth) for growth in growths])
 
 
-async def stop(call: Call) -> ShownGrowth:
+async def stop(call: ApiCall) -> GrowthAnswer:
     """Stop a growth."""
     editor = call.viewer.editor(call.run)
     return await show(editor, await editor.stop(await editor.read(number_of(call))))
 
 
-async def resume(call: Call) -> ShownGrowth:
+async def resume(call: ApiCall) -> GrowthAnswer:
     """Resume a growth that was stopped, or that an earlier server did not finish."""
     editor = call.viewer.editor(call.run)
     growth = await editor.read(number_of(call))
@@ -70,26 +70,26 @@ async def resume(call: Call) -> ShownGrowth:
     return await show(editor, growth)
 
 
-async def show(editor: RunEditor, growth: Growth) -> ShownGrowth:
+async def show(editor: RunEditor, growth: Growth) -> GrowthAnswer:
     """The present state of a growth."""
     return await editor.reading(lambda journal: shown_growth(editor, journal, growth))
 
 
-def number_of(call: Call) -> int:
+def number_of(call: ApiCall) -> int:
     """The number in the address."""
     try:
         return int(call.path["number"])
     except ValueError as error:
-        raise Refused(404, f"{call.path['number'][:50]!r}: expected a number") from error
+        raise RequestRefused(404, f"{call.path['number'][:50]!r}: expected a number") from error
 
 
 ENDPOINTS = (
-    Endpoint(path="runs/{run}/growths", summary="All growths", handle=list_growths, answer=list[ShownGrowth]),
+    Endpoint(path="runs/{run}/growths", summary="All growths", handle=list_growths, answer=list[GrowthAnswer]),
     Endpoint(
         path="runs/{run}/growths",
         summary="Grow attempts that go on behind a message",
         handle=add_growth,
-        answer=ShownGrowth,
+        answer=GrowthAnswer,
         method="POST",
         body=NewGrowth,
         writes=True,
@@ -98,7 +98,7 @@ ENDPOINTS = (
         path="runs/{run}/growths/{number}/stop",
         summary="Stop a growth",
         handle=stop,
-        answer=ShownGrowth,
+        answer=GrowthAnswer,
         method="POST",
         writes=True,
     ),
@@ -106,7 +106,7 @@ ENDPOINTS = (
         path="runs/{run}/growths/{number}/resume",
         summary="Resume a growth that was stopped or interrupted",
         handle=resume,
-        answer=ShownGrowth,
+        answer=GrowthAnswer,
         method="POST",
         writes=True,
     ),

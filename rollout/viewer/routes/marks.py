@@ -7,7 +7,7 @@ from anyio import to_thread
 
 from rollout.pipelines.people.marks import RunMarks
 from rollout.trajectories.person_marks import MarkKind, PersonMark
-from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.routes.growths import number_of
 
 
@@ -25,14 +25,14 @@ class NewMark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """The text of a note, the name of a label, or the reason for another mark."""
 
 
-class RemovedMark(msgspec.Struct, frozen=True):
+class MarkRemoval(msgspec.Struct, frozen=True):
     """The response to the removal of a mark."""
 
     removed: int
     """Its number."""
 
 
-async def add_mark(call: Call) -> PersonMark:
+async def add_mark(call: ApiCall) -> PersonMark:
     """Set a mark."""
     given: NewMark = call.body
     marks, author = RunMarks(call.run.path), call.author
@@ -49,11 +49,11 @@ async def add_mark(call: Call) -> PersonMark:
     )
 
 
-async def remove_mark(call: Call) -> RemovedMark:
+async def remove_mark(call: ApiCall) -> MarkRemoval:
     """Remove a mark."""
     number = number_of(call)
     await to_thread.run_sync(RunMarks(call.run.path).remove, number)
-    return RemovedMark(number)
+    return MarkRemoval(number)
 
 
 ENDPOINTS = (
@@ -70,7 +70,7 @@ ENDPOINTS = (
         path="runs/{run}/marks/{number}",
         summary="Remove a mark",
         handle=remove_mark,
-        answer=RemovedMark,
+        answer=MarkRemoval,
         method="DELETE",
         writes=True,
     ),

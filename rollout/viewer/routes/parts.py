@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 from anyio import CapacityLimiter, to_thread
 
-from rollout.viewer.answers.pages import Sent, States, Tokens
+from rollout.viewer.answers.pages import Sent, States, StepTokens
 from rollout.viewer.answers.trees import TreePage
-from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.routes.trajectories import OneTrajectory
 from rollout.viewer.sent import read_sent
 from rollout.viewer.states import read_states
@@ -30,13 +30,13 @@ class OneTask(msgspec.Struct, frozen=True, kw_only=True):
     task: str
 
 
-async def show_sent(call: Call) -> Sent:
+async def show_sent(call: ApiCall) -> Sent:
     """A request as it was sent."""
     run, query = call.run, call.query
     return await to_thread.run_sync(lambda: read_sent(run, read_trajectory(run, query.dataset, query.id), query.step))
 
 
-async def show_states(call: Call) -> States:
+async def show_states(call: ApiCall) -> States:
     """The state of the world before, during and after an attempt. Only one replay runs at a time."""
     run, query = call.run, call.query
     limiter: CapacityLimiter = call.viewer.replaying
@@ -45,7 +45,7 @@ async def show_states(call: Call) -> States:
     )
 
 
-async def show_tokens(call: Call) -> Tokens:
+async def show_tokens(call: ApiCall) -> StepTokens:
     """The tokens of a trajectory."""
     run, query = call.run, call.query
     return await to_thread.run_sync(
@@ -53,7 +53,7 @@ async def show_tokens(call: Call) -> Tokens:
     )
 
 
-async def show_tree(call: Call) -> TreePage:
+async def show_tree(call: ApiCall) -> TreePage:
     """All attempts at a task."""
     run, query = call.run, call.query
     return await to_thread.run_sync(read_tree_page, run, query.dataset, query.task)
@@ -72,7 +72,7 @@ ENDPOINTS = (
         path="runs/{run}/tokens",
         summary="The tokens of a trajectory",
         handle=show_tokens,
-        answer=Tokens,
+        answer=StepTokens,
         query=OneTrajectory,
     ),
     Endpoint(

@@ -10,14 +10,14 @@ from rollout.pipelines.people.growth import Growth, GrowthWish, plan_fresh, plan
 from rollout.pipelines.people.remote_person import PersonAction
 from rollout.viewer.answers.plays import Play
 from rollout.viewer.editor import RunEditor
-from rollout.viewer.endpoint import Call, Endpoint
-from rollout.viewer.errors import Refused
+from rollout.viewer.endpoint import ApiCall, Endpoint
+from rollout.viewer.errors import RequestRefused
 from rollout.viewer.growth_answers import shown_play
 from rollout.viewer.routes.corrections import CalledTool, written_calls
 from rollout.viewer.routes.growths import number_of
 
 
-class Beginning(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PlayRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The attempt and the message behind which a conversation begins."""
 
     id: str
@@ -31,7 +31,7 @@ class NewPlay(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     task: str
     role: Literal["agent", "user"]
     """The role that the person plays."""
-    begin: Beginning | None = msgspec.field(default=None, name="from")
+    begin: PlayRequest | None = msgspec.field(default=None, name="from")
     """Default: the task's opening."""
     model: str | None = None
     """The model for the other role; default: that of the run."""
@@ -44,7 +44,7 @@ class NewAction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     calls: tuple[CalledTool, ...] = ()
 
 
-async def add_play(call: Call) -> Play:
+async def add_play(call: ApiCall) -> Play:
     """Begin a conversation."""
     given: NewPlay = call.body
     editor = call.viewer.editor(call.run)
@@ -65,13 +65,13 @@ async def add_play(call: Call) -> Play:
     return await show(call, editor, growth)
 
 
-async def show_play(call: Call) -> Play:
+async def show_play(call: ApiCall) -> Play:
     """The present state of a conversation."""
     editor = call.viewer.editor(call.run)
     return await show(call, editor, await read_play(call, editor))
 
 
-async def act(call: Call) -> Play:
+async def act(call: ApiCall) -> Play:
     """Say something or call tools, at the person's turn."""
     given: NewAction = call.body
     editor = call.viewer.editor(call.run)
@@ -80,7 +80,7 @@ async def act(call: Call) -> Play:
     return await show(call, editor, growth)
 
 
-async def end(call: Call) -> Play:
+async def end(call: ApiCall) -> Play:
     """End a conversation at the person's turn. It is then scored."""
     editor = call.viewer.editor(call.run)
     growth = await read_play(call, editor)
@@ -88,15 +88,15 @@ async def end(call: Call) -> Play:
     return await show(call, editor, growth)
 
 
-async def read_play(call: Call, editor: RunEditor) -> Growth:
+async def read_play(call: ApiCall, editor: RunEditor) -> Growth:
     """The conversation that the address names."""
     growth = await editor.read(number_of(call))
     if growth.part is None:
-        raise Refused(404, f"growth {growth.number} is not a conversation in which a person plays")
+        raise RequestRefused(404, f"growth {growth.number} is not a conversation in which a person plays")
     return growth
 
 
-async def show(call: Call, editor: RunEditor, growth: Growth) -> Play:
+async def show(call: ApiCall, editor: RunEditor, growth: Growth) -> Play:
     """The present state of a conversation."""
     return await editor.reading(lambda journal: shown_play(call.run, editor, journal, growth))
 

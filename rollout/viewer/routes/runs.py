@@ -6,15 +6,15 @@ import msgspec
 from anyio import to_thread
 
 from rollout.pipelines.runs.diff import RunDiff, compare_runs
-from rollout.viewer.answers.pages import Parting
+from rollout.viewer.answers.pages import FirstDifference
 from rollout.viewer.answers.runs import Me, RunPage, RunRow, Series
-from rollout.viewer.endpoint import Call, Endpoint
+from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.first_difference import find_first_difference
 from rollout.viewer.run_page import read_run_page, read_series
 from rollout.viewer.trajectory_page import read_trajectory
 
 
-async def me(call: Call) -> Me:
+async def me(call: ApiCall) -> Me:
     """The server and its user."""
     viewer = call.viewer
     runs = await to_thread.run_sync(viewer.runs.look)
@@ -27,7 +27,7 @@ async def me(call: Call) -> Me:
     )
 
 
-async def list_runs(call: Call) -> list[RunRow]:
+async def list_runs(call: ApiCall) -> list[RunRow]:
     """The runs, newest first."""
 
     def read() -> list[RunRow]:
@@ -37,7 +37,7 @@ async def list_runs(call: Call) -> list[RunRow]:
     return await to_thread.run_sync(read)
 
 
-async def show_run(call: Call) -> RunPage:
+async def show_run(call: ApiCall) -> RunPage:
     """One run."""
     return await to_thread.run_sync(read_run_page, call.run)
 
@@ -48,7 +48,7 @@ class SeriesQuery(msgspec.Struct, frozen=True, kw_only=True):
     dataset: str | None = None
 
 
-async def show_series(call: Call) -> Series:
+async def show_series(call: ApiCall) -> Series:
     """A run over time."""
     return await to_thread.run_sync(read_series, call.run, call.query.dataset)
 
@@ -60,7 +60,7 @@ class RunsQuery(msgspec.Struct, frozen=True, kw_only=True):
     second: str
 
 
-async def show_diff(call: Call) -> RunDiff:
+async def show_diff(call: ApiCall) -> RunDiff:
     """Two runs compared task by task."""
     runs, query = call.viewer.runs, call.query
     first, second = runs.get(query.first), runs.get(query.second)
@@ -84,12 +84,12 @@ class PartingQuery(RunsQuery, frozen=True, kw_only=True):
     second_dataset: str | None = None
 
 
-async def show_parting(call: Call) -> Parting:
+async def show_parting(call: ApiCall) -> FirstDifference:
     """The first difference between two attempts."""
     runs, query = call.viewer.runs, call.query
     first, second = runs.get(query.first), runs.get(query.second)
 
-    def read() -> Parting:
+    def read() -> FirstDifference:
         ours = read_trajectory(first, query.dataset, query.first_id)
         theirs = read_trajectory(second, query.second_dataset or query.dataset, query.second_id)
         return find_first_difference(ours.trajectory.messages, theirs.trajectory.messages)
@@ -107,7 +107,7 @@ ENDPOINTS = (
         path="parting",
         summary="The first difference between two attempts",
         handle=show_parting,
-        answer=Parting,
+        answer=FirstDifference,
         query=PartingQuery,
     ),
 )

@@ -7,8 +7,8 @@ from anyio import to_thread
 
 from rollout.viewer.answers.pages import TrajectoryPage
 from rollout.viewer.answers.rows import Neighbours, Queue, TrajectoryList
-from rollout.viewer.endpoint import Call, Endpoint
-from rollout.viewer.errors import Refused
+from rollout.viewer.endpoint import ApiCall, Endpoint
+from rollout.viewer.errors import RequestRefused
 from rollout.viewer.queries import TableQuery, TrajectoryQuery
 from rollout.viewer.table import QueueKind, find_neighbours, make_queue, read_table
 from rollout.viewer.trajectory_page import make_page, read_trajectory
@@ -37,31 +37,31 @@ class QueueQuery(TrajectoryQuery, frozen=True, kw_only=True):
     seed: int = 0
 
 
-async def list_trajectories(call: Call) -> TrajectoryList:
+async def list_trajectories(call: ApiCall) -> TrajectoryList:
     """A page of the table."""
     run, query = call.run, call.query
     return await to_thread.run_sync(read_table, run, query)
 
 
-async def show_neighbours(call: Call) -> Neighbours:
+async def show_neighbours(call: ApiCall) -> Neighbours:
     """The trajectories before and after one in the order of a query."""
     run, query = call.run, call.query
     dataset = query.of
     if dataset is None:
         if not query.dataset:
-            raise Refused(400, "of: expected the dataset of the trajectory")
+            raise RequestRefused(400, "of: expected the dataset of the trajectory")
         dataset, *others = query.dataset
         query = msgspec.structs.replace(query, dataset=tuple(others))
     return await to_thread.run_sync(find_neighbours, run, dataset, query.id, query)
 
 
-async def show_queue(call: Call) -> Queue:
+async def show_queue(call: ApiCall) -> Queue:
     """Trajectories to review."""
     run, query = call.run, call.query
     return await to_thread.run_sync(make_queue, run, query.kind, query.n, query, query.seed)
 
 
-async def show_trajectory(call: Call) -> TrajectoryPage:
+async def show_trajectory(call: ApiCall) -> TrajectoryPage:
     """One trajectory."""
     run, query = call.run, call.query
     is_reader = call.viewer.read_only
