@@ -226,7 +226,7 @@ class RunIndex:
         return writer
 
     def _forget(self) -> None:
-        """Compare everything with a file that was just opened: another process may have written it, or nobody."""
+        """Compare everything with a file that was just opened: another process may have written it, or none."""
         self._seen = self._filters_seen = self._marks_seen = None
         self.marks_version = NO_MARKS
 
