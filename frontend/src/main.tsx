@@ -38,6 +38,12 @@ function Page(): VNode {
     // Errors stay until they are closed: they may be long, and tell what to do.
     if (!isError) timer.current = setTimeout(() => setSaid(null), SAID_SECONDS * 1000);
   }, []);
+  const frame = useRef<HTMLDivElement>(null);
+  // Put on top again, above a dialog that was opened since.
+  useEffect(() => {
+    frame.current?.hidePopover();
+    frame.current?.showPopover();
+  }, [said]);
   useEffect(() => setLoginName(me.data?.author ?? ""), [me.data]);
   const session = useMemo((): Session | null => me.data && { me: me.data, canWrite: !me.data.read_only && !report, say }, [me.data, say]);
   return (
@@ -55,7 +61,7 @@ function Page(): VNode {
           </SessionContext.Provider>
         )}
       </div>
-      <div class="said-frame" role="status" aria-live="polite">
+      <div class="said-frame" ref={frame} popover="manual" role="status" aria-live="polite">
         {said && (
           <div class={said.isError ? "said is-error" : "said"}>
             <span>{said.text}</span>

@@ -7,7 +7,7 @@ import { reward, wholeDate } from "../../format";
 import { Dialog } from "../../parts/dialog";
 import { attempt, useSession } from "../../session";
 import type { Mark, MarkKind, TrajectoryPage } from "../../types";
-import type { StepActions } from "./step";
+import { labelOf, type StepActions } from "./step";
 
 export interface MarkRequest {
   kind: MarkKind;
@@ -50,11 +50,15 @@ export function MarkList({ marks, actions }: { marks: Mark[]; actions: StepActio
 export function useMarks(run: string, page: TrajectoryPage, reload: () => void) {
   const session = useSession();
   const [asked, setAsked] = useState<MarkRequest | null>(null);
+  const placeOf = (index: number | null): string => {
+    const message = page.messages.find((each) => each.index === index);
+    return message ? labelOf(message).toLowerCase() : "the whole trajectory";
+  };
   const save = async (content: MarkContent) => {
     const body = { dataset: page.dataset, id: page.id, ...content };
     if (await attempt(session, () => post(["runs", run, "marks"], body))) {
       setAsked(null);
-      session.say(content.message === null ? "Marked the trajectory." : `Marked message ${content.message}.`);
+      session.say(`Marked ${placeOf(content.message)}.`);
       reload();
     }
   };
@@ -66,17 +70,18 @@ export function useMarks(run: string, page: TrajectoryPage, reload: () => void) 
     if (await attempt(session, () => remove(["runs", run, "marks", number]))) reload();
   };
   const labels = [...new Set(page.marks.flatMap((each) => (each.kind === "label" && each.text ? [each.text] : [])))];
-  return { asked, mark, unmark: (number: number) => void unmark(number), save: (content: MarkContent) => void save(content), cancel: () => setAsked(null), labels };
+  return { asked, place: placeOf(asked?.message ?? null), mark, unmark: (number: number) => void unmark(number), save: (content: MarkContent) => void save(content), cancel: () => setAsked(null), labels };
 }
 
 interface DialogProperties {
   request: MarkRequest;
+  place: string;
   labels: string[];
   onClose: () => void;
   onSave: (content: MarkContent) => void;
 }
 
-export function MarkDialog({ request, labels, onClose, onSave }: DialogProperties): VNode {
+export function MarkDialog({ request, place, labels, onClose, onSave }: DialogProperties): VNode {
   const { kind, message } = request;
   const [text, setText] = useState("");
   const [value, setValue] = useState("1");
@@ -89,12 +94,12 @@ export function MarkDialog({ request, labels, onClose, onSave }: DialogPropertie
     onSave({ kind, message, value: isVerdict ? Number(value) : null, text: text.trim() || null });
   };
   return (
-    <Dialog title={`${TITLES[kind]}, ${message === null ? "the whole trajectory" : `message ${message}`}`} onClose={onClose}>
+    <Dialog title={`${TITLES[kind]}, ${place}`} onClose={onClose}>
       <form onSubmit={submit} class="form">
         {isVerdict && (
           <label class="field">
             Score from 0 to 1
-            <input type="number" min="0" max="1" step="any" required value={value} onInput={(event) => setValue(event.currentTarget.value)} />
+            <input autofocus type="number" min="0" max="1" step="any" required value={value} onFocus={(event) => event.currentTarget.select()} onInput={(event) => setValue(event.currentTarget.value)} />
           </label>
         )}
         <label class="field">
@@ -102,7 +107,7 @@ export function MarkDialog({ request, labels, onClose, onSave }: DialogPropertie
           {kind === "label" ? (
             <input autofocus required list="known-labels" value={text} onInput={(event) => setText(event.currentTarget.value)} />
           ) : (
-            <textarea autofocus rows={3} required={needsText} value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && event.currentTarget.form?.requestSubmit()} />
+            <textarea autofocus={!isVerdict} rows={3} required={needsText} value={text} onInput={(event) => setText(event.currentTarget.value)} onKeyDown={(event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && event.currentTarget.form?.requestSubmit()} />
           )}
         </label>
         <datalist id="known-labels">

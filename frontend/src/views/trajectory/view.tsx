@@ -87,7 +87,9 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
   const panel = query.get("panel") ?? "conversation";
   // `step` counts answers of the agent, as comparisons do; `at` is the place among the messages.
   const step = query.get("step");
-  const at = query.has("at") ? Number(query.get("at")) : step === null ? null : (page.messages.find((message) => message.step === Number(step))?.index ?? null);
+  // A result has no row of its own: it is shown with the answer that asked for it.
+  const shownAt = (message: number) => page.messages.findLast((each) => each.index <= message)?.index ?? message;
+  const at = query.has("at") ? shownAt(Number(query.get("at"))) : step === null ? null : (page.messages.find((message) => message.step === Number(step))?.index ?? null);
   const sent = query.has("sent") ? Number(query.get("sent")) : null;
   const linkTo = (message: number) => href(path, changed(query, { at: message, sent: null, step: null }));
   const select = (message: number) => go(href(path, changed(query, { at: message, step: null })), { replace: true });
@@ -129,8 +131,8 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
           { key: "ArrowRight", words: "Next step", isHidden: true, act: () => move(1) },
           { key: "ArrowLeft", words: "Previous step", isHidden: true, act: () => move(-1) },
         ]),
-    { key: "n", words: "Next trajectory", act: () => (walk ? walk.move(1) : toNeighbour(neighbours?.next, "This is the last trajectory of the list.")) },
-    { key: "p", words: "Previous trajectory", act: () => (walk ? walk.move(-1) : toNeighbour(neighbours?.previous, "This is the first trajectory of the list.")) },
+    { key: "n", words: "Next trajectory", act: () => (walk ? walk.move(1) : neighbours && toNeighbour(neighbours.next, "This is the last trajectory of the list.")) },
+    { key: "p", words: "Previous trajectory", act: () => (walk ? walk.move(-1) : neighbours && toNeighbour(neighbours.previous, "This is the first trajectory of the list.")) },
     { key: "f", words: "Unfold or fold all reasoning", act: () => setOpen(!areOpen) },
     { key: "s", words: "What was sent at this step", act: () => at !== null && answer(at) && !report && actions.open("sent", at) },
     { key: "t", words: "Tree of the task", act: () => !report && go(href(treePath(run, page.dataset, page.task_id), { leaf: page.id })) },
@@ -175,7 +177,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
       {sent !== null && !report && <SentDialog run={run} page={page} message={sent} onClose={() => go(href(path, changed(query, { sent: null })), { replace: true })} />}
       {dialogMessage && dialog?.what === "correct" && <CorrectDialog run={run} page={page} message={dialogMessage} onClose={() => setDialog(null)} onDone={reload} />}
       {dialogMessage && dialog?.what === "grow" && <GrowDialog run={run} page={page} message={dialogMessage} onClose={() => setDialog(null)} onDone={growths.reload} />}
-      {marks.asked && <MarkDialog request={marks.asked} labels={marks.labels} onClose={marks.cancel} onSave={marks.save} />}
+      {marks.asked && <MarkDialog request={marks.asked} place={marks.place} labels={marks.labels} onClose={marks.cancel} onSave={marks.save} />}
     </main>
   );
 }

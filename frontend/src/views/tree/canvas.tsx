@@ -172,7 +172,12 @@ function NodeMark({ placed, isSelected, isOnPath, onSelect }: NodeProperties): V
   const { node, x, y } = placed;
   const worth = worthOf(node);
   const outcome = node.leaf && outcomeOf(node.leaf);
-  const label = [node.title, node.reason && node.reason !== "init" && words(node.reason), worth !== null && `value ${reward(worth)}`, `${count(node.visits ?? 1)} attempts below`].filter(Boolean).join(", ");
+  const reason = node.reason && node.reason !== "init" ? words(node.reason).slice(0, 14) : "";
+  const leaf = node.leaf && [`#${node.leaf.number}`, worth !== null && reward(worth), node.leaf.author].filter(Boolean).join(" · ");
+  const visits = !node.leaf && placed.children.length > 1 ? count(node.visits) : "";
+  // Begins with what is seen, in its order, so that it can be said to a computer that listens.
+  const seen = [leaf, reason, visits && `${visits} attempts below`].filter(Boolean).join(" ");
+  const label = [seen, outcome, node.title, !node.leaf && worth !== null && `value ${reward(worth)}`].filter(Boolean).join(", ");
   return (
     <g id={`node-${node.id}`} role="treeitem" aria-selected={isSelected} aria-level={placed.depth + 1} aria-label={label} class={`tree-node is-shade-${shadeOf(node)}${isSelected ? " is-selected" : ""}${isOnPath ? " is-on-path" : ""}`} onClick={onSelect}>
       <title>{label}</title>
@@ -182,22 +187,20 @@ function NodeMark({ placed, isSelected, isOnPath, onSelect }: NodeProperties): V
         <text class="tree-sign" x={x} y={y + 4} text-anchor="middle">
           {OUTCOME_SIGNS[outcome]}
         </text>
-      )}
-      {node.leaf && (
+      )}{" "}
+      {leaf && (
         <text class="tree-leaf" x={x + 14} y={y + 4}>
-          {`#${node.leaf.number}`}
-          {worth !== null && ` · ${reward(worth)}`}
-          {node.leaf.author && ` · ${node.leaf.author}`}
+          {leaf}
         </text>
-      )}
-      {node.reason && node.reason !== "init" && (
+      )}{" "}
+      {reason && (
         <text class="tree-reason" x={x - 12} y={y - 4} text-anchor="end">
-          {words(node.reason).slice(0, 14)}
+          {reason}
         </text>
-      )}
-      {!node.leaf && placed.children.length > 1 && (
+      )}{" "}
+      {visits && (
         <text class="tree-visits" x={x + 9} y={y - 7}>
-          {count(node.visits)}
+          {visits}
         </text>
       )}
     </g>

@@ -4,49 +4,34 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 import yaml
-
-from rollout.core.errors import ConfigError
-from rollout.environments.web.chromium import find_chromium
 
 pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
 pytest.importorskip("starlette", reason="needs the extra rollout-engine[view]")
 
-from playwright.async_api import Browser, BrowserContext, Page, Route, async_playwright, expect
+from playwright.async_api import Browser, Page, Route, expect
 
-from rollout.viewer.serve import serving
-
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
-ROLLOUT = [sys.executable, "-c", "from rollout.cli import main; main()"]
-TREE = "of-mcts"
-PHONE = {"width": 390, "height": 844}
-EVIL = (
-    "<img src=x onerror=window.__pwned=1>",
-    "<script>window.__pwned=2</script>",
-    '"><svg onload=window.__pwned=3>',
-    "javascript:window.__pwned=4",
-    "{{constructor.constructor('window.__pwned=5')()}}",
-    "</script><script>window.__pwned=6</script>",
-    "data:text/html,<script>window.__pwned=7</script>",
+from tests.viewer.browser.attacks import EVIL, FORBIDDEN
+from tests.viewer.browser.driving import (
+    LAPTOP,
+    PHONE,
+    ROOT,
+    UNFOLD,
+    WATCH,
+    first_trajectory,
+    is_settled,
+    open_trajectory,
+    run_rollout,
+    show,
 )
-WATCH = """
-window.__violations = [];
-document.addEventListener("securitypolicyviolation", (event) => window.__violations.push(event.violatedDirective));
-"""
+
+AXE = ROOT / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+TREE = "of-mcts"
 pytestmark = [pytest.mark.web, pytest.mark.asyncio(loop_scope="module")]
-
-
-def run_rollout(*arguments: str, folder: Path) -> None:
-    subprocess.run([*ROLLOUT, *arguments, "--no-colors"], cwd=folder, check=True, capture_output=True)
 
 
 @pytest.fixture(scope="module")
@@ -62,70 +47,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     compare = str(ROOT / "configs" / "compare.yml")
     run_rollout("compare", compare, "--strategies", "mcts", "--limit", "1", "-d", name, "-o", "runs/of", folder=folder)
     return folder / "runs"
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def address(runs: Path) -> AsyncIterator[str]:
-    async with serving([runs], port=0, prefix="/some/where") as address:
-        yield address
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
-    try:
-        path = find_chromium()
-    except ConfigError as error:
-        pytest.skip(str(error))
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=path)
-        yield browser
-        await browser.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def context(browser: Browser) -> AsyncIterator[BrowserContext]:
-    context = await browser.new_context(viewport={"width": 1280, "height": 800})
-    await context.add_init_script(WATCH)
-    yield context
-    await context.close()
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def page(context: BrowserContext, address: str) -> AsyncIterator[Page]:
-    """The page, with its token. Nothing may go wrong in it unseen."""
-    page = await context.new_page()
-    errors: list[str] = []
-    page.on("pageerror", lambda error: errors.append(str(error)))
-    await page.goto(address)
-    await expect(page.get_by_role("heading", name="3 runs")).to_be_visible()
-    yield page
-    assert errors == []
-    assert await page.evaluate("window.__violations") == []
-
-
-async def show(page: Page, address: str) -> None:
-    await page.evaluate("(address) => { location.hash = address; }", address)
-
-
-async def is_settled(page: Page) -> None:
-    """Wait until everything that was asked for is there, or an error."""
-    await expect(page.locator("main, .notice:not(.is-loading)").first).to_be_visible(timeout=30_000)
-    await expect(page.locator(".is-loading")).to_have_count(0, timeout=30_000)
-
-
-async def first_trajectory(page: Page, run: str = "first") -> dict[str, Any]:
-    answer = await page.evaluate(
-        "(run) => fetch(`api/runs/${run}/trajectories?sort=steps`).then((each) => each.json())", run
-    )
-    row: dict[str, Any] = answer["rows"][0]
-    return row
-
-
-async def open_trajectory(page: Page, extra: str = "", run: str = "first") -> dict[str, Any]:
-    row = await first_trajectory(page, run)
-    await show(page, f"#/run/{run}/t/{row['dataset']}/{row['id']}{extra}")
-    await expect(page.locator("h1")).to_contain_text(row["id"])
-    return row
 
 
 async def test_the_token_is_not_left_in_the_address(page: Page) -> None:
@@ -148,6 +69,13 @@ async def test_a_list_leads_to_a_run_a_search_to_a_trajectory_and_a_step_has_a_l
     await page.reload()
     await expect(page.locator(".step.is-current")).to_have_count(1)
     assert page.url == link
+
+
+async def test_a_search_that_finds_a_result_leads_to_the_step_that_asked_for_it(page: Page) -> None:
+    await show(page, "#/run/first?q=traveller_id")
+    await expect(page.locator(".table mark").first).to_be_visible()
+    await page.locator(".row-link").first.click()
+    await expect(page.locator(".turn-steps .step.is-current")).to_contain_text("traveller_id")
 
 
 async def test_filters_and_sorts_are_in_the_address(page: Page) -> None:
@@ -177,15 +105,18 @@ async def test_everything_is_reached_by_keyboard(page: Page) -> None:
     await expect(page.locator(".step.is-current")).to_be_visible()
     await page.keyboard.press("f")
     await expect(page.locator("details.reasoning[open]").first).to_be_visible()
+    place = page.locator(".neighbours .number")
+    await expect(place).to_have_text("2 of 16")
     await page.keyboard.press("n")
-    await expect(page.locator("h1")).not_to_contain_text(f"{second} ")
+    await expect(place).to_have_text("3 of 16")
     await page.keyboard.press("p")
-    await expect(page.locator("h1")).to_contain_text(second or "?")
+    await expect(place).to_have_text("2 of 16")
+    await expect(page.locator(".trajectory-id").first).to_have_text(second or "?")
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Next trajectory")
     await page.keyboard.press("Escape")
     await page.keyboard.press("t")
-    await expect(page.get_by_role(TREE)).to_be_visible()
+    await expect(page.get_by_role("tree")).to_be_visible()
     await page.keyboard.press("u")
     await expect(page.locator(".table")).to_be_visible()
 
@@ -217,6 +148,10 @@ async def test_a_phone_shows_one_column_without_scrolling_sideways(page: Page) -
     assert asked is not None
     assert answered is not None
     assert answered["y"] >= asked["y"] + asked["height"] - 1
+    search = await page.locator(".step-search .search").bounding_box()
+    assert search is not None
+    assert search["width"] > 150
+    assert search["x"] + search["width"] <= PHONE["width"]
     place = f"{row['dataset']}/{row['id']}"
     for address in (
         "#/",
@@ -233,6 +168,7 @@ async def test_a_phone_shows_one_column_without_scrolling_sideways(page: Page) -
 async def test_what_was_sent_is_shown_at_a_step(page: Page) -> None:
     await open_trajectory(page)
     await page.locator(".turn-steps .step[data-message]").first.locator(".gutter a").click()
+    await expect(page.locator(".turn-steps .step.is-current")).to_be_visible()
     await page.keyboard.press("s")
     dialog = page.get_by_role("dialog")
     await expect(dialog.locator(".sent-messages li").first).to_contain_text("system")
@@ -261,6 +197,16 @@ async def test_a_tree_is_drawn_and_read(page: Page) -> None:
     await expect(page.locator(".tree-node.is-selected:has(.tree-sign)")).to_have_count(0)
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("region", name="Conversation")).to_be_visible()
+
+
+async def test_a_tree_that_fits_is_shown_from_its_root_with_the_chosen_leaf(page: Page) -> None:
+    row = await first_trajectory(page)
+    await show(page, f"#/run/first/tree/{row['dataset']}/{row['task_id']}?leaf={row['id']}")
+    await expect(page.locator(".tree-node.is-selected")).to_be_visible()
+    frame = await page.locator(".tree-canvas").bounding_box()
+    nodes = [await node.bounding_box() for node in await page.locator(".tree-node").all()]
+    assert frame is not None
+    assert all(node is not None and node["x"] + node["width"] / 2 > frame["x"] for node in nodes)
 
 
 async def test_two_runs_are_compared_and_a_flip_leads_to_where_they_part(page: Page) -> None:
@@ -297,7 +243,8 @@ async def test_a_selection_becomes_a_report_that_opens_without_a_server(
     reader.on("request", lambda request: asked.append(request.url))
     await reader.goto(file.as_uri())
     await reader.locator(".row-link").first.click()
-    await expect(reader.locator(".call-asked").first).to_be_visible()
+    await expect(reader.locator(".step.is-given")).to_be_visible()
+    await expect(reader.locator(".lane.is-said-by-agent").first).to_be_visible()
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     assert await reader.evaluate("window.__violations") == []
     assert row["dataset"]
@@ -355,13 +302,9 @@ async def test_no_text_of_an_answer_ever_runs(page: Page) -> None:
     for address in (*views(place), "#/run/first?q=flight", "#/run/<img src=x onerror=window.__pwned=8>"):
         await show(page, address)
         await is_settled(page)
-        for details in await page.locator("details:not([open]) > summary").all():
-            await details.evaluate("(summary) => { summary.parentElement.open = true; }")
+        await page.evaluate(UNFOLD)
         assert await page.evaluate("window.__pwned") is None, address
-        assert (
-            await page.locator("[onerror], [onload], a[href^='javascript'], a[href^='data:'], #page script").count()
-            == 0
-        ), address
+        assert await page.locator(FORBIDDEN).count() == 0, address
     await page.unroute_all(behavior="ignoreErrors")
 
 
@@ -384,7 +327,7 @@ async def test_links_lead_outside_without_handing_over_the_page(page: Page) -> N
 
 @pytest.mark.skipif(not AXE.is_file(), reason="needs axe-core: npm ci in frontend/")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [{"width": 1280, "height": 800}, PHONE], ids=["laptop", "phone"])
+@pytest.mark.parametrize("size", [LAPTOP, PHONE], ids=["laptop", "phone"])
 async def test_axe_finds_no_serious_fault(page: Page, scheme: Any, size: Any) -> None:
     await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
     await page.set_viewport_size(size)

@@ -1,0 +1,150 @@
+"""What people add on the page, by keyboard alone: marks, verdicts, corrections, branches, conversations."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
+pytest.importorskip("starlette", reason="needs the extra rollout-engine[view]")
+
+from playwright.async_api import Browser, Page, expect
+
+import rollout
+from tests.api.shop import busy_shop, seller
+from tests.viewer.browser.driving import WATCH, show
+
+pytestmark = [pytest.mark.web, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of a shop, whose tasks one model solves in three steps."""
+    folder = tmp_path_factory.mktemp("runs")
+    rollout.run(busy_shop, model=seller, run_dir=folder / "shop", progress=False)
+    return folder
+
+
+async def open_attempt(page: Page, name: str) -> None:
+    await page.evaluate("localStorage.setItem('rollout-author', 'Ada')")
+    await show(page, f"#/run/shop/t/busy/{name}")
+    await expect(page.locator("h1")).to_contain_text(name)
+
+
+async def go_to_step(page: Page, step: int) -> None:
+    """With `j`, as a person does."""
+    for _ in range(12):
+        if await page.locator(f'.step.is-current[aria-label="Step {step}"]').count():
+            return
+        before = await page.evaluate("location.hash")
+        await page.keyboard.press("j")
+        await expect(page).not_to_have_url(re.compile(re.escape(before) + "$"))
+    raise AssertionError(f"step {step} was not reached")
+
+
+async def write_mark(page: Page, key: str, text: str, end: str) -> None:
+    await page.keyboard.press(key)
+    await expect(page.get_by_role("dialog")).to_be_visible()
+    await page.keyboard.type(text)
+    await page.keyboard.press(end)
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def test_marks_are_set_and_shown_by_keyboard_alone(page: Page, runs: Path) -> None:
+    await open_attempt(page, "t0")
+    await page.keyboard.press("g")
+    await expect(page.locator(".trajectory-judged .is-mark-good")).to_be_visible()
+    await write_mark(page, "m", "Asks too little.", "Control+Enter")
+    await expect(page.locator(".trajectory-judged .is-mark-note")).to_contain_text("Asks too little.")
+    await go_to_step(page, 2)
+    await write_mark(page, "l", "slow", "Enter")
+    await expect(page.locator(".step.is-current .is-mark-label")).to_contain_text("slow")
+    await write_mark(page, "v", "0.5", "Enter")
+    await expect(page.locator(".trajectory-judged .is-mark-verdict")).to_be_visible()
+    kinds = sorted(mark.kind for mark in rollout.load_run(runs / "shop").marks.of("t0"))
+    assert kinds == ["good", "label", "note", "verdict"]
+
+
+async def test_a_mark_appears_at_once_for_another_person(page: Page, browser: Browser, address: str) -> None:
+    context = await browser.new_context()
+    await context.add_init_script(WATCH)
+    other = await context.new_page()
+    await other.goto(address)
+    await expect(other.locator("h1")).to_contain_text("run")
+    await open_attempt(other, "t1")
+    await open_attempt(page, "t1")
+    await page.keyboard.press("b")
+    await expect(other.locator(".trajectory-judged .is-mark-bad")).to_be_visible()
+    await context.close()
+
+
+async def test_a_step_is_corrected_and_grown_on_by_keyboard_alone(page: Page, runs: Path) -> None:
+    await open_attempt(page, "t2")
+    await go_to_step(page, 1)
+    await page.keyboard.press("c")
+    await expect(page.get_by_role("dialog", name="Correct step 1")).to_be_visible()
+    await page.keyboard.type("I start with the mug.")
+    await page.get_by_role("button", name="Save the correction").focus()
+    await page.keyboard.press("Enter")
+    await expect(page.locator("h1")).to_contain_text("t2~+1")
+    await expect(page.locator(".step.is-current")).to_contain_text("I start with the mug.")
+    await page.keyboard.press("o")
+    await expect(page.get_by_role("dialog", name="Grow on after step 1")).to_be_visible()
+    await page.keyboard.press("Control+a")
+    await page.keyboard.type("2")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    for name in ("t2~+2", "t2~+3"):
+        await expect(page.locator(".siblings").get_by_title(name)).to_be_visible(timeout=60_000)
+    grown = rollout.load_run(runs / "shop").people.trajectories
+    assert sorted((one.id, one.reward) for one in grown) == [("t2~+1", None), ("t2~+2", 1.0), ("t2~+3", 1.0)]
+    assert {one.author for one in grown} == {"Ada"}
+
+
+async def test_a_person_plays_the_agent_with_the_prompt_and_tools_at_hand(page: Page, runs: Path) -> None:
+    await page.evaluate("localStorage.setItem('rollout-author', 'Ada')")
+    await show(page, "#/run/shop/play?dataset=busy&task=t3")
+    await page.get_by_role("button", name="Begin").press("Enter")
+    tool = page.get_by_label("Or call a tool")
+    await expect(tool).to_be_visible(timeout=60_000)
+    await expect(page.get_by_text("1 tool", exact=True)).to_be_visible()
+    for place, item in enumerate(("mug", "lamp"), 1):
+        await tool.select_option("add")
+        await page.get_by_label("item").fill(item)
+        await page.get_by_role("button", name="Call add").press("Enter")
+        await expect(page.locator(".call-answered")).to_have_count(place)
+    await page.get_by_role("button", name="End the conversation").press("Enter")
+    await page.get_by_role("link", name="Read the trajectory").press("Enter")
+    await expect(page.locator("h1")).to_contain_text("t3~+1")
+    played = rollout.load_run(runs / "shop").people.trajectories.where(task_id="t3")[0]
+    assert (played.author, played.model, played.reward) == ("Ada", "person", 1.0)
+
+
+async def test_from_any_step_a_person_may_go_on_playing(page: Page) -> None:
+    await open_attempt(page, "t4")
+    await go_to_step(page, 1)
+    await page.keyboard.press("o")
+    await page.get_by_role("link", name="play from here").click()
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.get_by_role("button", name="Begin").click()
+    await expect(page.get_by_label("Or call a tool")).to_be_visible(timeout=60_000)
+    await expect(page.locator(".call-answered")).to_have_count(1)
+    await page.get_by_role("button", name="End the conversation").click()
+    await expect(page.get_by_role("link", name="Read the trajectory")).to_be_visible()
+
+
+async def test_why_something_was_refused_is_read_above_the_dialog_that_asked_for_it(page: Page) -> None:
+    await open_attempt(page, "t5")
+    await go_to_step(page, 1)
+    await page.keyboard.press("o")
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Model", exact=True).fill("nobody/none")
+    await page.route("**/growths", lambda route: route.fulfill(status=400, json={"error": "It is irreversible."}))
+    await dialog.get_by_role("button", name="Grow 1 branch").click()
+    said = page.locator(".said.is-error")
+    await expect(said).to_contain_text("It is irreversible.")
+    await expect(dialog).to_be_visible()
+    assert await said.evaluate("(said) => said.parentElement.matches(':popover-open')"), "in the layer of dialogs"
+    await page.unroute_all(behavior="ignoreErrors")
