@@ -1,7 +1,7 @@
-"""Following the runs that somebody looks at: their indexes are kept up to date, and what changes is published.
+"""Following the runs that are looked at: their indexes are kept up to date, and what changes is published.
 
 Files are looked at once a second, and only of runs that were asked for. A run itself knows nothing of it. Marks are
-published from here, whoever set them: another server, the command line, a program, or a page of this server.
+published from here, whether another server, the command line, a program or a page of this server set them.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _follow_run(viewer: Viewer, run: OpenRun, shown: _Shown) -> None:
 
 
 def _tell_marks(viewer: Viewer, run: OpenRun, shown: _Shown) -> None:
-    # Those in the index: whoever is told asks for them at once.
+    # Those in the index: a page asks for them as soon as it hears of them.
     version = run.index.marks_version
     if version == shown.marks:
         return

@@ -66,7 +66,7 @@ class RunIndex:
         """Whether anybody has looked at the run."""
 
     def freshen(self) -> None:
-        """Bring the index up to date if that takes no time; otherwise leave it to whoever calls `sync`."""
+        """Bring the index up to date if that takes no time; otherwise leave it to a call of `sync`."""
         self.is_wanted = True
         # A page asks for several things at once, and none of them is to be answered before there is anything.
         is_beginning = not self.state.is_ready and self.state.rows < MOST_AT_ONCE
@@ -230,7 +230,7 @@ class RunIndex:
         return writer
 
     def _forget(self) -> None:
-        """Compare everything with a file that was just opened: another process may have written it, or nobody."""
+        """Compare everything with a file that was just opened: another process may have written it, or none."""
         self._seen = self._filters_seen = self._marks_seen = None
         self.marks_version = NO_MARKS
 

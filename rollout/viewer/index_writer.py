@@ -51,7 +51,7 @@ class IndexWriter:
             self._db.execute("INSERT INTO meta VALUES ('journal', ?)", (beginning,))
 
     def follow(self, reader: JournalReader, *, is_live: bool, most: int | None, progress: Progress) -> int:
-        """Take in what changed in the run's journal, at most so many attempts; returns how many are left. `is_live`:
+        """Take in what changed in the run's journal, at most `most` attempts; returns how many are left. `is_live`:
         one command has been writing it since the last call that said so, or begins to."""
         if is_live and self._unended is not None:
             ended = self._ended_since(reader, self._unended)

@@ -155,7 +155,7 @@ def _make_series(ended: Iterable[_Ended], moments: Sequence[float]) -> Series:
 
 
 def _moments(first: float, last: float, number: int) -> list[float]:
-    """At most so many moments, at equal distances, the last one at the end."""
+    """At most `POINTS` moments, at equal distances, the last one at the end."""
     if not number:
         return []
     count = min(POINTS, number)
