@@ -92,10 +92,12 @@ bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks.web
 	$(BIN)/python -m benchmarks.cluster
 
-# How the cost of each command grows from 1,000 to 100,000 trajectories: table, and plot for the docs. Half an hour.
+# How the cost of each command, and of the viewer, grows from 1,000 to 100,000 trajectories: tables, and a plot for the
+# docs. 40 minutes.
 bench-growth: $(VENV)/.dev
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[bench]'
 	$(BIN)/python -m benchmarks.growth --plot docs/img/growth.svg --live --turns
+	$(BIN)/python -m benchmarks.view
 
 $(VENV)/.core: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

@@ -45,6 +45,8 @@ class Server:
         found = re.search(r"http://([\d.]+):(\d+)/\?token=(\S+)", line)
         if found is None:
             raise RuntimeError(f"no server: {line}{log.read_text()}")
+        self.address = found[0]
+        """What a browser opens."""
         self._address, self._token = (found[1], int(found[2])), found[3]
         self._watched = psutil.Process(self._process.pid)
         self.peak_mb = 0.0

@@ -9,6 +9,7 @@ type Listener = (kind: LiveKind, data: unknown) => void;
 
 const KINDS = ["run", "index", "marks", "growth", "play"] as const;
 const POLL_SECONDS = 5;
+const FRESH_MS = 1000;
 /** Failed connections in a row after which polling begins. A proxy that buffers events fails like this. */
 const MOST_FAILURES = 3;
 
@@ -17,6 +18,8 @@ class Channel {
   private source: EventSource | null = null;
   private timer: ReturnType<typeof setInterval> | undefined;
   private failures = 0;
+  private readonly begun = performance.now();
+  private hasOpened = false;
   state: LiveState = "connecting";
 
   constructor(private readonly run: string) {
@@ -44,7 +47,9 @@ class Channel {
     source.onopen = () => {
       this.failures = 0;
       this.state = "live";
-      this.tell("poll", null);
+      // Whoever listens has just asked, unless the connection took its time or was lost.
+      if (this.hasOpened || performance.now() - this.begun > FRESH_MS) this.tell("poll", null);
+      this.hasOpened = true;
     };
     source.onerror = () => {
       this.failures += 1;

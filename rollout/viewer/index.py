@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MOST_AT_ONCE = 1_000
 """Attempts that are indexed before a query is answered; more are indexed in the background."""
+FIRST_WAIT = 2.0
+"""Seconds that a query waits at most while another one indexes the first attempts."""
 NO_MARKS = -1
 """The version of marks of an index that has taken none in."""
 MOST_READERS = 4
@@ -66,7 +68,9 @@ class RunIndex:
     def freshen(self) -> None:
         """Bring the index up to date if that takes no time; otherwise leave it to `sync`."""
         self.is_wanted = True
-        if self._writing.acquire(blocking=False):
+        # A page asks for several things at once, and none of them is to be answered before there is anything.
+        is_beginning = not self.state.is_ready and self.state.rows < MOST_AT_ONCE
+        if self._writing.acquire(timeout=FIRST_WAIT if is_beginning else 0):
             try:
                 self._sync(MOST_AT_ONCE, lambda state: None)
             finally:

@@ -162,6 +162,51 @@ def test_a_mark_makes_no_figures_again(open_run: Opener, monkeypatch: pytest.Mon
     assert len(made) == 2
 
 
+class Announced:
+    """A lock that tells when it is asked for."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.asked = threading.Semaphore(0)
+
+    def acquire(self, **options: Any) -> bool:
+        self.asked.release()
+        return self._lock.acquire(**options)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+def test_what_a_page_asks_for_at_once_is_all_answered_from_the_first_index(
+    open_run: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WrittenRun().add("a", [answer("x")])
+    run = open_run()
+    lock = Announced()
+    monkeypatch.setattr(run.index, "_writing", lock)
+    follow = IndexWriter.follow
+
+    def slowly(writer: IndexWriter, reader: Any, **options: Any) -> int:
+        assert lock.asked.acquire(timeout=60)
+        assert lock.asked.acquire(timeout=60), "the second query has come, too"
+        return follow(writer, reader, **options)
+
+    monkeypatch.setattr(IndexWriter, "follow", slowly)
+    found: list[set[str]] = []
+    threads = [threading.Thread(target=lambda: found.append(ids(run))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert found == [{"a"}, {"a"}]
+
+
 class Clocks:
     """Time that passes when it is told."""
 

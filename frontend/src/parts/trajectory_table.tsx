@@ -83,7 +83,8 @@ export function TrajectoryTable({ run, path, query, version, without, chosen, on
     setCurrent(-1);
     if (frame.current) frame.current.scrollTop = 0;
   }, [query.toString()]);
-  useEffect(() => ask(Math.floor(view.first / PAGE), Math.floor(view.last / PAGE)), [view.first, view.last, ask]);
+  const lastInView = total === null ? view.last : Math.max(view.first, Math.min(view.last, total - 1));
+  useEffect(() => ask(Math.floor(view.first / PAGE), Math.floor(lastInView / PAGE)), [view.first, lastInView, ask]);
   useEffect(() => {
     if (total !== null) onTotal(total);
   }, [total]);

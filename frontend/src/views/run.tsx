@@ -34,7 +34,11 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
   // An index of 100,000 attempts says 250 times how far it is.
   const reloadPage = useThrottled(page.reload, RELOAD_MS);
   const liveState = useLive(run, (kind, data) => {
-    if (kind === "run" && isRunRow(data)) setRow((before) => ({ ...(before ?? ({} as RunRow)), ...data }));
+    if (kind === "run" && isRunRow(data)) {
+      // The first event of a run says what the page knows already.
+      if (JSON.stringify(data) === JSON.stringify(row)) return;
+      setRow((before) => ({ ...(before ?? ({} as RunRow)), ...data }));
+    }
     if (kind !== "index") reload();
     else reloadPage();
   });
