@@ -19,6 +19,7 @@ from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
 from rollout.pipelines.runs.listing import RUNS, find_named_run
 from rollout.store.blobs import image_path, name_of, read_blob
+from rollout.store.output_repair import holds_lines
 from rollout.store.reader import JournalReader, open_reader
 from rollout.store.run_dir import FAILED, find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
@@ -106,6 +107,12 @@ def _outputs(run_dir: Path, reader: JournalReader) -> Iterator[tuple[str, Path]]
             raise ConfigError(
                 f"{run_dir}: {known}, the output of {name!r}, is not there; name the file "
                 "itself, or let `rollout run … --resume` write it again"
+            )
+        if not holds_lines(reader, name, file):
+            raise ConfigError(
+                f"{run_dir}: {file}, the output of {name!r}, was written by another run or program since; name the "
+                "file itself to read what it holds, or let `rollout run … --resume` write this run's lines again, "
+                "with an output_path of its own for each run"
             )
         yield name, file
 

@@ -37,7 +37,7 @@ from rollout.store.connection import connect
 from rollout.store.damage import DATA_ERRORS, MAKE_ROOM, read_error, reading, reads_data
 from rollout.store.file_watch import Change, JournalWatch
 from rollout.store.output_files import Output
-from rollout.store.output_repair import compare_output, repair_output
+from rollout.store.output_repair import compare_output, holds_lines, repair_output
 from rollout.store.reader import CACHED_PIECES, Branch, JournalReader, LinePosition
 from rollout.store.record import Finished
 from rollout.store.rows import COLUMNS, Row, insert_rows, trajectory_row
@@ -284,7 +284,8 @@ class Journal(JournalReader):
             (dataset,),
         ).fetchone()
         altered = f"altered:{dataset}"
-        if output.size == end == length and not self.number(altered):
+        is_whole = output.size == end == length and not self.number(altered)
+        if is_whole and holds_lines(self, dataset, output.path):
             return 0
 
         def record(position: LinePosition) -> None:

@@ -6,12 +6,29 @@ a program may also have edited the file. The journal decides what belongs in it.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from rollout.store.output_files import Output
 from rollout.store.reader import JournalReader, LinePosition
+
+COMPARED = 32
+"""About how many lines of a file are compared where not all are."""
+
+
+class _Line(msgspec.Struct):
+    """What makes a line that of a trajectory."""
+
+    id: str
+    messages: list[Any]
+
+
+_decode = msgspec.json.Decoder(_Line).decode
 
 
 class OutputComparison(msgspec.Struct, frozen=True):
@@ -34,6 +51,29 @@ def compare_output(reader: JournalReader, dataset: str, output: Output) -> Outpu
             return OutputComparison(size, positions[number:])
         size += position.length
     return OutputComparison(size, ())
+
+
+def holds_lines(reader: JournalReader, dataset: str, path: Path) -> bool:
+    """Whether an output file holds lines of the journal, as far as it goes: some of them are compared, the first and
+    the last included. False where another run or program wrote the file."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        positions = [one for one in reader.line_positions(dataset) if one.place < size]
+        step = max(1, len(positions) // COMPARED)
+        for position in (*positions[::step], *positions[-1:]):
+            file.seek(position.place)
+            if not _is_line(file.read(position.length), reader.line(dataset, position.trajectory)):
+                return False
+    return True
+
+
+def _is_line(found: bytes, line: bytes) -> bool:
+    """Whether a file has a line, or its beginning. What an earlier version wrote may differ in the metadata."""
+    if line.startswith(found):
+        return True
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        return _decode(found) == _decode(line)
+    return False
 
 
 def repair_output(reader: JournalReader, dataset: str, output: Output, record: Callable[[LinePosition], None]) -> int:
