@@ -259,6 +259,6 @@ def _refuse_double_keys(node: yaml.Node) -> None:
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
             if (key.tag, key.value) in seen:
-                text = f"the key {key.value!r} stands here twice"
+                text = f"the key {key.value!r} occurs twice"
                 raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
             seen.add((key.tag, key.value))
