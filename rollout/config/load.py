@@ -85,7 +85,7 @@ def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> d
 
 
 def remember_secrets(config: BaseModel) -> None:
-    """Take every key in a configuration for a secret from now on."""
+    """Register every key in a configuration as a secret."""
     for secret in _secrets(config):
         secrets.register(secret)
 

@@ -66,7 +66,7 @@ class CallReader:
             text = f"{call.name}: the arguments are not valid JSON ({error}): {_short(call.arguments)}"
             raise BadCall("bad_arguments", text) from error
         except UnicodeEncodeError as error:
-            raise BadCall("bad_arguments", f"{call.name}: the arguments hold broken characters") from error
+            raise BadCall("bad_arguments", f"{call.name}: the arguments contain invalid characters") from error
         except RecursionError as error:
             raise BadCall("bad_arguments", f"{call.name}: the arguments are nested too deeply") from error
         if not isinstance(arguments, dict):

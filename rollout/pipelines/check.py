@@ -45,10 +45,10 @@ class DatasetCheck(msgspec.Struct):
     user: str = "–"
     output: str = ""
     offers: list[str] = msgspec.field(default_factory=list)
-    """The tools that servers offer, where these are known only by asking them."""
+    """The tools that servers offer, if only the servers know them."""
     problems: list[str] = msgspec.field(default_factory=list)
     broken: list[str] = msgspec.field(default_factory=list)
-    """Those problems that keep its environment from being opened."""
+    """The problems that prevent its environment from opening."""
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
@@ -58,7 +58,7 @@ class RunCheck(msgspec.Struct):
     datasets: list[DatasetCheck]
     run_dir: str = ""
     problems: list[str] = msgspec.field(default_factory=list)
-    """What is wrong with the run directory or the log."""
+    """Problems of the run directory and the log file."""
     warnings: list[str] = msgspec.field(default_factory=list)
     pings: list[Ping] = msgspec.field(default_factory=list)
     """What models answered, where they were asked."""
@@ -84,7 +84,7 @@ class RunCheck(msgspec.Struct):
 
 
 async def check_run(config: Config, names: list[str], *, resume: bool = True, ping: bool = False) -> RunCheck:
-    """Look at everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
+    """Check everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     async with open_wired(config, names, registry) as wired:
         found = RunCheck(_check_wired(config, wired, registry), run_dir=str(config.run_dir or ""))

@@ -234,7 +234,7 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (unknown_model, ["my-agnet", "did you mean 'my-agent'?"]),
     (missing_key, ["openai/gpt-5", "no api_key", "set OPENAI_API_KEY"]),
     (placeholder_key, ["api_key is still the example's placeholder"]),
-    (wrong_address, ["model 'm'", "api_base", "'localhost:8000/v1' is no address", "http://localhost:8000/v1"]),
+    (wrong_address, ["model 'm'", "api_base", "'localhost:8000/v1' is not an address", "http://localhost:8000/v1"]),
     (log_file_is_a_folder, ["log_file", "logs is a folder", "expected a file"]),
     (output_under_a_file, ["output_path", "results is a file", "expected a folder"]),
     (run_dir_is_a_file, ["run_dir", "runfile is a file", "expected a folder"]),

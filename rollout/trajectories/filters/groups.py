@@ -18,7 +18,7 @@ CONSTANT = 1e-3
 
 
 class ConstantGroups(GroupFilter):
-    """Groups whose attempts are all worth the same: nothing tells them apart (DAPO)."""
+    """Groups whose attempts all have the same reward (DAPO)."""
 
     min_attempts: int = Field(2, ge=2)
     """Groups with fewer attempts that have a reward are left alone."""
