@@ -15,9 +15,9 @@ Usage: ./run.sh --save-path FOLDER --data-path FOLDER --model NAME [OPTIONS] [KE
   it was stopped or killed, in the phase where it was.
 
 What:
-  --save-path FOLDER       where the experiment is kept (also --log-path); made if need be
+  --save-path FOLDER       the folder of the experiment (also --log-path); created if missing
   --data-path FOLDER       the folder with train.jsonl and test.jsonl
-  --iterations N           end after so many iterations; 0 (default): until stopped
+  --iterations N           end after N iterations; 0 (default): run until stopped
   --test-every K           test in iterations 0, K, 2K, … (also --eval-interval);
                            0: never; default 1
   --rl-phase PHASE         rollout, update or both (default): which phases are run
@@ -30,12 +30,12 @@ What:
 The model:
   --model NAME             policy_config.base_model: a model of a server, provider/model, or
                            builtin/oracle
-  --server-url URL         a server that runs already
-  --serve                  serve the model here with vLLM, and each checkpoint in its turn
-  --serve-command COMMAND  the same with a command of yours, which gets ROLLOUT_SERVE_MODEL,
+  --server-url URL         the address of a running server
+  --serve                  serve the model here with vLLM, and then each checkpoint
+  --serve-command COMMAND  the same with your own command, which gets ROLLOUT_SERVE_MODEL,
                            ROLLOUT_SERVE_HOST and ROLLOUT_SERVE_PORT, and answers at /health
   --port N, --host HOST    where it is served; default 8999 on localhost
-  --serve-timeout SECONDS  how long it may take to get ready; default 1800
+  --serve-timeout SECONDS  how long it may take to start; default 1800
 
 The update step:
   --update COMMAND         run by bash after the rollouts of an iteration; the server is
@@ -46,7 +46,7 @@ The update step:
     ROLLOUT_TRAJECTORIES_JSONL   the same, one JSON object a line
     ROLLOUT_RUN_DIR              the run directory: `rollout train-data` makes rows of it
     ROLLOUT_TEST_TRAJECTORIES    the .pt file of this iteration's test; empty without one
-    ROLLOUT_BASE_MODEL           what --model says
+    ROLLOUT_BASE_MODEL           the value of --model
     ROLLOUT_PREVIOUS_CHECKPOINT  the checkpoint that acted in this iteration; empty at first
     ROLLOUT_CHECKPOINT           where to write the new checkpoint. When the command ends with
                                  0, what is there is kept as checkpoints/iteration<N>, and is
@@ -54,12 +54,12 @@ The update step:
                                  again, with nothing there.
 
 Several machines:
-  --num-nodes N            so many ranks on a Ray cluster (`ray start` on each machine first)
+  --num-nodes N            N ranks on a Ray cluster (`ray start` on each machine first)
   --rank-weights W,W,…     one whole number for each: its share of browsers and tasks
   --cluster ADDRESS        the cluster; default auto, the one of this machine; local: a Ray of
                            its own with N ranks on this machine
 
-Exit codes: 0 done; 2 something is wrong with the configuration; 3 paused; 130 and 143 stopped
+Exit codes: 0 done; 2 the configuration is wrong; 3 paused; 130 and 143 stopped
 by Ctrl-C and SIGTERM; otherwise that of the phase that failed.
 
 The shipped shop, played by the built-in oracle, with no key and no network:
@@ -104,7 +104,10 @@ while (($#)); do
     --serve) SERVE_COMMAND=$SERVE_VLLM && continue ;;
     --master | --worker) die 2 "$option: one command runs all ranks; leave it out, and give --num-nodes" ;;
     --*=*) set -- "${option%%=*}" "${option#*=}" "$@" && continue ;;
-    --*) (($#)) || die 2 "$option: expected a value; see --help" ;;
+    --*)
+        [[ $(usage) == *[\ \(]"$option"[\ \)]* ]] || die 2 "unknown option '$option'; see --help"
+        (($#)) || die 2 "$option: expected a value; see --help"
+        ;;
     *=*) COMMON+=("$option") && continue ;;
     *) die 2 "unknown argument '$option'; see --help" ;;
     esac
@@ -133,11 +136,11 @@ while (($#)); do
     esac
 done
 
-[[ -n $SAVE ]] || die 2 "--save-path: where is the experiment to be kept? See --help"
+[[ -n $SAVE ]] || die 2 "--save-path: missing; expected the folder of the experiment; see --help"
 [[ -n $DATA ]] || die 2 "--data-path: expected the folder with the task files; see --help"
 if [[ -n $SERVE_COMMAND ]]; then
     [[ -n $MODEL ]] || die 2 "--serve: which model? Give --model"
-    [[ -z $SERVER_URL ]] || die 2 "--server-url: names a server that runs already; leave it out with --serve"
+    [[ -z $SERVER_URL ]] || die 2 "--server-url: names the address of a running server; leave it out with --serve"
     [[ $SERVE_COMMAND != "$SERVE_VLLM" ]] || command -v vllm >/dev/null ||
         die 2 "--serve: vLLM is not installed here (pip install vllm); or name a server with --server-url"
     SERVER_URL=http://$HOST:$PORT

@@ -151,7 +151,7 @@ NATIVE = NativeDialect()
 
 
 def describe_tools(tools: Toolset) -> str:
-    """What a system prompt says of tools that are called in the text."""
+    """The part of a system prompt that describes tools which are called in the text."""
     listed = "\n".join(msgspec.json.encode(spec.to_json()).decode() for spec in tools.specs)
     return (
         "# Tools\n\n"

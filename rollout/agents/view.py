@@ -83,7 +83,7 @@ class ContextView:
 
     @property
     def records(self) -> Sequence[Message]:
-        """What each of the messages that are sent is on record, without the reasoning that was cleared."""
+        """The recorded form of each message that is sent, without the reasoning that was cleared."""
         return self._records
 
     @property

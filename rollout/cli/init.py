@@ -42,4 +42,5 @@ def init(
 
     for path in create_project(name, template):
         say(str(path))
-    say(f"\nNext:\n  cd {name}\n  rollout check {CONFIG}\n  rollout run {CONFIG}\n  pytest")
+    say(f"\nNext:\n  cd {name}\n  rollout check {CONFIG}\n  rollout run {CONFIG}")
+    say("  python -m pytest    (needs: pip install pytest)")

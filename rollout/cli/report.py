@@ -20,7 +20,7 @@ def report(
     ),
     first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 100,
     is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
-    unsolved: Annotated[bool, typer.Option("--unsolved", help="Only what scorers see as not solved.")] = False,
+    unsolved: Annotated[bool, typer.Option("--unsolved", help="Only those that the scorers found not solved.")] = False,
     status: o.Statuses = None,
     dataset: o.DatasetNames = None,
     no_colors: o.NoColors = False,

@@ -151,7 +151,7 @@ def _cells(table: ScoreTable) -> dict[str, str]:
         "scored": str(table.scored),
         "solved": f"{table.solved} ({table.solved / table.scored:.1%})" if table.scored else "–",
         "unscored": str(table.trajectories - table.scored),
-        "otherwise than recorded": str(table.changed),
+        "differs from the record": str(table.changed),
     }
 
 

@@ -23,7 +23,7 @@ def show(
             metavar="ID", help="A trajectory's id, the beginning of one, or a task's id.", show_default=False
         ),
     ] = None,
-    unsolved: Annotated[bool, typer.Option("--unsolved", help="Only what scorers see as not solved.")] = False,
+    unsolved: Annotated[bool, typer.Option("--unsolved", help="Only those that the scorers found not solved.")] = False,
     status: o.Statuses = None,
     first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 1,
     is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,

@@ -50,8 +50,7 @@ _PAUSING = "stopping: live work gets a short grace; press again to stop at once"
 
 
 class Stopped(SystemExit):
-    """A signal ended the command. Wherever it is raised, also between two steps of leaving `listening`, nothing but
-    cleaning up is done on its way, and the process exits with its code."""
+    """A signal ended the command. Only clean-up runs while it propagates, and the process exits with its code."""
 
 
 class Stoppable(Protocol):

@@ -120,7 +120,7 @@ class Batch:
         return path
 
     def describe(self, one: Combination, *, is_broken: bool, verbose: bool) -> dict[str, str]:
-        """What there is of a combination and what is missing, by columns."""
+        """The files of a combination, and those that are missing, by columns."""
         tasks = TaskFile(*one.queries)
         tools, unread = self._tools(one)
         missing = [*one.missing, *unread, *([f"{len(tasks.problems)} bad lines"] if tasks.problems else [])]
@@ -152,7 +152,7 @@ class Batch:
 
 
 class Merge:
-    """`--merge-queries`: the scattered query files of a combination into one."""
+    """`--merge-queries`: merge the query files of a combination into one."""
 
     def __init__(self, force: bool) -> None:
         self._force = force

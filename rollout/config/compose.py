@@ -127,7 +127,7 @@ def _without_objects(value: Any) -> Any:
 
 
 def _overlaid(base: Any, more: Any) -> Any:
-    """Keys over keys, at every depth; what is no mapping is replaced."""
+    """Merge mappings at every depth; other values are replaced."""
     if not isinstance(base, Mapping) or not isinstance(more, Mapping):
         return more
     return {**base, **{key: _overlaid(base.get(key), inner) for key, inner in more.items()}}

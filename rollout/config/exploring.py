@@ -66,7 +66,7 @@ class Dynamic(Section):
     max_tasks: int | None = Field(None, ge=1)
     """Open no more tasks than this."""
     oversample: float = Field(2.0, ge=1)
-    """So many tasks are open at once for each group that is missing."""
+    """Tasks that are open at once for each missing group."""
 
 
 class Comparison(Section):

@@ -85,7 +85,7 @@ def load_registry(path: Path, environment: Mapping[str, str] | None = None) -> d
 
 
 def remember_secrets(config: BaseModel) -> None:
-    """Take every key in a configuration for a secret from now on."""
+    """Register every key in a configuration as a secret."""
     for secret in _secrets(config):
         secrets.register(secret)
 
@@ -259,6 +259,6 @@ def _refuse_double_keys(node: yaml.Node) -> None:
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
             if (key.tag, key.value) in seen:
-                text = f"the key {key.value!r} stands here twice"
+                text = f"the key {key.value!r} occurs twice"
                 raise yaml.constructor.ConstructorError(None, None, text, key.start_mark)
             seen.add((key.tag, key.value))

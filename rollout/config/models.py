@@ -43,7 +43,7 @@ class ModelEntry(Section):
     tpm: float | None = Field(None, gt=0)
     """Tokens in any sixty seconds."""
     timeout: float | None = Field(None, gt=0)
-    """Instead of `timeouts.request`, for this model."""
+    """Replaces `timeouts.request` for this model."""
     reasoning: Reasoning = "clear_on_user_turn"
     """Which reasoning of earlier answers is sent back. The saved trajectory keeps all of it, whatever this says."""
     send_seed: bool = True
@@ -89,7 +89,7 @@ class LocalModel(Section):
     threads: int = Field(1, ge=1)
     """Cores for the server."""
     parallel: int = Field(4, ge=1)
-    """Requests answered at once."""
+    """Concurrent requests."""
     context: int = Field(8192, ge=512)
     """Tokens that one conversation may have."""
 
@@ -102,7 +102,7 @@ class SamplingKeys(Section):
     top_p: float | None = Field(None, gt=0, le=1)
     """Nucleus sampling."""
     top_k: int | None = None
-    """Sample among the k likeliest tokens."""
+    """Sample from the k most likely tokens."""
     min_p: float | None = Field(None, ge=0, le=1)
     """Leave out tokens below this share of the likeliest."""
     max_tokens: int | None = Field(None, ge=1)
@@ -120,9 +120,9 @@ class SamplingKeys(Section):
     thinking: dict[str, Any] | None = None
     """Puts `thinking: {…}` into the request, such as `{type: enabled}`."""
     api_key: SecretStr | None = None
-    """Instead of the registry's."""
+    """Replaces the value of the registry."""
     api_base: str | None = None
-    """Instead of the registry's."""
+    """Replaces the value of the registry."""
     extra_body: dict[str, Any] = {}
     """Put into every request body as it is."""
 
@@ -150,7 +150,7 @@ class AgentConfig(SamplingKeys):
     top_logprobs: int | None = Field(None, ge=0)
     """Also ask for the log-probabilities of this many alternatives."""
     reasoning: Reasoning | None = None
-    """Instead of the registry's rule for this model."""
+    """Replaces the registry's rule for this model."""
     tool_format: Literal["native", "text", "computer_use"] = "native"
     """native: tools and calls in the protocol's fields. text: tools in the system prompt and calls in the answer's
     text, `<tool_call>{…}</tool_call>`, for models whose server knows no tool calls (Qwen, Hermes). computer_use: the
@@ -187,7 +187,7 @@ class UserConfig(SamplingKeys):
     model: str = "gpt-4"
     """For the kind `model`. `builtin/user` means the kind `builtin`."""
     custom_guidelines: str | None = None
-    """Instead of the whole built-in guideline text of the model kind."""
+    """Replaces the built-in guidelines of a model user."""
     messages: list[str] = []
     """For the kind `scripted`, where the tasks bring no `user_turns` of their own."""
 

@@ -56,7 +56,7 @@ def describe_problem(problem: ErrorDetails, model: type[BaseModel], under: str |
 
 
 def shown_key(part: Any) -> str:
-    """A key as a terminal may show it."""
+    """A key that is safe to show on a terminal."""
     return part if isinstance(part, str) and part.isprintable() else repr(part)
 
 

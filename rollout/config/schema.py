@@ -150,7 +150,7 @@ class Dataset(Section):
     scorer decides. Streamed groups, dynamic sampling, early stops, filters and training data use it unless they name
     another rule; mcts too, whose default is partial."""
     filters: Filters | None = None
-    """What is not to be learnt; what is not said here is as the top-level `filters` says."""
+    """Filters of this dataset. Keys that are missing here are those of the top-level `filters`."""
 
 
 class AutoDiscover(Section):
@@ -187,7 +187,7 @@ class AutoDiscover(Section):
 
 
 class Tail(Section):
-    """When a run does not wait for its last stragglers. What it does not wait for is recorded as `cut`."""
+    """When a run stops waiting for its last attempts. Those are recorded as `cut`."""
 
     threshold: float = Field(0.95, gt=0, le=1)
     """The share of trajectories that must be done."""

@@ -40,7 +40,7 @@ class McpServer(Section):
     args: list[str] = []
     """Its arguments."""
     env: Annotated[dict[str, SecretStr], BeforeValidator(_as_text)] = {}
-    """Its environment; kept as secret as a key."""
+    """Environment variables of the server. Their values are kept secret, like keys."""
     cwd: str | None = None
     """The folder it starts in. By default the episode's `workdir` where there is one, else ours."""
     url: str | None = None
@@ -58,7 +58,7 @@ class McpServer(Section):
     include_tools: list[str] = []
     """Offer only these, by the server's own names."""
     exclude_tools: list[str] = []
-    """Do not offer these."""
+    """Tools that are not offered."""
     timeout: float | None = Field(None, gt=0)
     """Seconds for one call, instead of `timeouts.tool`."""
     start_timeout: float = Field(30.0, gt=0)

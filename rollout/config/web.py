@@ -72,9 +72,9 @@ class JudgePart(Section):
     model: str | None
     """Instead of `openai_config.model`."""
     openai_api_key_env_var: str | None
-    """Instead of that of `openai_config`."""
+    """Replaces the value of `openai_config`."""
     base_url: str | None
-    """Instead of that of `openai_config`."""
+    """Replaces the value of `openai_config`."""
 
 
 class OpenAIConfig(Section):
@@ -110,7 +110,7 @@ class DifficultyRange(Section):
     range: tuple[int, int]
     """The lowest and the highest difficulty, both included."""
     weight: float = Field(ge=0)
-    """Its share, against the weights of the others."""
+    """Its share, relative to the weights of the others."""
 
     @model_validator(mode="after")
     def _lowest_first(self) -> DifficultyRange:
@@ -265,7 +265,7 @@ class WebConfig(Section):
     seed: int = Field(ge=0)
     """Which tasks are drawn, and all else that is random, derives from it and the iteration's number."""
     resume: bool
-    """Go on with an iteration that was not finished. false: begin the next one."""
+    """Resume an unfinished iteration. false: begin the next one."""
     samples: int = Field(ge=1)
     """Attempts at each training task."""
     blocklist_hours: float = Field(ge=0, le=1_000_000)

@@ -22,6 +22,8 @@ from rollout.core.world import Invocation, World
 
 log = logging.getLogger(__name__)
 MAX_PROBLEMS = 3
+_WARNED: set[str] = set()
+"""Broken schemas that were warned of: each is read again for every attempt."""
 
 
 def malformed_call(call_id: str, problem: str) -> ToolCall:
@@ -64,7 +66,7 @@ class CallReader:
             text = f"{call.name}: the arguments are not valid JSON ({error}): {_short(call.arguments)}"
             raise BadCall("bad_arguments", text) from error
         except UnicodeEncodeError as error:
-            raise BadCall("bad_arguments", f"{call.name}: the arguments hold broken characters") from error
+            raise BadCall("bad_arguments", f"{call.name}: the arguments contain invalid characters") from error
         except RecursionError as error:
             raise BadCall("bad_arguments", f"{call.name}: the arguments are nested too deeply") from error
         if not isinstance(arguments, dict):
@@ -117,14 +119,25 @@ def _problem(call: ToolCall) -> str:
         return f"There is no tool {MALFORMED_CALL!r}."
 
 
-def _compile(name: str, schema: dict[str, Any]) -> Any:
+def schema_problem(name: str, schema: dict[str, Any]) -> str | None:
+    """Why the arguments of a tool cannot be checked; None if its parameters are a valid JSON schema."""
     try:
-        return validator_for(schema)
+        validator_for(schema)
     except (ValidationError, ValueError, TypeError) as error:
-        log.warning(
-            "tool %s: its parameter schema is not valid JSON schema; arguments are not checked (%s)", name, error
-        )
-        return None
+        place = "/".join(map(str, getattr(error, "instance_path", ())))
+        what = str(error).partition("\n")[0] + (f" (at {place})" if place else "")
+        return f"tool {name}: its parameters are not a valid JSON schema, so arguments are not checked: {what}"
+    return None
+
+
+def _compile(name: str, schema: dict[str, Any]) -> Any:
+    problem = schema_problem(name, schema)
+    if problem is None:
+        return validator_for(schema)
+    if problem not in _WARNED:
+        _WARNED.add(problem)
+        log.warning("%s", problem)
+    return None
 
 
 def _with_numbers(arguments: JSON, schema: JSON) -> JSON:

@@ -16,7 +16,7 @@ CONTEXT = 20
 
 
 def is_same_message(recorded: Message | None, shown: Message) -> bool:
-    """Whether a world answers as it did. Images are not compared: a caret blinks, fonts differ."""
+    """Whether a world gives the recorded answer. Images are not compared: a caret blinks, fonts differ."""
     return recorded is not None and msgspec.structs.replace(recorded, images=shown.images) == shown
 
 

@@ -177,7 +177,7 @@ class World:
         return results
 
     async def snapshot(self) -> Snapshot | None:
-        """The state now; None where this world can only be replayed."""
+        """The present state; None if this world can only be replayed."""
         try:
             state = await self._state()
             return Snapshot(encode(state), key_of(state))

@@ -302,7 +302,7 @@ class Ranks:
                 link.kill()
 
     def _died(self, rank: Rank, life: asyncio.Task[None]) -> None:
-        """What was a rank's worker is gone. Its episodes are on their way to others already."""
+        """The worker of a rank is gone. Its episodes have been passed to other ranks."""
         self._lives.pop(rank.number, None)
         self._changed.set()
         if self._is_closing or life.cancelled():

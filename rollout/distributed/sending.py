@@ -51,7 +51,7 @@ class Sending:
         self._is_over = False
 
     def add(self, told: ToDriver) -> Parcel:
-        """Send a record with the others; the parcel that it is in."""
+        """Send a record in the next batch. Returns that batch."""
         record = encode(told)
         if not self._parcels or self._parcels[-1].size + len(record) > PARCEL_BYTES:
             self._parcels.append(Parcel())

@@ -50,7 +50,7 @@ class Control:
         self._on_pause.append(call)
 
     def on_version(self, call: Callable[[], None]) -> None:
-        """Have `call()` made when the version of the weights changes."""
+        """Call `call()` when the version of the weights changes."""
         self._on_version.append(call)
 
     def pause(self, reason: str, cause: str | None = None) -> None:

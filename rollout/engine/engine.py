@@ -201,7 +201,7 @@ class Engine:
                 return
 
     def _expand(self, live_tree: LiveTree, expansions: Iterable[Expansion]) -> None:
-        """Make episodes due. Those of earlier commands are taken into the tree instead."""
+        """Schedule episodes. Episodes of earlier commands are added to the tree instead."""
         for expansion in expansions:
             for _ in range(expansion.count):
                 self._launch(live_tree, expansion)
@@ -317,7 +317,7 @@ class Engine:
             self._live.discard(episode)
 
     def _notice_tail(self) -> None:
-        """Where enough is done, give the rest its grace. What is left then is recorded as cut, begun or not."""
+        """If enough attempts have ended, give the others a grace period, then record those that are left as cut."""
         if self._tail is None or self._tail_timer is not None or not self.progress.total:
             return
         share = self.progress.finished / self.progress.total

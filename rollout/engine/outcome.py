@@ -29,7 +29,7 @@ UNSCORED = {
     StopReason.CUT: "the run did not wait for it, or could not go on with it",
     StopReason.CORRECTED: "it ends at a person's correction",
 }
-"""Why what ended so has no score."""
+"""Why an attempt with this end has no score."""
 
 
 class Ending(msgspec.Struct, kw_only=True):

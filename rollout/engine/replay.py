@@ -22,7 +22,7 @@ def check_opening(opening: Opening, bodies: Sequence[NodeBody]) -> None:
     """Raise `ReplayMismatch` where a world begins otherwise than these nodes, the first of a path, say."""
     if opening.observation is not None and not is_same_message(bodies[0].message, opening.observation):
         told = describe_difference(bodies[0].message, opening.observation)
-        raise ReplayMismatch(f"the world begins otherwise than recorded: {told}")
+        raise ReplayMismatch(f"the world begins differently from the record: {told}")
 
 
 async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> None:
@@ -43,7 +43,7 @@ async def replay(bodies: Sequence[NodeBody], agent: Answer, user: Answer) -> Non
             shown = result.to_message()
             if not is_same_message(answer.message, shown):
                 told = describe_difference(answer.message, shown)
-                raise ReplayMismatch(f"{call.name} answered otherwise than recorded: {told}")
+                raise ReplayMismatch(f"{call.name} answered differently from the record: {told}")
 
 
 def calls_any(bodies: Sequence[NodeBody], names: Collection[str]) -> bool:

@@ -47,7 +47,7 @@ _warned: set[str] = set()
 
 
 def _warn_once(dataset: str, error: WorldError) -> None:
-    """Once for a dataset, whichever of its pages it is."""
+    """Reported once for each dataset."""
     if dataset not in _warned:
         _warned.add(dataset)
         log.warning("%s: record_states: a state has no key: %s", dataset, error)

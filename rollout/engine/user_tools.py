@@ -52,7 +52,7 @@ class UserSide:
         return await answer_calls(calls, self._reader, self._user.world)
 
     def absorb(self, body: NodeBody, turn: int, message: int) -> None:
-        """Take in a call, or the answer to the first that is open.
+        """Record a call, or the answer to the first open call.
 
         `turn` is the one that the user is about to open, `message` the number of messages said so far.
         """

@@ -131,7 +131,7 @@ class Limiter:
         self._serve()
 
     def _delay(self, tokens: float, now: float) -> float:
-        """0: may go now. inf: when a request leaves. Otherwise seconds."""
+        """0: now. inf: when another request has ended. Otherwise seconds."""
         if self.in_flight >= 1 and self.in_flight + 1 > self.limit:
             return float("inf")
         delay = max(0.0, self._not_before - now)

@@ -74,7 +74,7 @@ class HttpPool:
         self._session: aiohttp.ClientSession | None = None
 
     def session(self) -> aiohttp.ClientSession:
-        """The live session. How many requests are open at once is the limiter's business, not the connector's."""
+        """The live session. The limiter bounds concurrent requests, not the connector."""
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=55, ttl_dns_cache=300),

@@ -115,7 +115,7 @@ class Registry:
         await self._pool.close()
 
     def gate(self, name: str) -> Gate:
-        """The gate of a model that was asked for."""
+        """The gate of a model."""
         return self._gates[name]
 
     def key_variables(self) -> list[str]:
@@ -340,7 +340,7 @@ def address_fault(address: str) -> str | None:
         is_right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_right = False
-    return None if is_right else f"{address!r} is no address; expected such as http://localhost:8000/v1"
+    return None if is_right else f"{address!r} is not an address; expected one such as http://localhost:8000/v1"
 
 
 def _limiter(name: str, entry: ModelEntry) -> Gate:

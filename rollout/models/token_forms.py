@@ -153,7 +153,7 @@ def _params(sampling: Sampling, length: str, seed: int | None, seed_key: str, en
 
 
 def template_options(sampling: Sampling) -> JSON:
-    """What a request asks of the chat template: a server that is given ids uses none."""
+    """The options of a request for the chat template. A server that receives ids uses no template."""
     asked = {key: sampling.extra[key] for key in _OF_TEMPLATES if key in sampling.extra}
     options = asked.pop(_OPTIONS, None) or {}
     return {**asked, **options}

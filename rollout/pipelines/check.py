@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from rollout.config.schema import Config, Dataset
+from rollout.core.calls import schema_problem
 from rollout.core.errors import ConfigError
 from rollout.core.extras import install_command
 from rollout.core.messages import JSON
@@ -44,10 +45,10 @@ class DatasetCheck(msgspec.Struct):
     user: str = "–"
     output: str = ""
     offers: list[str] = msgspec.field(default_factory=list)
-    """The tools that servers offer, where these are known only by asking them."""
+    """The tools that servers offer, if only the servers know them."""
     problems: list[str] = msgspec.field(default_factory=list)
     broken: list[str] = msgspec.field(default_factory=list)
-    """Those problems that keep its environment from being opened."""
+    """The problems that prevent its environment from opening."""
     warnings: list[str] = msgspec.field(default_factory=list)
 
 
@@ -57,7 +58,7 @@ class RunCheck(msgspec.Struct):
     datasets: list[DatasetCheck]
     run_dir: str = ""
     problems: list[str] = msgspec.field(default_factory=list)
-    """What is wrong with the run directory or the log."""
+    """Problems of the run directory and the log file."""
     warnings: list[str] = msgspec.field(default_factory=list)
     pings: list[Ping] = msgspec.field(default_factory=list)
     """What models answered, where they were asked."""
@@ -83,7 +84,7 @@ class RunCheck(msgspec.Struct):
 
 
 async def check_run(config: Config, names: list[str], *, resume: bool = True, ping: bool = False) -> RunCheck:
-    """Look at everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
+    """Check everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     async with open_wired(config, names, registry) as wired:
         found = RunCheck(_check_wired(config, wired, registry), run_dir=str(config.run_dir or ""))
@@ -134,6 +135,8 @@ def _check(one: Wired, config: Config, registry: Registry) -> DatasetCheck:
     report.warnings = list(one.warnings)
     if one.environment is not None and one.opened is not None:
         report.tools = len(one.opened.toolset)
+        found = (schema_problem(spec.name, spec.parameters) for spec in one.opened.toolset.specs)
+        report.warnings += [problem for problem in found if problem is not None]
         report.offers = list(one.opened.toolset.by_name) if one.environment.traits.are_tools_found else []
         report.policy = _describe_policy(one, dataset)
         if dataset.mode == "positive" and not len(one.opened.toolset):
@@ -141,7 +144,11 @@ def _check(one: Wired, config: Config, registry: Registry) -> DatasetCheck:
     has_actions = one.tasks is None or _check_tasks(report, one, dataset, one.tasks)
     _check_models(report, dataset, config, registry)
     if dataset.agent.model == "builtin/oracle" and not has_actions:
-        report.problems.append("agent: builtin/oracle needs tasks with reference actions (task_info.actions)")
+        without = next(task.id for task in one.tasks or () if task.actions is None)
+        report.problems.append(
+            "agent: builtin/oracle needs tasks with reference actions (task_info.actions), and there are none in "
+            f"{without!r}"
+        )
     if not Path(report.output).is_dir() and (problem := file_problem(Path(report.output))) is not None:
         report.problems.append(f"datasets.{one.name}.output_path: {problem}")
     report.problems = list(dict.fromkeys(report.problems))
@@ -205,7 +212,7 @@ def _check_actions(report: DatasetCheck, tasks: Tasks, opened: OpenEnvironment) 
     if unknown:
         tool, task_id = next(iter(unknown.items()))
         report.warnings.append(
-            f"task_info.actions name {len(unknown)} tools that are not offered, such as {tool!r} in task {task_id!r}; "
+            f"task_info.actions: tools that are not offered: {len(unknown)}, such as {tool!r} in task {task_id!r}; "
             f"{suggest(tool, opened.toolset.by_name)}"
         )
 

@@ -49,7 +49,7 @@ class Figures(msgspec.Struct):
     over: int = 0
     """Attempts that are not counted because they went over the budget."""
     seconds: float = 0.0
-    """What all commands took that added to the run, those that were killed among them."""
+    """The time of all commands that added to the run, including those that were killed."""
 
     @property
     def solved_rate(self) -> float | None:

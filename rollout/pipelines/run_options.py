@@ -74,7 +74,7 @@ def load_changed(path: Path, options: RunOptions) -> tuple[Config, list[str]]:
 
 
 def choose_datasets(config: Config, names: Sequence[str] | None, path: Path) -> list[str]:
-    """The datasets that are wanted: those that are named, or all."""
+    """The named datasets, or all of them."""
     if not config.datasets:
         raise ConfigError(f"{path}: datasets: there are none; expected at least one")
     unknown = [name for name in names or () if name not in config.datasets]

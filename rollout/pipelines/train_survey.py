@@ -1,4 +1,4 @@
-"""The first pass over the trajectories of training data: which belong together, and what they have on record.
+"""The first pass over the trajectories of training data: groups them by task, and notes what they have on record.
 
 Only the place of each line is kept, so that files of any size can be grouped by task.
 """

@@ -80,7 +80,7 @@ class Iteration(msgspec.Struct, frozen=True):
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its sample is there."""
+        """Whether its sample has been drawn."""
         return self.paths.tasks.is_file()
 
     def mark(self) -> IterationRecord | None:
@@ -278,7 +278,7 @@ def learn(web: WebConfig, now: datetime) -> list[Blocked]:
 
 
 def _read_findings(iteration: Iteration, since: datetime) -> tuple[list[Blocked], set[str]]:
-    """What an iteration's journal says of sites: those found blocked, those whose start page failed."""
+    """Sites in an iteration's journal that were blocked, and sites whose start page failed."""
     journal = iteration.paths.run_dir / JOURNAL
     recent = [path for path in (journal, wal_of(journal)) if path.is_file()]
     if not any(path.stat().st_mtime >= since.timestamp() for path in recent) or not iteration.is_drawn:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from rollout.core.errors import ConfigError
+from rollout.core.secrets import excerpt
 from rollout.core.task import Task
 from rollout.core.world import World
 from rollout.scoring.scorer import Scorer
@@ -52,7 +53,11 @@ class FunctionScorer:
             found = await found
         if found is None or isinstance(found, Score):
             return found
-        value = float(found)
+        try:
+            value = float(found)
+        except (TypeError, ValueError):
+            wanted = "expected a number, a bool, a Score or None"
+            return Score(self.name, None, f"the scorer returned {excerpt(repr(found), 100)}; {wanted}")
         if not math.isfinite(value):
             return Score(self.name, None, f"the scorer returned {value}, which is no score")
         return Score(self.name, value, partial=value)

@@ -37,7 +37,7 @@ _FENCE = re.compile(r"^```(?:json)?\s*\n(.*)\n```$", re.DOTALL)
 
 
 class Judged(msgspec.Struct, Generic[T], frozen=True):
-    """What came of asking a judge."""
+    """The result of asking a judge."""
 
     verdict: T | None
     """None: there is no verdict, and `problem` says why."""

@@ -70,6 +70,8 @@ class Panel:
         self._scorers = scorers
         self._decide = decide
         self._timeout = timeout
+        self._logged: set[str] = set()
+        """Errors of scorers whose traceback was logged: one of each kind is enough."""
 
     @property
     def names(self) -> list[str]:
@@ -134,7 +136,10 @@ class Panel:
             return Score(_name(scorer), None, "could not be scored: it raised CancelledError")
         except Exception as error:
             # The work is done and paid for: what a scorer cannot say leaves it unscored, never failed.
-            log.exception("%s: %s could not score it", trajectory.id, _name(scorer))
+            what = f"{_name(scorer)}: {describe_error(error)}"
+            level = logging.DEBUG if what in self._logged else logging.ERROR
+            self._logged.add(what)
+            log.log(level, "%s: %s could not score it", trajectory.id, _name(scorer), exc_info=True)
             return Score(_name(scorer), None, f"could not be scored: {describe_error(error)}")
 
     def _conclude(self, task: Task, scores: Sequence[Score]) -> Verdict:

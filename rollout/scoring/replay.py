@@ -41,7 +41,7 @@ async def replay(
             (result,) = await answer_calls([called.call], reader, world)
             if result.content != called.answer.content:
                 raise ReplayMismatch(
-                    f"the call {called.call.name} of message {called.message} answers otherwise than recorded"
+                    f"the call {called.call.name} of message {called.message} answers differently from the record"
                 )
         yield called
     for user_call in user_calls:

@@ -38,7 +38,7 @@ def write_atomic(path: Path, data: bytes, *, is_private: bool = False) -> None:
 
 @contextlib.contextmanager
 def writing(run_dir: Path) -> Iterator[None]:
-    """Convert an OSError inside to a JournalError that names the file: a full disk is an error of the run, not of one
+    """Convert an OSError to a JournalError that names the file: a full disk is an error of the run, not of one
     conversation."""
     try:
         yield

@@ -29,7 +29,7 @@ class StatusCounts(msgspec.Struct, frozen=True):
 
 
 class TrajectoryKey(msgspec.Struct, frozen=True):
-    """A trajectory in the list of all: how to find it, and the facts that lists are filtered by."""
+    """A trajectory in the list of a run: its key, and the facts that lists are filtered by."""
 
     dataset: str
     id: str

@@ -16,7 +16,7 @@ LOCKS = Path("/proc/locks")
 
 
 def is_running(run_dir: Path) -> bool:
-    """Whether a process of this machine writes the run."""
+    """Whether a process of this machine is writing the run."""
     lock = run_dir / LOCK
     try:
         inode = lock.stat().st_ino

@@ -117,7 +117,7 @@ def _identity(entry: Blocked) -> tuple[str, ...]:
 
 
 def _aware(moment: datetime) -> datetime:
-    """A time without a zone, as others write it, is this machine's."""
+    """A time without a zone is local time."""
     return moment.astimezone(UTC)
 
 

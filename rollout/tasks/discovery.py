@@ -174,7 +174,7 @@ def _by_merged(one: Combination) -> Combination:
 
 
 def choose_combinations(found: Sequence[Combination], wanted: Sequence[str], kind: Kind) -> list[Combination]:
-    """Those that were asked for: single domains by name; for cross domains the names together mean one set."""
+    """The requested domains: single domains by name; for cross domains all names together mean one set."""
     if kind == "cross":
         servers = {fold(name) for name in wanted}
         chosen = [one for one in found if {fold(server) for server in one.servers} == servers]

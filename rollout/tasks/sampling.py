@@ -36,7 +36,7 @@ class Range(msgspec.Struct, frozen=True):
 
 
 class Drawn(msgspec.Struct, frozen=True):
-    """The places of the chosen tasks in their file, hardest first, and what a person should know of the choice."""
+    """The places of the chosen tasks in their file, hardest first, and notes on the choice for people."""
 
     places: list[int]
     notes: list[str]

@@ -1,4 +1,4 @@
-"""Sources of tasks: what the engine asks of any source of them, and the one that holds them in memory.
+"""Sources of tasks: the contract that the engine uses, and a source in memory.
 
 A dataset's tasks are the lines of files (`rollout.tasks.jsonl`), or what a suite made of its own data (`TaskList`).
 """

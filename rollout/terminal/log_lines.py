@@ -35,7 +35,7 @@ class _TerminalFormatter(_PrintableFormatter):
 
 
 class _LogFile(logging.FileHandler):
-    """A log file that a full disk does not turn into tracebacks: it is reported once, and the run goes on."""
+    """A log file that survives a full disk: the error is reported once, without tracebacks, and the run goes on."""
 
     is_reported = False
 

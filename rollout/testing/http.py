@@ -30,7 +30,7 @@ _ABORT_POLL: Final = 0.001
 
 
 class RequestHead(msgspec.Struct, frozen=True, gc=False):
-    """What the stub keeps of a request line and its header fields."""
+    """The parts of a request line and its header fields that the stub keeps."""
 
     method: bytes
     path: str

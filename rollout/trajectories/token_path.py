@@ -76,7 +76,7 @@ class TokenPath:
         return msgspec.structs.replace(tokens, shared=shared, new=prompt[shared * ID_BYTES :], drift=cause)
 
     def take(self, generation: Generation, turn: int) -> None:
-        """Go on behind a generation whose tokens are as `relate` leaves them."""
+        """Continue behind a generation with the tokens that `relate` returned."""
         tokens = generation.tokens
         self.is_exact = self.is_exact and generation.is_exact
         if tokens is not None and tokens.prompt_length:

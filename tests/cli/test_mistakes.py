@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+from rollout.core.calls import CallReader
+from rollout.core.messages import ToolCall, Toolset, ToolSpec
+from rollout.core.world import Invocation
 from rollout.testing import StubProcess
 from tests.conftest import Command, write_tasks, write_yaml
 
@@ -100,6 +103,18 @@ def another_kind_of_file() -> str:
 
 def unknown_strategy_with_samples() -> str:
     return config({"strategy": {"name": "mtcs"}, "samples": 2})
+
+
+def schema_that_is_none() -> str:
+    dataset = own_domain(f"class DeskServer:\n{INVOKE}")
+    tool = {"name": "open", "parameters": {"type": "objekt"}}
+    Path("own/tool_lists/Desk.json").write_text(json.dumps([{"type": "function", "function": tool}]))
+    return config({**dataset, "agent": "gone"}, models={"m": {"api_base": "http://localhost:1/v1"}})
+
+
+def oracle_without_actions() -> str:
+    tasks = write_tasks(Path("plain.jsonl"), {"id": "p7", "messages": [{"role": "user", "content": "x"}]})
+    return config({"path": str(tasks)})
 
 
 def missing_task_file() -> str:
@@ -203,6 +218,8 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (config_without_its_ending, ["project: there is no such file", "did you mean 'project.yml'?"]),
     (another_kind_of_file, ["user4", "and 35 more unknown keys; is this a configuration"]),
     (unknown_strategy_with_samples, ["datasets.portal.strategy", "'mtcs'", "did you mean 'mcts'?"]),
+    (schema_that_is_none, ["tool open: its parameters are not a valid JSON schema", '"objekt"', "(at type)"]),
+    (oracle_without_actions, ["builtin/oracle needs tasks with reference actions", "'p7'"]),
     (missing_task_file, ["nowhere.jsonl", "path"]),
     (empty_task_file, ["empty.jsonl", "there is no task in it", "expected one JSON object a line"]),
     (broken_line, ["broken.jsonl:1", "not a task"]),
@@ -217,7 +234,7 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (unknown_model, ["my-agnet", "did you mean 'my-agent'?"]),
     (missing_key, ["openai/gpt-5", "no api_key", "set OPENAI_API_KEY"]),
     (placeholder_key, ["api_key is still the example's placeholder"]),
-    (wrong_address, ["model 'm'", "api_base", "'localhost:8000/v1' is no address", "http://localhost:8000/v1"]),
+    (wrong_address, ["model 'm'", "api_base", "'localhost:8000/v1' is not an address", "http://localhost:8000/v1"]),
     (log_file_is_a_folder, ["log_file", "logs is a folder", "expected a file"]),
     (output_under_a_file, ["output_path", "results is a file", "expected a folder"]),
     (run_dir_is_a_file, ["run_dir", "runfile is a file", "expected a folder"]),
@@ -319,6 +336,30 @@ def test_a_missing_extra_is_one_line_that_names_it() -> None:
     assert done.returncode == 2
     assert "datasets.d.mcpServers needs the extra: pip install 'rollout-engine[mcp]'" in done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_a_scorer_that_fails_alike_each_time_is_logged_once_with_its_traceback(rollout: Command) -> None:
+    text("import rollout\n@rollout.scorer\ndef broken(task):\n    return task.info['nothing']\n", "broken_scorer.py")
+    path = config({"scoring": {"custom": ["broken_scorer:broken"]}, "limit": 4, "samples": 2})
+    done = rollout("run", path, "--no-colors")
+    said = done.out + done.err
+    assert done.code == 0
+    assert said.count("broken could not score it") == said.count("KeyError: 'nothing'") == 1
+
+
+def test_a_scorer_that_returns_words_is_unscored_with_what_was_expected(rollout: Command) -> None:
+    text("import rollout\n@rollout.scorer\ndef worded(task):\n    return 'yes'\n", "worded_scorer.py")
+    done = rollout("run", config({"scoring": {"custom": ["worded_scorer:worded"]}}), "--no-colors")
+    assert "Traceback" not in done.out + done.err
+    (line,) = Path("out/portal.jsonl").read_text().splitlines()
+    assert "the scorer returned 'yes'; expected a number, a bool, a Score or None" in line
+
+
+def test_a_broken_schema_is_one_warning_whatever_the_number_of_attempts(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        reader = CallReader(Toolset((ToolSpec("shut", parameters={"type": "objekt"}),)))
+        assert isinstance(reader.read(ToolCall("1", "shut", "{}")), Invocation)
+    assert caplog.text.count("tool shut: its parameters are not a valid JSON schema") == 1
 
 
 def test_a_misspelt_provider_is_not_only_a_missing_extra() -> None:

@@ -119,7 +119,7 @@ def test_several_problems_come_out_together() -> None:
 
 def test_key_that_stands_twice_is_an_error() -> None:
     Path("c.yml").write_text("seed: 1\nseed: 2\n")
-    with pytest.raises(ConfigError, match="'seed' stands here twice"):
+    with pytest.raises(ConfigError, match="'seed' occurs twice"):
         load_config(Path("c.yml"))
 
 

@@ -67,7 +67,7 @@ async def test_where_a_server_answers_otherwise_the_branch_is_a_fresh_chain(capl
     lines = read_lines(OUT)
     fresh = [line for line in lines if line["metadata"]["branch"]["reason"] == "fresh"]
     assert len(fresh) == opened.engine.replay_mismatches >= 1, "counted, and told"
-    assert caplog.text.count("pid answered otherwise than recorded: «") == len(fresh), "with what differs"
+    assert caplog.text.count("pid answered differently from the record: «") == len(fresh), "with what differs"
     assert any(f"» instead of «{answers(line)[1]}»" in caplog.text for line in lines)
     for line in fresh:
         assert "parent" not in line["metadata"]["branch"]

@@ -66,7 +66,7 @@ async def test_errors_of_tools_and_of_the_protocol_are_observations_and_the_sess
         assert (error_of(refused), refused.error_kind) == ("refuse: no refuse", "tool")
         nonsense = await ask(world, "nonsense")
         assert nonsense.error_kind == "crash"
-        assert "answered what is no result" in error_of(nonsense)
+        assert "its answer is not a valid result" in error_of(nonsense)
         assert (await ask(world, "add")).content == '{"count": 1}'
 
 

@@ -91,7 +91,7 @@ def test_world_that_answers_otherwise_scores_nobody(tmp_path: Path, rollout: Com
     assert done.code == 0, done.err
     by_id = {line["id"]: line for line in read_lines(SCORES)}
     assert (by_id["renew"]["success"], by_id["renew"]["scored"]) == (False, False)
-    assert "renew_loan of message 1 answers otherwise than recorded" in by_id["renew"]["unscored"]
+    assert "renew_loan of message 1 answers differently from the record" in by_id["renew"]["unscored"]
     assert by_id["borrow"]["scored"] is True
     assert "unscored 1: the replay failed" in done.out
 

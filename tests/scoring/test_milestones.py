@@ -134,7 +134,7 @@ async def test_way_that_cannot_be_replayed_is_unscored(desk: Desk) -> None:
     await world.close()
     (score,) = (score for score in verdict.scores if score.name == "minefields")
     assert score.value is None
-    assert "answers otherwise than recorded" in score.reason
+    assert "answers differently from the record" in score.reason
 
 
 async def test_conditions_that_cannot_be_read_are_unscored(desk: Desk) -> None:

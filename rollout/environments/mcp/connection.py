@@ -151,7 +151,7 @@ class Connection:
             self.is_retired = True
         except Exception as error:  # noqa: BLE001 - the SDK hands on whatever a server's answer does to it
             text = text_of(error).partition("\n")[0]
-            raise Refused("crash", f"answered what is no result: {text}") from None
+            raise Refused("crash", f"its answer is not a valid result: {text}") from None
         finally:
             self._calls -= 1
             if self.is_retired and not self._calls:

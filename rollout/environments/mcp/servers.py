@@ -112,7 +112,7 @@ class McpServers:
         return Toolset(tuple(specs))
 
     def _compare(self, name: str, tools: Sequence[Tool]) -> None:
-        """Say it, once, where an instance does not offer what the agents were told."""
+        """Warn once if an instance does not offer the tools that the agents were given."""
         now = {tool.name: tool.input_schema for tool in tools}
         planned = {route.tool for route in self.routes.values() if route.server == name}
         gone = sorted(planned - now.keys())

@@ -74,7 +74,7 @@ class McpWorld(World):
             return read_result(call.call_id, result, settings.max_result_chars)
         except Exception as error:  # noqa: BLE001 - whatever a server sends costs its own call
             why = describe_error(error)
-            return failed_result(call.call_id, "crash", f"{call.name}: answered what is no result: {why}")
+            return failed_result(call.call_id, "crash", f"{call.name}: its answer is not a valid result: {why}")
 
     async def snapshot(self) -> Snapshot | None:
         return None

@@ -411,7 +411,7 @@ class BrowserPool:
         return True
 
     async def _put_away(self, lease: Lease) -> None:
-        """End a context, then see to its browser, which may have served its time."""
+        """Close a context, then retire its browser if that is due."""
         browser = lease._browser
         try:
             await self._close_context(lease)

@@ -166,7 +166,7 @@ async def within(seconds: float, work: Awaitable[object]) -> bool:
 
 
 class ProcessWatch:
-    """Calls back when a service process of a browser ends that held what pages store.
+    """Calls back when the service process that holds the storage of pages ends.
 
     Chromium starts a new one and goes on, but the cookies of every context were in the old one. The kernel tells
     (a pidfd), so it costs a step nothing; on systems without pidfds such a loss goes unnoticed.

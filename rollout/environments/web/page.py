@@ -54,7 +54,7 @@ class ForeignFrame(msgspec.Struct, frozen=True):
 
 
 class PageLost(Exception):
-    """The tab, its renderer or its browser is gone. Nothing more can be asked of it."""
+    """The tab, its renderer or its browser is gone. It cannot be used any more."""
 
 
 PARTS = ("names", "geometry", "listing", "tree", "marks", "acting", "state")

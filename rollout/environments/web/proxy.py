@@ -59,7 +59,7 @@ class EgressProxy:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=MAX_HEAD)
 
     async def close(self) -> None:
-        """Stop listening and break off every connection."""
+        """Stop listening and close every connection."""
         if self._server is not None:
             self._server.close()
         for task in self._work:

@@ -88,7 +88,7 @@ class BrowserSession:
         context.on("requestfailed", self._on_returned)
 
     async def close(self) -> None:
-        """Let go of what is under way. The lease is its owner's to release."""
+        """Release everything but the lease, which its owner releases."""
         chores = self._chores | self._arriving
         for chore in chores:
             chore.cancel()

@@ -58,7 +58,7 @@ class SettleBudget:
         self._left = settings.settle_timeout
         self._loading = asyncio.get_running_loop().time() + settings.load_timeout
         self.busy: tuple[str, ...] = ()
-        """What was still under way when the time was over."""
+        """What was unfinished when the time was over."""
 
     @property
     def left(self) -> float:

@@ -85,7 +85,7 @@ def _find_site(given: str) -> tuple[str, MakeApp | Path]:
     if ":" in given:
         make = find_plugin("rollout.sites", given)
         if not callable(make):
-            raise ConfigError(f"sites: {given!r} is no function; expected one that makes an aiohttp.web.Application")
+            raise ConfigError(f"sites: {given!r} is not a function; expected one that makes an aiohttp.web.Application")
         return _host_name(given.partition(":")[0].rpartition(".")[2], given), make
     if Path(given).is_dir():
         return _host_name(Path(given).resolve().name, given), Path(given).resolve()

@@ -33,7 +33,7 @@ class TrajectoryWish(msgspec.Struct, frozen=True, kw_only=True):
     """One of these; any, where there are none. So with `statuses`."""
     statuses: Sequence[str] = ()
     is_unsolved: bool = False
-    """Only those that scorers see as not solved."""
+    """Only those that the scorers found not solved."""
     people: MarkSelection = MarkSelection()
     """What people marked."""
     is_random: bool = False

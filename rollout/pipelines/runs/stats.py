@@ -168,7 +168,7 @@ def read_stats(
 
 
 def distribution(values: Iterable[float]) -> Distribution | None:
-    """The distribution of these numbers; None where there are none."""
+    """The distribution of these numbers; None if there are none."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -58,7 +58,7 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
     text: str
     reasoning: str | None = None
     turn: int | None = None
-    """Set where it begins a turn: the number of it, from 1."""
+    """The number of the turn that it begins, from 1; None if it begins none."""
     step: int | None = None
     """Of an answer of the agent: its number, from 1."""
     calls: tuple[ShownCall, ...] = ()
@@ -85,7 +85,7 @@ class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
     cost: float = 0.0
     retries: int = 0
     user_calls: tuple[UserCall, ...] = ()
-    """What the user called with tools of its own before this message."""
+    """Calls of the user's own tools before this message."""
     data: JSON | None = None
     """The facts of an observation beside its text."""
 

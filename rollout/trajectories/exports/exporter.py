@@ -33,7 +33,7 @@ BUILT_IN = {
     "parquet": "rollout.trajectories.exports.parquet:Parquet",
 }
 NO_ANSWER = "no answer of the agent"
-MASKED = "has masked turns, which the format cannot say"
+MASKED = "has masked turns, which the format cannot express"
 
 
 class Unfit(Exception):

@@ -64,7 +64,7 @@ class ActiveFilters(msgspec.Struct, frozen=True):
     """Whether a trajectory that is dropped still counts in the statistics of its group."""
     min_tokens: int = MIN_TOKENS
     ngram: int = NGRAM
-    """What `premature` and `repetition` of the recorded turns use."""
+    """The parameters behind `premature` and `repetition` of the recorded turns."""
 
     @property
     def rewards(self) -> list[str]:

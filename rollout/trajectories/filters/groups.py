@@ -18,7 +18,7 @@ CONSTANT = 1e-3
 
 
 class ConstantGroups(GroupFilter):
-    """Groups whose attempts are all worth the same: nothing tells them apart (DAPO)."""
+    """Groups whose attempts all have the same reward (DAPO)."""
 
     min_attempts: int = Field(2, ge=2)
     """Groups with fewer attempts that have a reward are left alone."""
@@ -26,7 +26,7 @@ class ConstantGroups(GroupFilter):
     def judge(self, rewards: Sequence[float]) -> Found | None:
         if len(rewards) < self.min_attempts or statistics.pstdev(rewards) > CONSTANT:
             return None
-        return Found("its group is constant", f"{len(rewards)} attempts, all worth {rewards[0]:g}")
+        return Found("its group is constant", f"{len(rewards)} attempts, all with the reward {rewards[0]:g}")
 
 
 class AccuracyBand(GroupFilter):

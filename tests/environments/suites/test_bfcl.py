@@ -372,7 +372,7 @@ async def test_answers_that_are_not_the_recorded_ones_leave_it_unscored(suite: B
     altered = trajectory(*messages, id=task.id, reason=StopReason.SCRIPT_END)
     score = await verdict(suite, task, altered)
     assert score.value is None
-    assert "otherwise than recorded" in score.reason
+    assert "differently from the record" in score.reason
 
 
 # ---- reading the data ------------------------------------------------------------------------------------------------

@@ -134,9 +134,10 @@ def test_an_update_that_fails_ends_the_experiment_and_is_run_again() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "--save-path: where is the experiment to be kept?"),
+        ([], "--save-path: missing; expected the folder"),
         (["--save-path", "exp"], "--data-path: expected the folder"),
         (["--what", "3"], "unknown option '--what'"),
+        (["--save-path", "exp", "--what"], "unknown option '--what'"),
         (["what"], "unknown argument 'what'"),
         (["--iterations"], "--iterations: expected a value"),
         (["--iterations=some"], "--iterations: expected a whole number, got 'some'"),

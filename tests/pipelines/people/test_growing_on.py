@@ -128,7 +128,7 @@ async def test_where_the_world_answers_otherwise_the_attempt_fails_instead_of_go
             (grown,) = read(people, growth)
     assert grown.status == "failed"
     assert grown.error is not None
-    assert "pid answered otherwise than recorded" in grown.error.text
+    assert "pid answered differently from the record" in grown.error.text
     assert grown.reward is None
 
 

@@ -67,7 +67,7 @@ async def _compare_turns(
                 # What cannot be read is no call, as in BFCL; a call of what is not there is one.
                 has_called = has_called or result.error_kind != "bad_arguments"
                 if recorded.get(result.call_id, result.content) != result.content:
-                    text = f"turn {turn}: a call answers otherwise than recorded: {result.content[:200]}"
+                    text = f"turn {turn}: a call answers differently from the record: {result.content[:200]}"
                     return Score(BfclScorer.name, None, text)
                 answered.append(result.content)
         actions = [action for action in task.actions or () if action.turn == turn]

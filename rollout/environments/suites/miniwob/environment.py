@@ -62,7 +62,7 @@ class MiniwobParams(Section):
     first_seed: int = Field(0, ge=0)
     """The seed of the first task of each kind: other seeds are other tasks."""
     mode: WebMode = "set_of_marks"
-    """How pages are shown, and acted on: `coordinates`, `set_of_marks`, `text` or `accessibility_tree`."""
+    """How the agent sees pages and acts on them: `coordinates`, `set_of_marks`, `text` or `accessibility_tree`."""
     web: dict[str, Any] = Field(default_factory=dict)
     """Further keys of `datasets.<name>.web`, such as coordinate_range."""
     data_mode: Literal["train", "test"] = "train"
