@@ -53,7 +53,7 @@ class RunIndex:
         """Whether anybody has looked at the run."""
 
     def freshen(self) -> None:
-        """Bring the index up to date if that takes no time; otherwise leave it to the next call of `sync`."""
+        """Bring the index up to date if that takes no time; otherwise leave it to whoever calls `sync`."""
         self.is_wanted = True
         if self._writing.acquire(blocking=False):
             try:

@@ -144,7 +144,7 @@ def make_series(ended: Sequence[_Ended]) -> Series:
 
 
 def _moments(times: Sequence[float]) -> list[float]:
-    """At most `POINTS` moments, at equal distances, the last one at the end."""
+    """At most so many moments, at equal distances, the last one at the end."""
     if not times:
         return []
     first, last = times[0], times[-1]
