@@ -79,7 +79,11 @@ class RunIndex:
     def sync(self, tell: Callable[[IndexState], None] = lambda state: None) -> None:
         """Bring the index up to date, however long it takes."""
         with self._writing:
+            was_ready = self.state.is_ready
             self._sync(None, tell)
+            if self._writer is not None and not was_ready:
+                # What was needed to make the index is free for queries.
+                self._writer[1].execute("PRAGMA shrink_memory")
 
     @property
     def is_behind(self) -> bool:
