@@ -16,6 +16,7 @@ from typing import Literal
 from rollout.core.errors import JournalError
 from rollout.store.damage import damaged, read_error, reading
 from rollout.store.migrations import migrate, present_as_newest, read_version, refuse_newer
+from rollout.store.open_databases import TrackedConnection, opening, track
 from rollout.store.private import PRIVATE_FILE
 from rollout.store.run_dir import JOURNAL, RUN_FILE, wal_of
 from rollout.store.schema import SCHEMA, SCHEMA_VERSION
@@ -26,16 +27,20 @@ def connect(run_dir: Path, lock: int, sync: Literal["normal", "full"]) -> sqlite
     """Open the database of a locked run directory for writing: create it if it is not there, migrate it if it is of an
     earlier version. Releases the lock on failure."""
     path = run_dir / JOURNAL
-    with contextlib.ExitStack() as undo:
+    with contextlib.ExitStack() as undo, opening(path) as is_open:
         undo.callback(os.close, lock)
-        refuse_damaged_files(run_dir)
+        refuse_damaged_files(run_dir, is_open)
         try:
-            # SQLite gives its other files the mode of this one.
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+            if not is_open:
+                # SQLite gives its other files the mode of this one.
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
         except OSError as error:
             raise JournalError(f"{path}: cannot be opened: {error.strerror or error}") from error
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=64)
+        connection = sqlite3.connect(
+            path, isolation_level=None, check_same_thread=False, cached_statements=64, factory=TrackedConnection
+        )
         undo.callback(connection.close)
+        track(connection, path)
         try:
             _prepare(path, connection, sync, is_new=not (run_dir / RUN_FILE).exists())
         except (sqlite3.Error, LookupError) as error:
@@ -60,13 +65,16 @@ def _prepare(path: Path, connection: sqlite3.Connection, sync: str, is_new: bool
 def connect_read_only(run_dir: Path) -> Iterator[sqlite3.Connection]:
     """Open the database of a run directory for reading. Writes nothing and waits for no lock."""
     path = run_dir / JOURNAL
-    refuse_damaged_files(run_dir)
-    if not path.is_file():
-        raise JournalError(f"{run_dir}: is not a run directory: there is no {JOURNAL} in it")
-    # On a read-only file system SQLite reads a journal in WAL mode only if told that it does not change.
-    mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
-    with reading(path):
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True, check_same_thread=False)
+    with opening(path) as is_open:
+        refuse_damaged_files(run_dir, is_open)
+        if not path.is_file():
+            raise JournalError(f"{run_dir}: is not a run directory: there is no {JOURNAL} in it")
+        # On a read-only file system SQLite reads a journal in WAL mode only if told that it does not change.
+        mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
+        uri = f"{path.resolve().as_uri()}?{mode}"
+        with reading(path):
+            connection = sqlite3.connect(uri, uri=True, check_same_thread=False, factory=TrackedConnection)
+        track(connection, path)
     try:
         with reading(path):
             refuse_newer(path, read_version(connection))
@@ -84,17 +92,18 @@ def is_begun(run_dir: Path) -> bool:
         return False
     if (run_dir / RUN_FILE).exists():
         return True
-    refuse_damaged_files(run_dir)
-    try:
-        with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            return read_version(connection) > 0
-    except sqlite3.Error as error:
-        raise read_error(path, error) from error
+    with opening(path) as is_open:
+        refuse_damaged_files(run_dir, is_open)
+        try:
+            with contextlib.closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+                return read_version(connection) > 0
+        except sqlite3.Error as error:
+            raise read_error(path, error) from error
 
 
-def refuse_damaged_files(run_dir: Path) -> None:
+def refuse_damaged_files(run_dir: Path, is_open: bool) -> None:
     """Raise if a run was started in a directory and its journal, or committed pages in its write-ahead log, are gone or
-    broken."""
+    broken. `is_open`: as `opening` says; the log was checked then, and is not read again."""
     path = run_dir / JOURNAL
     wal = wal_of(path)
     has_run_file = (run_dir / RUN_FILE).is_file()
@@ -108,7 +117,7 @@ def refuse_damaged_files(run_dir: Path) -> None:
         raise JournalError(f"{path}: is not a file; put the run's journal back, or choose another run_dir")
     if has_run_file and path.is_file() and path.stat().st_size == 0:
         raise damaged(path, "the file is empty")
-    if lost := lost_frames(path):
+    if not is_open and (lost := lost_frames(path)):
         if wal.exists():
             raise damaged(path, f"{wal.name} is damaged: {lost} of its committed pages cannot be reached")
         raise damaged(path, f"{wal.name} is gone, with {lost} pages that were only there")

@@ -224,7 +224,8 @@ class RunIndex:
             return None
         with contextlib.ExitStack() as undo:
             undo.callback(os.close, lock)
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
+            if not path.exists():  # see store/open_databases.py
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE))
             connection = self._connect(path)
             undo.callback(connection.close)
             writer = IndexWriter(connection)

@@ -80,7 +80,7 @@ def test_a_dry_run_names_scorers_and_tools_that_only_tasks_name() -> None:
     report = check(path=str(path))
     assert any("task b: task_info.scoring.decide: there is no scorer colour" in problem for problem in report.problems)
     (warning,) = [text for text in report.warnings if "task_info.actions" in text]
-    assert "1 tools that are not offered, such as 'enrol_course' in task 'a'; did you mean 'enroll_course'?" in warning
+    assert "tools that are not offered: 1, such as 'enrol_course' in task 'a'; did you mean 'enroll_course'?" in warning
 
 
 def test_filters_know_their_stop_reasons() -> None:

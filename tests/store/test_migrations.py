@@ -45,7 +45,7 @@ class Killed(sqlite3.Connection):
         return found
 
 connect = sqlite3.connect
-sqlite3.connect = lambda *args, **kwargs: connect(*args, factory=Killed, **kwargs)
+sqlite3.connect = lambda *args, **kwargs: connect(*args, **{**kwargs, "factory": Killed})
 from rollout.store.journal import open_journal
 open_journal(Path("run"))
 print(Killed.done)

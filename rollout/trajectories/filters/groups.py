@@ -26,7 +26,7 @@ class ConstantGroups(GroupFilter):
     def judge(self, rewards: Sequence[float]) -> Found | None:
         if len(rewards) < self.min_attempts or statistics.pstdev(rewards) > CONSTANT:
             return None
-        return Found("its group is constant", f"{len(rewards)} attempts, all with the reward {rewards[0]:g}")
+        return Found("its group is constant", f"{len(rewards)} attempts, all worth {rewards[0]:g}")
 
 
 class AccuracyBand(GroupFilter):
