@@ -77,8 +77,10 @@ def _mask_call(call: ToolCall) -> ToolCall:
 class MaskedModel:
     """A plug-in model with masked answers. Of the plug-in only the `Model` contract is reachable."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, *, is_owned: bool) -> None:
+        """`is_owned`: whether it was made here, so that it is closed with this."""
         self._model = model
+        self._is_owned = is_owned
         self.name: str = getattr(model, "name", type(model).__name__)
         self.capabilities: frozenset[Capability] = getattr(model, "capabilities", frozenset())
 
@@ -86,15 +88,16 @@ class MaskedModel:
         return mask_generation(checked(await self._model.generate(request), self.name))
 
     async def close(self) -> None:
-        if (close := getattr(self._model, "close", None)) is not None:
+        if self._is_owned and (close := getattr(self._model, "close", None)) is not None:
             await close()
 
 
 class MaskedReferenceModel(ReferenceModel):
     """A plug-in reference model with masked answers."""
 
-    def __init__(self, model: ReferenceModel) -> None:
+    def __init__(self, model: ReferenceModel, *, is_owned: bool) -> None:
         self._model = model
+        self._is_owned = is_owned
         self.name: str = getattr(model, "name", type(model).__name__)
         self.capabilities = model.capabilities
 
@@ -102,4 +105,5 @@ class MaskedReferenceModel(ReferenceModel):
         return mask_generation(checked(await self._model.play(request, reference), self.name))
 
     async def close(self) -> None:
-        await self._model.close()
+        if self._is_owned:
+            await self._model.close()

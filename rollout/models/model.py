@@ -92,5 +92,6 @@ class Model(Protocol):
         ...
 
     async def close(self) -> None:
-        """Release connections and processes. Called once, by the owner of the model."""
+        """Release connections and processes. Called once, by the owner of the model: a run closes what it made of a
+        class or a name, and leaves an object that it was given to the program that made it."""
         ...

@@ -252,20 +252,22 @@ class Registry:
         return GuardedModel(self._backend(found), self._gates[found.name], self._policy, price_of(found))
 
     def _build_plugin(self, found: Resolved, reveal_reference: bool) -> AgentModel:
-        made = as_model(find_plugin("rollout.models", found.api_model), found.name)
+        given = find_plugin("rollout.models", found.api_model)
+        made = as_model(given, found.name)
+        is_owned = made is not given  # an object belongs to the program that made it, which may use it again
         if not isinstance(made, ReferenceModel):
             if reveal_reference:
                 raise ConfigError(
                     f"agent.reveal_reference: {found.name!r} does not derive from rollout.models.reference."
                     "ReferenceModel, so it cannot take a reference; derive from it, or leave the key out"
                 )
-            return MaskedModel(made)
+            return MaskedModel(made, is_owned=is_owned)
         if not reveal_reference:
             raise ConfigError(
                 f"model {found.name!r} answers from the task's reference actions; to let an agent see them, set "
                 "agent.reveal_reference: true"
             )
-        return MaskedReferenceModel(made)
+        return MaskedReferenceModel(made, is_owned=is_owned)
 
     def _backend(self, found: Resolved) -> Model:
         """The model itself, without limits and retries."""

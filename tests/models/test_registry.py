@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 from typing import Any
 
@@ -140,11 +141,16 @@ class Parrot:
     name = "parrot"
     capabilities: frozenset[Any] = frozenset()
 
+    closed = 0
+
     async def generate(self, request: Any) -> Any:
         raise AssertionError("nobody asks it")
 
     async def close(self) -> None:
-        """Nothing is held."""
+        type(self).closed += 1
+
+
+polly = Parrot()
 
 
 async def test_model_of_ones_own_is_named_by_module_and_class() -> None:
@@ -153,6 +159,17 @@ async def test_model_of_ones_own_is_named_by_module_and_class() -> None:
     with pytest.raises(ConfigError, match="cannot be imported"):
         async with registry() as opened:
             opened.model("tests.models.test_registry:Macaw")
+
+
+async def test_a_run_closes_the_models_that_it_made_and_no_object_that_it_was_given() -> None:
+    parrots = importlib.import_module("tests.models.test_registry").Parrot
+    before = parrots.closed
+    async with registry() as opened:
+        opened.model("tests.models.test_registry:polly")
+    assert parrots.closed == before
+    async with registry() as opened:
+        opened.model("tests.models.test_registry:Parrot")
+    assert parrots.closed == before + 1
 
 
 @pytest.mark.litellm
