@@ -71,7 +71,8 @@ async def _score(
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore, saved_config
+    from rollout.pipelines.saved_config import saved_config
+    from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore
     from rollout.store.reader import open_reader
     from rollout.store.run_dir import RUN_FILE
     from rollout.store.score_file import replacing_scores

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
+from typing import Any
 
 import msgspec
 
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
 from rollout.store.reader import JournalReader
+from rollout.store.run_file import recorded_part
+from rollout.trajectories.stop import StopReason
 from rollout.trajectories.stop_words import stop_words
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
@@ -66,7 +70,6 @@ def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) ->
 
 def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> TrajectoryPage:
     """The page of a trajectory. `is_reader`: whether the server is read-only."""
-    reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
     trajectory, dataset = read.trajectory, read.dataset
     filtered = run.filtered(dataset, trajectory.id)
     # The page asks for images by their names.
@@ -131,15 +134,29 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         filtered=filtered,
         siblings=tuple(_siblings(run, dataset, trajectory)),
         has=Has(
-            states=bool(read.nodes) and trajectory.called,
+            states=bool(read.nodes) and trajectory.called and not is_reader,
             tokens=any(generation.tokens is not None for generation in trajectory.generated.values()),
             nodes=bool(read.nodes),
         ),
-        can_grow=CanGrow(reason is None, reason),
+        can_grow=_can_grow(run, read, is_reader=is_reader),
         commands=Commands(
             show=shlex.join(command), replay=shlex.join(["rollout", "score", str(run.path), "--dataset", dataset])
         ),
     )
+
+
+def _can_grow(run: OpenRun, read: ReadTrajectory, *, is_reader: bool) -> CanGrow:
+    reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
+    if reason is None and not os.access(run.path, os.W_OK):
+        reason = f"{run.path} cannot be written"
+    config = recorded_part(run.path, "config", dict[str, Any]) or {}
+    section = (config.get("datasets") or {}).get(read.dataset)
+    names = set(section.get("irreversible") or ()) if isinstance(section, dict) else set()
+    asking = [index for index, _, body in read.nodes if any(call.name in names for call in body.calls)]
+    if asking and read.trajectory.stop_reason == StopReason.CORRECTED and asking[0] == read.nodes[-1][0]:
+        # The calls of a correction have not been made.
+        asking = []
+    return CanGrow(reason is None, reason, asking[0] - 1 if asking else None)
 
 
 def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:

@@ -116,7 +116,7 @@ def test_a_damaged_journal_is_a_problem_of_its_run_and_of_no_other(client: Clien
     key = {"dataset": "data", "id": "t3"}
     for path, query in {
         "trajectories": {}, "series": {}, "trajectory": key, "tree": {"dataset": "data", "task": "t3"},
-        "sent": {**key, "step": 1}, "tokens": key, "states": key, "neighbours": key, "queue": {},
+        "sent": {**key, "step": 1}, "tokens": key, "neighbours": key, "queue": {},
     }.items():  # fmt: skip
         answered = person.get(f"/api/runs/bad/{path}", params=query)
         assert answered.status_code in (200, 404, 409), answered.text

@@ -209,6 +209,7 @@ def _write_people_file(run_dir: Path, folder: Path) -> None:
             datasets=msgspec.convert(recorded.get("datasets") or {}, dict[str, RecordedTasks]),
             config=recorded.get("config") or {},
             modules=recorded.get("modules") or [],
+            folder=recorded.get("folder"),
         )
 
 
