@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +13,13 @@ import pytest
 from starlette.testclient import TestClient
 
 import rollout
+from rollout.store.run_dir import lock_run
+from rollout.viewer import editor
 from tests.api.shop import plan_first, seller, shop
 
 RUN = Path("runs/shop")
 WRITING = {"x-rollout": "1", "content-type": "application/json", "x-rollout-author": quote("Ada Lovelace é")}
+KEY = {"dataset": "Cart", "id": "t1"}
 Asker = Callable[..., Any]
 
 
@@ -210,3 +214,76 @@ def test_a_server_that_only_reads_adds_nothing(client: Callable[..., TestClient]
             assert "--read-only" in refused["error"]
         assert page.get("trajectory", dataset="Cart", id="t1")["can_grow"]["ok"] is False
     assert not (RUN / "people").exists()
+
+
+def test_a_name_of_a_model_in_a_request_imports_nothing(page: Page) -> None:
+    Path("imported_by_a_request.py").write_text("open('IMPORTED', 'w')\nmodel = 1\n")
+    for model in ("imported_by_a_request:model", "os:system", "gpt"):
+        for field in ("model", "user_model"):
+            refused = page.post("growths", 400, dataset="Cart", id="t1", message=2, **{field: model})
+            assert f"model '{model}': expected provider/model" in refused["error"]
+        for role in ("agent", "user"):
+            assert (
+                "expected provider/model"
+                in page.post("plays", 400, dataset="Cart", task="t1", role=role, model=model)["error"]
+            )
+    assert not Path("IMPORTED").exists()
+
+
+def test_an_argument_may_have_any_name_and_a_deep_one_is_refused(page: Page) -> None:
+    number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    for path in (f"plays/{number}/act", "corrections"):
+        calls = [{"name": "add", "arguments": {"item": deep}}]
+        body = {"calls": calls} if path != "corrections" else {**KEY, "message": 1, "tool_calls": calls}
+        assert "nested too deeply" in page.post(path, 400, **body)["error"]
+    arguments = {"self": 1, "calls": 2, "name": 3}
+    page.post(f"plays/{number}/act", calls=[{"name": "add", "arguments": arguments}])
+    page.until(
+        lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent" and len(play["messages"]) > 1
+    )
+    page.post(f"plays/{number}/end")
+    ended = page.until(lambda: page.get(f"plays/{number}"), is_over)
+    assert (ended["state"], ended["error"]) == ("done", None)
+    assert ended["messages"][1]["calls"][0]["arguments"] == arguments
+
+
+def test_what_a_person_plays_is_by_the_person(page: Page) -> None:
+    number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    page.post(f"plays/{number}/act", text="Not today.")
+    ended = page.until(lambda: page.get(f"plays/{number}"), is_over)
+    [_, said] = page.get("trajectory", dataset="Cart", id=ended["id"])["messages"]
+    assert (said["author"], said["is_scripted"], said["marks"]) == ("Ada Lovelace é", False, [])
+
+
+def test_a_growth_that_another_process_keeps_from_going_on_says_so(page: Page) -> None:
+    number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    page.post(f"growths/{number}/stop")
+    page.until(lambda: page.get(f"plays/{number}"), is_over)
+    lock = lock_run(RUN / "people")
+    try:
+        assert "another process is running this run" in page.post(f"growths/{number}/resume", 409)["error"]
+    finally:
+        os.close(lock)
+    page.post(f"growths/{number}/resume")
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    page.post(f"growths/{number}/stop")
+    page.until(lambda: page.get(f"plays/{number}"), is_over)
+
+
+def test_a_growth_that_ends_unexpectedly_is_failed_with_the_reason(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any, **named: Any) -> Any:
+        raise ZeroDivisionError("of all things")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(editor, "grow", broken)
+        growth = page.growth(page.post("growths", dataset="Cart", id="t1", message=2)["number"])
+    assert growth["state"] == "failed"
+    assert "ZeroDivisionError: of all things" in growth["error"]
+    page.post(f"growths/{growth['number']}/resume")
+    assert page.growth(growth["number"])["state"] == "done"

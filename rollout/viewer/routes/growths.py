@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rollout.pipelines.people.growth import Growth, GrowthWish, plan_growth
+from rollout.pipelines.people.growth_refusals import refuse_imported_models
 from rollout.viewer.answers.people import GrowthAnswer
 from rollout.viewer.editor import RunEditor
 from rollout.viewer.endpoint import ApiCall, Endpoint
@@ -41,8 +42,10 @@ async def add_growth(call: ApiCall) -> GrowthAnswer:
         temperature=given.temperature,
     )
     editor = call.viewer.editor(call.run)
+    config = await editor.config()
+    refuse_imported_models(config, wish.model, wish.user_model)
     async with editor.writing() as people:
-        growth = await plan_growth(people, given.dataset, given.id, wish)
+        growth = await plan_growth(people, given.dataset, given.id, wish, config)
         editor.start(growth)
     return await show(editor, growth)
 
@@ -66,7 +69,9 @@ async def resume(call: ApiCall) -> GrowthAnswer:
     """Resume a growth that was stopped, or that an earlier server did not finish."""
     editor = call.viewer.editor(call.run)
     growth = await editor.read(number_of(call))
-    editor.start(growth)
+    # Refused at once where another process has the directory.
+    async with editor.writing():
+        editor.start(growth)
     return await show(editor, growth)
 
 
