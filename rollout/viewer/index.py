@@ -30,6 +30,8 @@ MOST_AT_ONCE = 1_000
 """Attempts that are indexed before a query is answered; more are indexed in the background."""
 NO_MARKS = -1
 """The version of marks of an index that has taken none in."""
+FIRST_WAIT = 5.0
+"""Seconds that a request waits for another one that has just begun the index."""
 MOST_READERS = 4
 """Connections that read an index. Further queries wait."""
 READER_CACHE_KIB = 16 * 1024
@@ -66,7 +68,8 @@ class RunIndex:
     def freshen(self) -> None:
         """Bring the index up to date if that takes no time; otherwise leave it to `sync`."""
         self.is_wanted = True
-        if self._writing.acquire(blocking=False):
+        # At the first look there is nothing to read yet, so wait for whoever began it.
+        if self._writing.acquire(timeout=0 if self.version else FIRST_WAIT):
             try:
                 self._sync(MOST_AT_ONCE, lambda state: None)
             finally:
