@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
 
@@ -55,7 +56,7 @@ async def serving(
         try:
             await server.is_up.wait()
             shown = f"[{host}]" if ":" in host else host
-            yield f"http://{shown}:{listening.getsockname()[1]}{prefix}/?token={token}"
+            yield f"http://{shown}:{listening.getsockname()[1]}{quote(prefix)}/?token={token}"
         finally:
             server.should_exit = True
             viewer.hub.close()
