@@ -211,3 +211,11 @@ def test_behind_a_prefix_everything_is_answered_with_and_without_it(client: Clie
     assert authorized.get("/tools/view/api/runs").status_code == 200
     assert authorized.get("/api/runs").status_code == 200
     assert bare(client, prefix="/tools/view").get("/tools/view/api/runs").status_code == 401
+
+
+def test_a_folder_of_images_that_is_a_link_is_not_followed(client: Client) -> None:
+    person = client()
+    assert person.get("/api/runs/run/blobs/0123abcd.png").status_code == 200
+    Path("run/blobs").rename("elsewhere")
+    Path("run/blobs").symlink_to(Path("elsewhere").resolve())
+    assert person.get("/api/runs/run/blobs/0123abcd.png").status_code == 404

@@ -132,7 +132,7 @@ class PeopleRun:
                 facts[f"identity:{dataset}"] = identity
             journal.set_facts(facts)
         if not journal.is_attached(dataset):
-            journal.attach(dataset, open_output(output))
+            journal.attach(dataset, open_output(output, is_private=True))
 
     def _find_episode(self, reader: JournalReader, dataset: str, found: Trajectory) -> tuple[int, int]:
         episode = reader.episode_of(dataset, found.id)
