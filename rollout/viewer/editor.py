@@ -24,6 +24,7 @@ from rollout.pipelines.people.growth import (
     error_of,
     grow,
     growth_config,
+    newest,
     read_growths,
     state_of,
     stop_growth,
@@ -152,7 +153,8 @@ class RunEditor:
         """The state of a growth."""
         if growth.number in self._jobs:
             return "running"
-        found = state_of(journal, growth)
+        # It may have ended since it was read.
+        found = state_of(journal, newest(journal, growth))
         if found != "unfinished":
             return found
         return "failed" if growth.number in self._problems else "waiting"
@@ -161,7 +163,7 @@ class RunEditor:
         """Why a growth failed."""
         if growth.number in self._jobs:
             return None
-        return error_of(journal, growth) or self._problems.get(growth.number)
+        return error_of(journal, newest(journal, growth)) or self._problems.get(growth.number)
 
     def person(self, growth: Growth) -> RemotePerson:
         """The person who plays in a conversation. Raises ConfigError if the conversation is not running."""

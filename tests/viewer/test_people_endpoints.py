@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,9 +15,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import rollout
+from rollout.pipelines.people.growth import GrowthWish, grow, growth_config, plan_growth
+from rollout.pipelines.people.people_run import open_people
 from rollout.store.run_dir import lock_run
 from rollout.viewer import editor
-from tests.api.shop import plan_first, seller, shop
+from rollout.viewer.open_runs import OpenRun
+from tests.api.shop import busy_shop, plan_first, seller, shop
 
 RUN = Path("runs/shop")
 WRITING = {"x-rollout": "1", "content-type": "application/json", "x-rollout-author": quote("Ada Lovelace é")}
@@ -43,6 +48,10 @@ class Page:
         answer = self._client.delete(f"/api/runs/shop/{path}", headers=WRITING)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def facets(self) -> Any:
+        """What the table can be filtered by."""
+        return self._client.get("/api/runs/shop").json()["facets"]
 
     def growth(self, number: int) -> Any:
         """A growth when it has come to its end."""
@@ -205,6 +214,40 @@ def test_a_damaged_file_of_marks_leaves_the_run_to_be_read(page: Page) -> None:
     assert "the marks are damaged" in page.post("marks", 409, dataset="Cart", id="t1", kind="bad")["error"]
 
 
+def test_what_people_added_may_be_damaged_and_the_run_is_read(page: Page) -> None:
+    page.post("corrections", **KEY, message=5, content="Not done.")
+    assert len(page.get("trajectory", **KEY)["siblings"]) == 1
+    for file in (RUN / "people").glob("journal.db*"):
+        file.write_bytes(b"not a database, by far" * 400)
+    assert page.get("trajectory", **KEY)["siblings"] == []
+    assert page.get("tree", dataset="Cart", task="t1")["leaves"] == 1
+    assert page.get("growths") == []
+    assert page.get("trajectories")["total"] >= 1
+
+
+def test_a_verdict_is_a_score_beside_the_others(page: Page) -> None:
+    page.post("marks", **KEY, kind="verdict", value=0.25)
+    page.post("marks", **KEY, kind="verdict", value=1.0, message=1)
+    scores = {score["name"]: score for score in page.get("trajectory", **KEY)["scores"]}
+    assert scores["person"]["value"] == 0.25
+    assert "Ada Lovelace é" in scores["person"]["reason"]
+    for wanted, found in {"lt:0.5": 1, "eq:0.25": 1, "ge:0.5": 0}.items():
+        assert page.get("trajectories", score=f"person:{wanted}")["total"] == found
+    facets = page.facets()
+    assert {each["value"]: each["count"] for each in facets["scores"]}["person"] == 1
+
+
+def test_the_table_is_sorted_by_verdicts(client: Callable[..., TestClient]) -> None:
+    rollout.run(busy_shop, model=seller, run_dir=RUN, progress=False)
+    with client(RUN) as opened:
+        page = Page(opened)
+        for name, value in {"t1": 0.5, "t4": 1.0, "t2": 0.0}.items():
+            page.post("marks", dataset="busy", id=name, kind="verdict", value=value)
+        for desc, first in ((1, ["t4", "t1", "t2"]), (0, ["t2", "t1", "t4"])):
+            rows = page.get("trajectories", sort="score:person", desc=desc)["rows"]
+            assert [row["id"] for row in rows][:3] == first
+
+
 def test_a_server_that_only_reads_adds_nothing(client: Callable[..., TestClient]) -> None:
     rollout.run(shop, model=seller, run_dir=RUN, progress=False)
     with client(RUN, read_only=True) as opened:
@@ -287,3 +330,29 @@ def test_a_growth_that_ends_unexpectedly_is_failed_with_the_reason(page: Page, m
     assert "ZeroDivisionError: of all things" in growth["error"]
     page.post(f"growths/{growth['number']}/resume")
     assert page.growth(growth["number"])["state"] == "done"
+
+
+async def test_a_growth_that_ended_after_it_was_read_is_shown_as_it_is_now(
+    open_run: Callable[[Path], OpenRun],
+) -> None:
+    rollout.run(shop, model=seller, run_dir=RUN, progress=False)
+    async with open_people(RUN) as people:
+        read = await plan_growth(people, "Cart", "t1", GrowthWish(author="ada", message=2))
+        await grow(people, read, growth_config(RUN))
+    run = open_run(RUN)
+    async with asyncio.TaskGroup() as tasks:
+        shown = editor.RunEditor(run, tasks, lambda growth: None)
+        with run.reading_people() as journal:
+            assert shown.state(journal, read) == "done"
+        async with open_people(RUN) as people:
+            read = await plan_growth(people, "Cart", "t1", GrowthWish(author="ada", message=2, model="no/one"))
+            await grow(people, read, growth_config(RUN))
+        with run.reading_people() as journal:
+            assert shown.state(journal, read) == "failed"
+            assert "there is no provider 'no'" in str(shown.error(journal, read))
+
+
+def test_what_people_add_is_for_its_owner_only(page: Page) -> None:
+    page.post("corrections", **KEY, message=5, content="Not done.")
+    for path in [RUN / "people", *(RUN / "people").rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

@@ -195,6 +195,12 @@ def read_growths(journal: JournalReader) -> list[Growth]:
     return [msgspec.json.decode(text, type=Growth) for text in found if text is not None]
 
 
+def newest(journal: JournalReader, growth: Growth) -> Growth:
+    """A growth as it is recorded now."""
+    text = journal.meta(_META + str(growth.number))
+    return growth if text is None else msgspec.json.decode(text, type=Growth)
+
+
 def unfinished_growths(journal: JournalReader) -> list[Growth]:
     """The growths that an earlier process did not finish."""
     return [growth for growth in read_growths(journal) if state_of(journal, growth) == "unfinished"]
