@@ -2,7 +2,7 @@
 
 Keys are not in it. Relative paths are those of the folder in which the run was started, where that is on record and
 they still lead somewhere. The folders in which the run found its plugins are looked in as well, but for those inside of
-a run directory: a run that somebody sends is data, and brings no code of its own.
+a run directory: a run that was received from others is data, not code.
 """
 
 from __future__ import annotations

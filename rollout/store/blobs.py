@@ -88,7 +88,7 @@ def image_path(run_dir: Path, name: str) -> Path:
 
 def find_image(run_dir: Path, name: str) -> Path | None:
     """The file of an image that is in a run directory. None if it is not there, or a symbolic link leads to it: a run
-    that somebody sends may link to files of others."""
+    that was received may link to other files."""
     path = image_path(run_dir, name)
     return path if path.is_file() and not path.is_symlink() and not path.parent.is_symlink() else None
 

@@ -68,7 +68,7 @@ class RunIndex:
     def freshen(self) -> None:
         """Bring the index up to date if that takes no time; otherwise leave it to `sync`."""
         self.is_wanted = True
-        # At the first look there is nothing to read yet, so wait for whoever began it.
+        # At the first look there is nothing to read yet, so wait for the request that began it.
         if self._writing.acquire(timeout=0 if self.version else FIRST_WAIT):
             try:
                 self._sync(MOST_AT_ONCE, lambda state: None)
@@ -229,7 +229,7 @@ class RunIndex:
         return writer
 
     def _forget(self) -> None:
-        """Compare everything with a file that was just opened: another process may have written it, or nobody."""
+        """Compare everything with a file that was just opened: another process may have written it, or none."""
         self._seen = self._filters_seen = self._marks_seen = None
         self.marks_version = NO_MARKS
 
