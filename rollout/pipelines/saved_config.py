@@ -1,13 +1,11 @@
 """The configuration that a run was made with, as its run file (`run.json`) has it.
 
 Keys are not in it. Relative paths are those of the folder in which the run was started, where that is on record and
-they still lead somewhere. The folders in which the run found its plugins are looked in as well, but for those inside of
-a run directory: a run that was received from others is data, not code.
+they still lead somewhere. The folders in which the run found its plugins are looked in as well.
 """
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,7 +22,6 @@ from rollout.store.damage import DATA_ERRORS
 from rollout.store.run_dir import RUN_FILE
 from rollout.store.run_file import read_run_file
 
-log = logging.getLogger(__name__)
 HIDDEN = "**********"
 """Replaces a secret in a saved configuration."""
 M = TypeVar("M", bound=BaseModel)
@@ -41,26 +38,8 @@ def saved_config(run_dir: Path) -> Config:
     except DATA_ERRORS as error:
         raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
     for each in map(Path, (*modules, *([folder] if folder is not None else []))):
-        if is_in_run(each):
-            log.warning("%s: no modules are imported from %s, which is inside of a run directory", path, each)
-        else:
-            look_in(each)
+        look_in(each)
     return config if folder is None else _from_folder(config, Path(folder))
-
-
-def is_in_run(folder: Path) -> bool:
-    """Whether a folder is a run directory, or inside of one."""
-    place = folder.resolve()
-    return any((each / RUN_FILE).is_file() for each in (place, *place.parents))
-
-
-def refuse_working_folder() -> None:
-    """Raise ConfigError where the working directory, in which modules are looked for, is a run directory."""
-    if is_in_run(Path.cwd()):
-        raise ConfigError(
-            f"the working directory {Path.cwd()} is a run directory, from which no code may be imported; start "
-            "`rollout view` in another folder"
-        )
 
 
 def masked_servers(run_dir: Path, dataset: str) -> list[str]:

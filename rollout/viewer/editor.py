@@ -31,7 +31,7 @@ from rollout.pipelines.people.growth import (
 )
 from rollout.pipelines.people.people_run import PeopleRun, open_people
 from rollout.pipelines.people.remote_person import Part, RemotePerson
-from rollout.pipelines.saved_config import refuse_working_folder
+from rollout.pipelines.run_code import refuse_code_of_runs
 from rollout.store.reader import JournalReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -121,9 +121,10 @@ class RunEditor:
         """The configuration for growths. Raises ConfigError."""
 
         def read() -> Config:
+            config = growth_config(self._run.path, self._config_file)
             if self._config_file is None:
-                refuse_working_folder()
-            return growth_config(self._run.path, self._config_file)
+                refuse_code_of_runs(config)
+            return config
 
         return await to_thread.run_sync(read)
 

@@ -9,7 +9,6 @@ import msgspec
 from rollout.core.errors import RolloutError
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.states import replay_states
-from rollout.pipelines.saved_config import refuse_working_folder
 from rollout.viewer.answers.pages import StateChange, States, StepChanges
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.trajectory_page import ReadTrajectory
@@ -21,7 +20,6 @@ def read_states(run: OpenRun, read: ReadTrajectory) -> States:
     if not read.nodes:
         return _none("The steps of this attempt were not kept, so nothing can be replayed.")
     try:
-        refuse_working_folder()
         found = asyncio.run(replay_states(run.path, read.dataset, read.trajectory))
     except RolloutError as error:
         return _none(f"There are no states: {error}")

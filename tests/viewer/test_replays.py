@@ -103,27 +103,40 @@ def test_looking_at_a_run_replays_nothing(client: Callable[..., TestClient]) -> 
         assert (refused.status_code, "--read-only" in refused.text) == (403, True)
 
 
-@pytest.mark.parametrize("works_in_the_run", [False, True])
+@pytest.mark.parametrize("way", ["modules", "working directory", "dotted name", "package"])
 def test_no_code_that_lies_in_a_run_is_imported(
-    client: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch, works_in_the_run: bool
+    client: Callable[..., TestClient], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     rollout.run(shop, model=seller, run_dir=RUN, progress=False)
     received = Path("received/shop")
     shutil.copytree(RUN, received)
-    document = json.loads((received / "run.json").read_text())
-    document["config"]["datasets"]["Cart"]["environment"] = "left_in_the_run:shop"
-    document["modules"] = [str(received.resolve())]
-    (received / "run.json").write_text(json.dumps(document))
-    (received / "left_in_the_run.py").write_text("open('IMPORTED', 'w')\n")
     place = received.resolve()
-    if works_in_the_run:
+    marker = place.parent / "IMPORTED"
+    code = f"open({str(marker)!r}, 'w')\n"
+    module = {"dotted name": "received.shop.left_in_the_run", "package": "received.shop"}.get(way, "left_in_the_run")
+    (received / ("__init__.py" if way == "package" else "left_in_the_run.py")).write_text(code)
+    document = json.loads((received / "run.json").read_text())
+    document["config"]["datasets"]["Cart"]["environment"] = f"{module}:shop"
+    document["modules"] = [str(place)] if way == "modules" else []
+    (received / "run.json").write_text(json.dumps(document))
+    if way == "working directory":
         monkeypatch.chdir(received)
     with client(place) as opened:
         page = Page(opened)
-        note = page.post("states", **KEY)["note"]
-        assert "a run directory" in note if works_in_the_run else "cannot be imported" in note
-        grown = opened.post("/api/runs/shop/growths", json={**KEY, "message": 1}, headers=WRITING)
-        if grown.status_code == 200:
-            assert "cannot be imported" in page.growth(grown.json()["number"])["error"]
-    assert "left_in_the_run" not in sys.modules
-    assert not Path("IMPORTED").exists()
+        assert "is inside of a run directory, from which no code is imported" in page.post("states", **KEY)["note"]
+        grown = page.growth(page.post("growths", **KEY, message=1)["number"])
+        assert "is inside of a run directory" in grown["error"]
+    assert module not in sys.modules
+    assert not marker.exists()
+
+
+def test_a_domain_that_lies_in_a_run_runs_isolated_only(client: Callable[..., TestClient]) -> None:
+    rollout.run(shop, model=seller, run_dir=RUN, progress=False)
+    document = json.loads((RUN / "run.json").read_text())
+    document["config"]["mock_servers"] = {"isolation": "none"}
+    document["config"]["datasets"]["Cart"]["base_path"] = str(RUN / "domains")
+    (RUN / "run.json").write_text(json.dumps(document))
+    with client(RUN) as opened:
+        page = Page(opened)
+        assert "mock_servers.isolation: process" in page.post("states", **KEY)["note"]
+        assert "mock_servers.isolation: process" in page.post("growths", 400, **KEY, message=1)["error"]

@@ -19,6 +19,7 @@ from rollout.core.errors import ConfigError, RolloutError
 from rollout.engine.plan import with_offered_names, world_seed
 from rollout.environments.find import find_environment
 from rollout.environments.resources import Resources
+from rollout.pipelines.run_code import refuse_code_of_runs
 from rollout.pipelines.saved_config import saved_config
 from rollout.scoring.reference import read_changes
 from rollout.scoring.replay import replay
@@ -69,6 +70,7 @@ async def replay_states(run_dir: Path, dataset: str, trajectory: Trajectory) -> 
 
 async def _replay(run_dir: Path, dataset: str, trajectory: Trajectory) -> ReplayedStates:
     config = saved_config(run_dir)
+    refuse_code_of_runs(config)
     if dataset not in config.datasets:
         raise ConfigError(f"{run_dir}: its configuration has no dataset {dataset!r}")
     settings = config.datasets[dataset]
