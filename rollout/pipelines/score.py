@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -144,9 +144,12 @@ def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str
     return [one.name for one in scorings if known.get(one.name, {}).get("fingerprint") != one.tasks.fingerprint]
 
 
-async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
-    """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
-    recorded = reader.finished(scoring.name)
+async def rescore(
+    reader: JournalReader, scoring: DatasetScoring, ids: Collection[str] | None = None
+) -> AsyncIterator[Rescored]:
+    """Score every finished trajectory of a dataset, or those with these ids, in the order of their ids. Failed ones
+    have nothing to score."""
+    recorded = (one for one in reader.finished(scoring.name) if ids is None or one.id in ids)
     while some := list(itertools.islice(recorded, AT_ONCE)):
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(scoring.score(one)) for one in some]

@@ -81,7 +81,9 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
     keyed = {index: (key, body) for index, key, body in read.nodes if body.said is not None}
     task = run.tasks.find(dataset, trajectory.task_id)
     # An id may begin like an option.
-    command = ["rollout", "show", "--dataset", dataset, "--full", *(["--"] if trajectory.id.startswith("-") else [])]
+    named = [*(["--"] if trajectory.id.startswith("-") else []), str(run.directory_of(trajectory.id)), trajectory.id]
+    show = ["rollout", "show", "--dataset", dataset, "--full", *named]
+    replay = ["rollout", "score", "--dataset", dataset, *named]
     return TrajectoryPage(
         dataset=dataset,
         id=trajectory.id,
@@ -145,8 +147,8 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         ),
         can_grow=_can_grow(run, read, is_reader=is_reader),
         commands=Commands(
-            show=shlex.join([*command, str(run.directory_of(trajectory.id)), trajectory.id]),
-            replay=shlex.join(["rollout", "score", str(run.path), "--dataset", dataset]),
+            show=shlex.join(show),
+            replay=shlex.join(replay),
         ),
     )
 
