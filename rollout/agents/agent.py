@@ -78,7 +78,7 @@ class Session(Protocol):
         """
         ...
 
-    async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
+    async def call(self, /, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
         """Make tool calls and return their results: all pending calls, or those that are given. With the name of a
         tool and its arguments the agent makes a call of its own, without its model. Pending calls that are not made
         before the next answer are recorded as declined."""
@@ -94,7 +94,8 @@ class Agent(Protocol):
     """What decides. One instance serves all attempts at once, so it keeps nothing of any of them.
 
     An agent may set `is_stateless = True` if it decides by the state of the session alone, wherever it begins.
-    Then it is not run again over what is recorded, but begins at the front.
+    Then it is not run again over what is recorded, but begins at the front. An agent that passes on what a person does
+    may have an `author`, the name of that person: it is recorded with every message that the agent writes.
     """
 
     async def act(self, task: Task, session: Session) -> None:

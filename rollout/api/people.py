@@ -80,7 +80,7 @@ def grow_attempts(
             # Inside of the thread, because offered objects belong to its context.
             with offering(offers):
                 async with open_people(run_dir) as people:
-                    growth = await plan_growth(people, dataset, trajectory, wish)
+                    growth = await plan_growth(people, dataset, trajectory, wish, settings)
                     growth = await grow(people, growth, settings, watch=thread.watch)
                     if growth.error is not None:
                         raise ConfigError(growth.error)

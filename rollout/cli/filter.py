@@ -113,7 +113,7 @@ filter_run.older_options = {"--set": "--filter-param"}  # type: ignore[attr-defi
 def _config(path: Path | None, run_dir: Path | None) -> Config:
     from rollout.config.load import load_config
     from rollout.config.schema import Config
-    from rollout.pipelines.score import saved_config
+    from rollout.pipelines.saved_config import saved_config
 
     if path is not None:
         return load_config(path)

@@ -52,7 +52,7 @@ def report(
     )
     wish.refuse_unknown_status()
     path = locate_run(run)
-    keys = find_keys(path, names or [], wish)
+    keys, total = find_keys(path, names or [], wish)
     content = report_of(path, keys)
     try:
         write_atomic(output, content)
@@ -60,4 +60,7 @@ def report(
         raise ConfigError(f"--output {output}: cannot be written: {error.strerror or error}") from error
     console = make_console(no_colors)
     size = f"{len(content) / 1e6:.1f} MB"
-    console.print(f"{output}: {len(keys)} trajectories, {size}", highlight=False, soft_wrap=True)
+    count = f"{total:,} trajector{'y' if total == 1 else 'ies'}"
+    if len(keys) < total:
+        count = f"{'any' if is_random else 'the first'} {len(keys):,} of {count} (--first N for more)"
+    console.print(f"{output}: {count}, {size}", highlight=False, soft_wrap=True)

@@ -25,6 +25,9 @@ REASON_LENGTH = 140
 
 def score(
     run: o.RunName,
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Only these trajectories or tasks.")
+    ] = None,
     dataset: o.DatasetNames = None,
     write: Annotated[bool, typer.Option("--write", help="Write the scores to RUN/scores.jsonl.")] = False,
     output: Annotated[
@@ -46,6 +49,10 @@ def score(
 
         rollout score runs/default --write
 
+    One attempt of it:
+
+        rollout score runs/default order-17
+
     By other rules, or by another judge, as a changed config has them:
 
         rollout score runs/default --config configs/judged.yml --output judged/scores.jsonl
@@ -59,19 +66,23 @@ def score(
     console = make_console(no_colors)
     place = locate_run(run)
     target = output or (place / SCORES if write else None)
+    if ids and target is not None:
+        raise ConfigError("--write and --output: the scores of a whole dataset are written; leave out the ids")
     with listening() as signals:
-        signals.run(_score(console, place, dataset, target, config, as_json))
+        signals.run(_score(console, place, dataset, ids or [], target, config, as_json))
 
 
 async def _score(
     console: Console,
     run: Path,
     names: list[str] | None,
+    ids: list[str],
     target: Path | None,
     config_path: Path | None,
     as_json: bool,
 ) -> None:
-    from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore, saved_config
+    from rollout.pipelines.saved_config import saved_config
+    from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore
     from rollout.store.reader import open_reader
     from rollout.store.run_dir import RUN_FILE
     from rollout.store.score_file import replacing_scores
@@ -86,7 +97,13 @@ async def _score(
         unknown = [name for name in names or () if name not in held]
         if unknown:
             raise ConfigError(f"{run}: has no dataset {', '.join(unknown)}; there are: {', '.join(held)}")
-        chosen = names or held
+        wanted: dict[str, set[str]] = {}
+        for given in ids:
+            if not (keys := reader.find_keys(given, names or ())):
+                raise ConfigError(f"{run}: no trajectory and no task has the id {given!r} or one that begins so")
+            for key in keys:
+                wanted.setdefault(key.dataset, set()).add(key.id)
+        chosen = list(wanted) or names or held
         unnamed = [name for name in chosen if name not in config.datasets]
         if unnamed:
             raise ConfigError(f"{config_path or run / RUN_FILE}: has no dataset {', '.join(unnamed)}")
@@ -101,7 +118,7 @@ async def _score(
                 else:
                     console.print(f"warning {text}", highlight=False, markup=False, soft_wrap=True)
             for scoring in scorings:
-                async for one in rescore(reader, scoring):
+                async for one in rescore(reader, scoring, wanted.get(scoring.name)):
                     tables[scoring.name].add(one)
                     if file is not None:
                         file.write_line(one.line())

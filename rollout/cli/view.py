@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -27,6 +28,14 @@ def view(
     ] = None,
     prefix: Annotated[str, typer.Option(metavar="/PATH", help="The path under which a reverse proxy shows it.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow no marks, corrections or growths.")] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="Grow and play with this configuration instead of the recorded one, which has no keys.",
+        ),
+    ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open a browser.")] = True,
     while_stdin: Annotated[bool, typer.Option("--while-stdin", hidden=True)] = False,
     no_colors: o.NoColors = False,
@@ -59,6 +68,7 @@ def view(
                 allowed_hosts=allow_host or [],
                 prefix=prefix,
                 read_only=read_only,
+                config_file=config,
                 opens_browser=browser,
                 while_stdin=while_stdin,
             )

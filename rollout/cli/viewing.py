@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib.util
+import os
+import stat
 import sys
 import webbrowser
 from collections.abc import AsyncIterator, Sequence
@@ -105,7 +107,17 @@ async def wait_for_end(*, with_stdin: bool) -> None:
     """Wait until the command is ended, or its standard input is closed."""
     if not with_stdin:
         await asyncio.Event().wait()
+    if not _is_pipe(sys.stdin.fileno()):
+        # A file or a device cannot be waited for; it is read to its end.
+        while await asyncio.to_thread(os.read, sys.stdin.fileno(), 1024):
+            pass
+        return
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while await reader.read(1024):
         pass
+
+
+def _is_pipe(descriptor: int) -> bool:
+    mode = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)

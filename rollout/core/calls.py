@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 MAX_PROBLEMS = 3
 _WARNED: set[str] = set()
 """Broken schemas that were warned of: each is read again for every attempt."""
+MAX_DEPTH = 200
+"""Levels of lists and objects in the arguments of a call. Validators and readers of the record take no more than about
+250."""
 
 
 def malformed_call(call_id: str, problem: str) -> ToolCall:
@@ -72,6 +75,8 @@ class CallReader:
         if not isinstance(arguments, dict):
             text = f"{call.name}: the arguments must be a JSON object, got {_short(call.arguments)}"
             raise BadCall("bad_arguments", text)
+        if is_too_deep(call.arguments, arguments):
+            raise BadCall("bad_arguments", f"{call.name}: the arguments are nested too deeply")
         if call.name not in self._validators:
             self._validators[call.name] = _compile(call.name, self._specs[call.name].parameters)
         validator = self._validators[call.name]
@@ -100,6 +105,23 @@ async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: Wor
     wanted = [entry for entry in read if isinstance(entry, Invocation)]
     answers = iter(await world.call(wanted)) if wanted else iter(())
     return [_masked(next(answers)) if isinstance(entry, Invocation) else entry for entry in read]
+
+
+def is_too_deep(text: str, value: Any) -> bool:
+    """Whether a value has more than `MAX_DEPTH` levels. `text` is the value as JSON, which mostly tells at once."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _masked(result: ToolResult) -> ToolResult:

@@ -156,7 +156,7 @@ class LiveSession:
             self._break(error)
             raise
 
-    async def call(self, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
+    async def call(self, /, *calls: ToolCall | str, **arguments: Any) -> list[Message]:
         self._begin_step()
         try:
             # One after the other, in the order asked: also where an agent makes several at once.
@@ -305,7 +305,7 @@ class LiveSession:
     def _own_call(self, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         try:
             return ToolCall(f"call_{self._count}", name, msgspec.json.encode(arguments).decode())
-        except TypeError as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise AgentError(f"call {name}: the arguments have no JSON form: {error}") from error
 
     # ---- what the agent's program writes itself -----------------------------------------------------------------
@@ -326,7 +326,10 @@ class LiveSession:
         self._refuse_end()
         reason: Any = "tool_calls" if message.tool_calls else "stop"
         written = Generation(message, reason, is_scripted=True)
-        self._path.append(NodeBody("generation", generation=written, marks=(SCRIPTED,)))
+        author = getattr(self._plan.program, "author", None)
+        # What a person wrote counts as an answer: another agent may go on from it.
+        marks = (SCRIPTED,) if author is None else ()
+        self._path.append(NodeBody("generation", generation=written, marks=marks, author=author))
 
     def _has_just_said(self, text: str) -> bool:
         """Whether a text is that of the last answer, which need not be written again."""

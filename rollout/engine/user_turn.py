@@ -70,7 +70,16 @@ class UserTurn:
         if not reply.asks_again:
             marks = check_reply(self._attempt.task, path.dialogue, reply.text, reply.end)
         message = Message(role="user", content=reply.text) if reply.text is not None else None
-        path.append(NodeBody("user", message=message, generation=reply.generation, end=reply.end, marks=marks))
+        path.append(
+            NodeBody(
+                "user",
+                message=message,
+                generation=reply.generation,
+                end=reply.end,
+                marks=marks,
+                author=reply.author,
+            )
+        )
 
     async def _ask_judge(self) -> None:
         path = self._path

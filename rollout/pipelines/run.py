@@ -283,4 +283,5 @@ def _write_run_file(run_dir: Path, config: Config, plans: Sequence[Plan]) -> Non
         # Secrets are masked by their type.
         config=config.model_dump(mode="json"),
         modules=plugins.folders(),
+        folder=os.getcwd(),
     )

@@ -14,17 +14,15 @@ import asyncio
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from rollout.config.schema import Config
-from rollout.core.errors import ConfigError, ReplayMismatch, WorldError
+from rollout.core.errors import ReplayMismatch, WorldError
 from rollout.core.messages import JSON, has_words
-from rollout.core.plugins import look_in
-from rollout.core.secrets import MASK
 from rollout.core.task import Task
 from rollout.engine.outcome import UNSCORED
 from rollout.environments.empty import EmptyWorld
@@ -32,16 +30,13 @@ from rollout.models.registry import Registry
 from rollout.pipelines.wiring import Wired, open_wired, refuse_problems
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
-from rollout.store.damage import DATA_ERRORS
 from rollout.store.reader import JournalReader
-from rollout.store.run_dir import RUN_FILE
-from rollout.store.run_file import read_run_file, recorded_part
+from rollout.store.run_file import recorded_part
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import WORDLESS_ENDS, StopReason
 from rollout.trajectories.trajectory import Trajectory
 
 AT_ONCE = 32
-_HIDDEN = "**********"
 
 
 class Rescored(msgspec.Struct, frozen=True):
@@ -141,19 +136,6 @@ class ScoreTable(msgspec.Struct):
         return pass_table(self.groups.values())
 
 
-def saved_config(run_dir: Path) -> Config:
-    """The configuration that a run was made with. Keys are not in it: they come from the environment."""
-    path = run_dir / RUN_FILE
-    saved = read_run_file(run_dir)
-    try:
-        document = saved["config"]
-        for folder in saved.get("modules") or ():
-            look_in(Path(folder))
-        return Config.model_validate(_without_hidden(document))
-    except DATA_ERRORS as error:
-        raise ConfigError(f"{path}: is not a run's configuration: {error}; give it by --config") from error
-
-
 def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str]:
     """The datasets whose tasks are not those that the run was made with."""
     known = recorded_part(run_dir, "datasets", dict[str, dict[str, Any]])
@@ -162,9 +144,12 @@ def changed_tasks(run_dir: Path, scorings: Sequence[DatasetScoring]) -> list[str
     return [one.name for one in scorings if known.get(one.name, {}).get("fingerprint") != one.tasks.fingerprint]
 
 
-async def rescore(reader: JournalReader, scoring: DatasetScoring) -> AsyncIterator[Rescored]:
-    """Score every finished trajectory of a dataset, in the order of their ids. Failed ones have nothing to score."""
-    recorded = reader.finished(scoring.name)
+async def rescore(
+    reader: JournalReader, scoring: DatasetScoring, ids: Collection[str] | None = None
+) -> AsyncIterator[Rescored]:
+    """Score every finished trajectory of a dataset, or those with these ids, in the order of their ids. Failed ones
+    have nothing to score."""
+    recorded = (one for one in reader.finished(scoring.name) if ids is None or one.id in ids)
     while some := list(itertools.islice(recorded, AT_ONCE)):
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(scoring.score(one)) for one in some]
@@ -223,7 +208,8 @@ class DatasetScoring:
         world = self.opened.make_world(task)
         try:
             user_world = self.opened.user_world(task, world)
-            await replay_all(world, task, self.wired.seed_of(task), recorded, user_world)
+            irreversible = self.wired.dataset.irreversible
+            await replay_all(world, task, self.wired.seed_of(task), recorded, user_world, irreversible=irreversible)
             return await self.panel.judge(task, recorded, world), True
         except (ReplayMismatch, WorldError) as error:
             return Verdict(unscored=f"the replay failed: {error}", is_checkable=True), False
@@ -235,14 +221,3 @@ def _ended_properly(recorded: Trajectory) -> bool:
     spoken = [message for message in recorded.messages if message.role == "assistant"]
     is_wordless = recorded.stop_reason in WORDLESS_ENDS
     return bool(spoken and (is_wordless or has_words(spoken[-1].content)))
-
-
-def _without_hidden(value: Any) -> Any:
-    """A saved configuration without what was masked in it."""
-    if isinstance(value, dict):
-        return {
-            name: _without_hidden(inner)
-            for name, inner in value.items()
-            if not (isinstance(inner, str) and (inner == _HIDDEN or MASK in inner))
-        }
-    return [_without_hidden(inner) for inner in value] if isinstance(value, list) else value

@@ -7,7 +7,7 @@ whatever its state says means nothing. Only worlds with tables are replayed: the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 
 from rollout.core.calls import CallReader, answer_calls
 from rollout.core.errors import ReplayMismatch
@@ -20,12 +20,19 @@ from rollout.trajectories.trajectory import Trajectory
 
 
 async def replay(
-    world: World, task: Task, seed: int, trajectory: Trajectory, user_world: World | None = None
+    world: World,
+    task: Task,
+    seed: int,
+    trajectory: Trajectory,
+    user_world: World | None = None,
+    *,
+    irreversible: Collection[str] = (),
 ) -> AsyncIterator[Called]:
     """Open a world and make the calls of a trajectory in it; yields each call once it is made.
 
     Where the user has tools of its own, its calls are made in `user_world`, between those of the agent. Raises
-    `ReplayMismatch` where an answer is not the recorded one. Who made the worlds closes them.
+    `ReplayMismatch` where an answer is not the recorded one, and before a call of an `irreversible` tool. Who made the
+    worlds closes them.
     """
     opening = await world.open(task, seed)
     reader = CallReader(opening.tools)
@@ -37,6 +44,10 @@ async def replay(
             continue
         while user_world is not None and user_calls and user_calls[0].message <= called.message:
             await _make_user_call(user_calls.popleft(), user_reader, user_world)
+        if called.call.name in irreversible:
+            raise ReplayMismatch(
+                f"the call {called.call.name} of message {called.message} is irreversible and is not made again"
+            )
         if not called.is_undone:
             (result,) = await answer_calls([called.call], reader, world)
             if result.content != called.answer.content:
@@ -56,8 +67,14 @@ async def _make_user_call(made: UserCall, reader: CallReader, world: World) -> N
 
 
 async def replay_all(
-    world: World, task: Task, seed: int, trajectory: Trajectory, user_world: World | None = None
+    world: World,
+    task: Task,
+    seed: int,
+    trajectory: Trajectory,
+    user_world: World | None = None,
+    *,
+    irreversible: Collection[str] = (),
 ) -> None:
     """Bring a world to where a trajectory left it. Raises `ReplayMismatch`."""
-    async for _ in replay(world, task, seed, trajectory, user_world):
+    async for _ in replay(world, task, seed, trajectory, user_world, irreversible=irreversible):
         pass

@@ -86,6 +86,13 @@ def image_path(run_dir: Path, name: str) -> Path:
     return run_dir / BLOBS / name
 
 
+def find_image(run_dir: Path, name: str) -> Path | None:
+    """The file of an image that is in a run directory. None if it is not there, or a symbolic link leads to it: a run
+    that was received may link to other files."""
+    path = image_path(run_dir, name)
+    return path if path.is_file() and not path.is_symlink() and not path.parent.is_symlink() else None
+
+
 def write_named(run_dir: Path, name: str, data: bytes) -> None:
     """Write a blob under a name that is derived from its content, unless it is there."""
     path = run_dir / BLOBS / name

@@ -15,6 +15,7 @@ from pathlib import Path
 from rollout.core.errors import JournalError
 from rollout.store.file_watch import Change, find_change
 from rollout.store.locks import take_lock
+from rollout.store.private import PRIVATE_FILE, make_private_folder
 
 log = logging.getLogger(__name__)
 READ_BYTES = 1 << 26
@@ -94,12 +95,15 @@ class Output:
         os.close(self._file)
 
 
-def open_output(path: Path) -> Output:
-    """Open or create an output file and the folders above it."""
+def open_output(path: Path, *, is_private: bool = False) -> Output:
+    """Open or create an output file and the folders above it. `is_private`: for its owner only, whatever the umask."""
     try:
+        if is_private:
+            make_private_folder(path.parent)
         path.parent.mkdir(parents=True, exist_ok=True)
         while True:
-            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            mode = PRIVATE_FILE if is_private else 0o666
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, mode)
             _lock_output(path, file)
             # The previous holder of the lock may have moved the file in the meantime.
             if _is_at(path, file):

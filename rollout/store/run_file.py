@@ -67,14 +67,22 @@ class RunStart(msgspec.Struct, frozen=True):
 
 
 def write_run_file(
-    run_dir: Path, *, seed: int, datasets: Mapping[str, RecordedTasks], config: JSON, modules: Sequence[str]
+    run_dir: Path,
+    *,
+    seed: int,
+    datasets: Mapping[str, RecordedTasks],
+    config: JSON,
+    modules: Sequence[str],
+    folder: str | None,
 ) -> None:
     """Write the run file, and add this start to those of earlier commands. `config` has its secrets left out;
-    `modules` are the folders in which plugins were found."""
+    `modules` are the folders in which plugins were found, `folder` is the one in which the run was started."""
     starts = recorded_part(run_dir, "starts", list[Any]) or []
     document = {
         # Tells a run that was moved aside later from one that was begun under its name.
         "run_dir": str(run_dir.resolve()),
+        # Relative paths of the configuration begin here.
+        "folder": folder,
         "seed": seed,
         "datasets": datasets,
         "config": config,

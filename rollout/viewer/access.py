@@ -1,18 +1,18 @@
 """Access to the server: checks on every request before it is handled, and headers on every response.
 
 A page in another tab, another user of the machine and a name that was rebound to this address all reach a loopback
-port. So a request needs the token that the printed address holds (once in the address, then as a cookie; scripts send
-it as a bearer), a host that is known, and, where a browser names an origin, the same one. Files of the page hold no
-data and need no token: a browser that follows a link from elsewhere sends the cookie only after it.
+port. So a request needs the token that the printed address holds (scripts send it as a bearer; the page has a cookie
+with a value that is derived from it), a host that is known, and, where a browser names an origin, the same one. Files
+of the page hold no data and need no token: a browser that follows a link from elsewhere sends the cookie only after it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import re
 from collections.abc import Sequence
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import msgspec
 from starlette.datastructures import Headers, MutableHeaders
@@ -33,6 +33,7 @@ HEADERS = {
 }
 API = "/api/"
 READING = frozenset({"GET", "HEAD"})
+_HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 
 
 class Access:
@@ -48,14 +49,17 @@ class Access:
         self._hosts = {host.lower() for host in hosts}
         self._prefix = prefix.rstrip("/")
         self._read_only = read_only
-        # Cookies do not tell ports apart, and several servers may run on a machine.
+        # Cookies do not tell ports apart, and several servers may run on a machine. A browser sends a cookie to all of
+        # them, so its value is not the token.
         self.cookie = f"rollout-view-{hashlib.sha256(self._token).hexdigest()[:12]}"
+        self._cookie_value = hmac.digest(self._token, b"the cookie of the page", "sha256").hex().encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
+        is_without_slash = self._prefix != "" and scope["path"] == self._prefix
         scope = self._without_prefix(scope)
         is_api = _is_api(scope)
 
@@ -71,8 +75,14 @@ class Access:
         refusal = self._refusal(scope, headers)
         if refusal is not None:
             await _answer(send_checked, refusal[0], refusal[1])
+        elif is_without_slash:
+            # The page's addresses are relative to its folder.
+            query = scope["query_string"].decode("latin-1")
+            name = quote(self._prefix.rpartition("/")[2])
+            await _redirect(send_checked, f"./{name}/{'?' + query if query else ''}")
         elif (location := self._location_after_token(scope)) is not None:
-            cookie = f"{self.cookie}={self._token.decode()}; Path={self._prefix or '/'}; HttpOnly; SameSite=Strict"
+            path = quote(self._prefix) or "/"
+            cookie = f"{self.cookie}={self._cookie_value.decode()}; Path={path}; HttpOnly; SameSite=Strict"
             await _redirect(send_checked, location, cookie)
         else:
             await self._app(scope, receive, send_checked)
@@ -117,20 +127,21 @@ class Access:
 
     def _is_same(self, origin: str, host: str) -> bool:
         try:
-            place = urlsplit(origin).netloc.lower()
+            parts = urlsplit(origin)
         except ValueError:
             return False
-        return place != "" and (place == host or place in self._hosts or _name_of(place) in self._hosts)
+        place = parts.netloc.lower()
+        if parts.scheme not in ("http", "https") or not place:
+            return False
+        return place == host or place in self._hosts or _name_of(place) in self._hosts
 
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             return self._is_token(given.strip())
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return False
-        return cookie is not None and self._is_token(cookie.value)
+        cookies = (each.strip() for header in headers.getlist("cookie") for each in header.split(";"))
+        found = (value for name, _, value in (each.partition("=") for each in cookies) if name == self.cookie)
+        return any(hmac.compare_digest(value.encode(), self._cookie_value) for value in found)
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token)
@@ -143,7 +154,7 @@ class Access:
         if not any(name == "token" and self._is_token(value) for name, value in pairs):
             return None
         rest = urlencode([pair for pair in pairs if pair[0] != "token"])
-        name = scope["path"].rpartition("/")[2]
+        name = quote(scope["path"].rpartition("/")[2])
         return f"./{name}{'?' + rest if rest else ''}"
 
 
@@ -152,10 +163,9 @@ def _is_api(scope: Scope) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """A host without its port, and without the brackets of IPv6."""
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.rpartition(":")[0] if host.count(":") == 1 else host
+    """A host without its port, and without the brackets of IPv6; empty where it is not written like one."""
+    found = _HOST.fullmatch(host)
+    return "" if found is None else found[1] or found[2]
 
 
 async def _answer(send: Send, status: int, text: str) -> None:
@@ -167,12 +177,9 @@ async def _answer(send: Send, status: int, text: str) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-async def _redirect(send: Send, location: str, cookie: str) -> None:
-    headers = [
-        (b"location", location.encode()),
-        (b"set-cookie", cookie.encode()),
-        (b"cache-control", b"no-store"),
-        (b"content-length", b"0"),
-    ]
+async def _redirect(send: Send, location: str, cookie: str | None = None) -> None:
+    headers = [(b"location", location.encode()), (b"cache-control", b"no-store"), (b"content-length", b"0")]
+    if cookie is not None:
+        headers.append((b"set-cookie", cookie.encode()))
     await send({"type": "http.response.start", "status": 303, "headers": headers})
     await send({"type": "http.response.body", "body": b""})

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from rollout.core.errors import RolloutError, class_name
+from rollout.pipelines.run_code import no_code_of_runs
 from rollout.viewer import page_files
 from rollout.viewer.access import Access
 from rollout.viewer.encoding import encode_redacted
@@ -60,14 +61,15 @@ def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "") -> 
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with asyncio.TaskGroup() as tasks:
-            viewer.open(tasks)
-            following = tasks.create_task(follow(viewer))
-            try:
-                yield
-            finally:
-                following.cancel()
-                viewer.stop()
+        with no_code_of_runs():
+            async with asyncio.TaskGroup() as tasks:
+                viewer.open(tasks)
+                following = tasks.create_task(follow(viewer))
+                try:
+                    yield
+                finally:
+                    following.cancel()
+                    viewer.stop()
         viewer.close()
 
     viewer.offer(ENDPOINTS)

@@ -10,16 +10,28 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from anyio import to_thread
 
-from rollout.core.errors import ConfigError
+from rollout.config.schema import Config
+from rollout.core.errors import ConfigError, RolloutError, describe_error
 from rollout.core.messages import Message
 from rollout.engine.engine import Engine
-from rollout.pipelines.people.growth import Growth, grow, growth_config, read_growths, state_of, stop_growth
+from rollout.pipelines.people.growth import (
+    Growth,
+    error_of,
+    grow,
+    growth_config,
+    newest,
+    read_growths,
+    state_of,
+    stop_growth,
+)
 from rollout.pipelines.people.people_run import PeopleRun, open_people
 from rollout.pipelines.people.remote_person import Part, RemotePerson
+from rollout.pipelines.run_code import refuse_code_of_runs
 from rollout.store.reader import JournalReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
@@ -39,7 +51,7 @@ class _Job:
 
     def __init__(self, growth: Growth) -> None:
         self.growth = growth
-        self.person = None if growth.part is None else RemotePerson(growth.part, self._notice)
+        self.person = None if growth.part is None else RemotePerson(growth.part, self._notice, growth.author)
         self.engine: Engine | None = None
         self.is_stopped = False
         self.changed = asyncio.Event()
@@ -71,13 +83,19 @@ class _Job:
 
 
 class RunEditor:
-    """Changes by people to one run. `changed` is called shortly after each change of a growth."""
+    """Changes by people to one run. `changed` is called shortly after each change of a growth; `config_file` replaces
+    the recorded configuration."""
 
-    def __init__(self, run: OpenRun, tasks: asyncio.TaskGroup, changed: Changed) -> None:
+    def __init__(
+        self, run: OpenRun, tasks: asyncio.TaskGroup, changed: Changed, config_file: Path | None = None
+    ) -> None:
         self._run = run
         self._tasks = tasks
         self._changed = changed
+        self._config_file = config_file
         self._jobs: dict[int, _Job] = {}
+        self._problems: dict[int, str] = {}
+        """Why growths ended that could not be recorded as failed, by their numbers."""
         self._people: PeopleRun | None = None
         self._users = 0
         self._held = contextlib.AsyncExitStack()
@@ -98,6 +116,17 @@ class RunEditor:
                 if self._users == 0:
                     self._people = None
                     await self._held.aclose()
+
+    async def config(self) -> Config:
+        """The configuration for growths. Raises ConfigError."""
+
+        def read() -> Config:
+            config = growth_config(self._run.path, self._config_file)
+            if self._config_file is None:
+                refuse_code_of_runs(config)
+            return config
+
+        return await to_thread.run_sync(read)
 
     async def read(self, number: int) -> Growth:
         """The growth with this number. Raises RequestRefused if there is none."""
@@ -125,8 +154,17 @@ class RunEditor:
         """The state of a growth."""
         if growth.number in self._jobs:
             return "running"
-        found = state_of(journal, growth)
-        return "waiting" if found == "unfinished" else found
+        # It may have ended since it was read.
+        found = state_of(journal, newest(journal, growth))
+        if found != "unfinished":
+            return found
+        return "failed" if growth.number in self._problems else "waiting"
+
+    def error(self, journal: JournalReader, growth: Growth) -> str | None:
+        """Why a growth failed."""
+        if growth.number in self._jobs:
+            return None
+        return error_of(journal, newest(journal, growth)) or self._problems.get(growth.number)
 
     def person(self, growth: Growth) -> RemotePerson:
         """The person who plays in a conversation. Raises ConfigError if the conversation is not running."""
@@ -147,6 +185,7 @@ class RunEditor:
         """Grow it in the background. Raises ConfigError if it is running already."""
         if growth.number in self._jobs:
             raise ConfigError(f"growth {growth.number} is running already")
+        self._problems.pop(growth.number, None)
         job = self._jobs[growth.number] = _Job(growth)
         self._tasks.create_task(self._grow(job))
 
@@ -171,13 +210,16 @@ class RunEditor:
                 telling = group.create_task(self._tell(job))
                 try:
                     async with self.writing() as people:
-                        config = await to_thread.run_sync(growth_config, self._run.path)
+                        config = await self.config()
                         await grow(people, growth, config, person=job.person, observers=[job], watch=job.watch)
                 finally:
                     telling.cancel()
-        except Exception:
+        except* RolloutError as group:
+            self._problems[growth.number] = str(_first(group))
+        except* Exception as group:
             # A growth that fails must not stop the server. It can be resumed.
             log.exception("growth %d of %s failed", growth.number, self._run.path)
+            self._problems[growth.number] = f"unexpected {describe_error(_first(group))}"
         finally:
             del self._jobs[growth.number]
             self._changed(growth)
@@ -188,3 +230,10 @@ class RunEditor:
             job.changed.clear()
             self._changed(job.growth)
             await asyncio.sleep(PUBLISHED_EVERY)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup):
+        found = found.exceptions[0]
+    return found

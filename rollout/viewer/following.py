@@ -64,7 +64,7 @@ def _follow_run(viewer: Viewer, run: OpenRun, shown: _Published) -> None:
 
 
 def _tell_marks(viewer: Viewer, run: OpenRun, shown: _Published) -> None:
-    # Those in the index: a page that gets the event asks for them at once.
+    # Those in the index: a listener asks for them at once.
     version = run.index.marks_version
     if version == shown.marks:
         return

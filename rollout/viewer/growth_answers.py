@@ -29,7 +29,7 @@ def shown_growth(editor: RunEditor, journal: JournalReader, growth: Growth) -> G
         at=growth.at,
         role=growth.part,
         state=editor.state(journal, growth),
-        error=growth.error,
+        error=editor.error(journal, growth),
         attempts=tuple(map(_shown_attempt, asked_attempts(journal, growth))),
     )
 
@@ -69,5 +69,5 @@ def shown_play(run: OpenRun, editor: RunEditor, journal: JournalReader, growth: 
             for message in make_transcript(trajectory).messages
         ),
         tools=tuple(editor.person(growth).tools) if waits_for == "agent" == growth.part else (),
-        error=growth.error,
+        error=editor.error(journal, growth),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from rollout.store.counting import StatusCounts
 from rollout.store.figures import AttemptFigures, StepFigures, TaskFigures
 from rollout.trajectories.line import Failed
+from rollout.trajectories.person_marks import PERSON_SCORE
 from rollout.trajectories.sums import Sums
 from rollout.viewer.answers.runs import CauseCount, Facets, FacetValue, RankCount
 from rollout.viewer.index_rows import shown_error
@@ -92,7 +93,11 @@ class IndexFigures:
             stop_reasons=column("stop_reason"),
             models=column("model"),
             tools=table("tools", "tool"),
-            scores=table("scores", "name"),
+            scores=self._values(
+                "SELECT name, sum(c) FROM (SELECT name, count(*) AS c FROM scores GROUP BY 1 UNION ALL "
+                f"SELECT '{PERSON_SCORE}', count(DISTINCT dataset || char(0) || id) AS c FROM marks "
+                "WHERE kind = 'verdict' AND message IS NULL HAVING c > 0) GROUP BY 1"
+            ),
             marks=self._values(f"{marks} UNION ALL SELECT mark, count(*) FROM live_marks GROUP BY 1"),
             labels=table("marks", "text", "WHERE kind = 'label' AND text IS NOT NULL"),
             authors=self._values(

@@ -17,7 +17,7 @@ import sqlite3
 from pathlib import Path
 
 INDEX = "view.db"
-VERSION = 1
+VERSION = 2
 PLACE_BITS = 20
 BY_PEOPLE = 1 << 40
 
@@ -49,8 +49,8 @@ CREATE INDEX live_marks_by_attempt ON live_marks(n);
 CREATE TABLE filters(
     filter TEXT NOT NULL, dataset TEXT NOT NULL, id TEXT NOT NULL, PRIMARY KEY(filter, dataset, id)) WITHOUT ROWID;
 CREATE TABLE marks(
-    number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, id TEXT NOT NULL, kind TEXT NOT NULL, value REAL, text TEXT,
-    author TEXT NOT NULL);
+    number INTEGER PRIMARY KEY, dataset TEXT NOT NULL, id TEXT NOT NULL, message INTEGER, kind TEXT NOT NULL,
+    value REAL, text TEXT, author TEXT NOT NULL);
 CREATE INDEX marks_by_attempt ON marks(dataset, id);
 
 CREATE VIRTUAL TABLE docs USING fts5(text, content='', tokenize="unicode61 remove_diacritics 2");

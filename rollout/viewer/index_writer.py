@@ -107,9 +107,12 @@ class IndexWriter:
                 self._db.execute("DELETE FROM marks")
             self._db.executemany("DELETE FROM marks WHERE number = ?", [(mark.number,) for mark in changes.removed])
             self._db.executemany(
-                "INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO marks VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
-                    (mark.number, mark.dataset, mark.id, mark.kind, mark.value, mark.text, mark.author)
+                    (
+                        *(mark.number, mark.dataset, mark.id, mark.message),
+                        *(mark.kind, mark.value, mark.text, mark.author),
+                    )
                     for mark in changes.marks
                 ],
             )

@@ -1,8 +1,9 @@
 """Queries of trajectories: filters, full text, and order, as SQL on the index.
 
 The table, its neighbours, the review queue and exports all take the same query. Words of `q` must all be found in an
-attempt, each as the beginning of a word; "several words" in quotation marks are found as they are, and -word must not
-be found. Everything that comes from a request reaches SQLite as a parameter.
+attempt, each as the beginning of a word, or as a part of its id or of that of its task; "several words" in quotation
+marks are found as they are, and -word must not be found. Everything that comes from a request reaches SQLite as a
+parameter.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from rollout.trajectories.person_marks import PERSON_SCORE
 from rollout.viewer.errors import RequestRefused
 from rollout.viewer.index_rows import searchable
 from rollout.viewer.index_schema import BY_PEOPLE, PLACE_BITS
@@ -21,6 +23,8 @@ from rollout.viewer.index_schema import BY_PEOPLE, PLACE_BITS
 MOST_ROWS = 1_000
 LEAST_PREFIX = 3
 """Letters. Fewer are found as a word only: as a beginning they would be nearly everywhere."""
+MOST_TERMS = 40
+"""Words of a search. SQLite takes no statement that is nested more deeply."""
 PLACES = (1 << PLACE_BITS) - 1
 SORTS = {
     "finished": "finished", "dataset": "dataset", "id": "id", "task": "task_id", "task_id": "task_id",
@@ -184,6 +188,11 @@ def _any_of(parts: _Parts, values: Sequence[str], condition: Callable[[str], tup
         parts.add(" OR ".join(text for text, _ in made), *(each for _, given in made for each in given))
 
 
+_VERDICT = (
+    "(SELECT avg(m.value) FROM marks m WHERE m.dataset = attempts.dataset AND m.id = attempts.id "
+    "AND m.kind = 'verdict' AND m.message IS NULL)"
+)
+"""The score `person` of an attempt (`rollout.trajectories.person_marks.person_score`)."""
 _MARKED = "EXISTS (SELECT 1 FROM marks m WHERE m.dataset = attempts.dataset AND m.id = attempts.id{})"
 _FILTERED = "EXISTS (SELECT 1 FROM filters f WHERE f.dataset = attempts.dataset AND f.id = attempts.id{})"
 
@@ -225,19 +234,35 @@ def _add_score(parts: _Parts, text: str) -> None:
     if not name or comparison not in COMPARISONS or number is None:
         known = ", ".join(COMPARISONS)
         raise RequestRefused(400, f"score: {text[:100]!r} is not NAME:lt:0.5 (with one of {known}) and not NAME:none")
-    parts.add(f"n IN (SELECT n FROM scores WHERE name = ? AND value {COMPARISONS[comparison]} ?)", name, number)
+    sign = COMPARISONS[comparison]
+    condition, values = f"n IN (SELECT n FROM scores WHERE name = ? AND value {sign} ?)", [name, number]
+    if name == PERSON_SCORE:
+        condition, values = f"{condition} OR {_VERDICT} {sign} ?", [*values, number]
+    parts.add(condition, *values)
 
 
 def _add_text(connection: sqlite3.Connection, parts: _Parts, text: str) -> None:
+    terms = parse_terms(text)
+    if len(terms) > MOST_TERMS:
+        raise RequestRefused(400, f"q: expected at most {MOST_TERMS} words or phrases, got {len(terms)}")
+    if not terms and text.strip():
+        # Signs alone are no words, so nothing has them.
+        parts.add("0")
     (has_lineage,) = connection.execute("SELECT EXISTS (SELECT 1 FROM lineage)").fetchone()
-    for term in parse_terms(text):
+    for term in terms:
         own = f"n IN (SELECT rowid >> {PLACE_BITS} FROM docs WHERE docs MATCH ?)"
         shared = (
             "n IN (SELECT l.n FROM (SELECT rowid AS place FROM docs WHERE docs MATCH ?) d JOIN lineage l "
             f"ON l.owner = d.place >> {PLACE_BITS} AND l.place >= (d.place & {PLACES}))"
         )
         condition = f"{own} OR {shared}" if has_lineage else own
-        parts.add(f"NOT ({condition})" if term.is_unwanted else condition, *[term.match] * (2 if has_lineage else 1))
+        values = [term.match] * (2 if has_lineage else 1)
+        if term.is_unwanted:
+            condition = f"NOT ({condition})"
+        elif term.is_prefix or len(term.text) >= LEAST_PREFIX:
+            condition += " OR instr(lower(id), ?) OR instr(lower(task_id), ?)"
+            values += [term.text.lower()] * 2
+        parts.add(condition, *values)
 
 
 def _order(query: TrajectoryQuery) -> tuple[str, tuple[Any, ...]]:
@@ -245,6 +270,8 @@ def _order(query: TrajectoryQuery) -> tuple[str, tuple[Any, ...]]:
     name, _, score = query.sort.partition(":")
     if name == "score" and score:
         column = "(SELECT value FROM scores s WHERE s.name = ? AND s.n = attempts.n)"
+        if score == PERSON_SCORE:
+            column = f"coalesce({_VERDICT}, {column})"
         return f"ORDER BY {column} {direction} NULLS LAST, n {direction}", (score,)
     if query.sort not in SORTS:
         raise RequestRefused(400, f"sort: there is no {query.sort[:50]!r}; there are {', '.join(SORTS)} and score:NAME")

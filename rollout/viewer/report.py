@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from rollout.core.errors import ConfigError
-from rollout.store.blobs import image_path
+from rollout.store.blobs import find_image
 from rollout.viewer.answers.pages import TrajectoryPage
 from rollout.viewer.answers.rows import Key
 from rollout.viewer.answers.runs import RunRow
@@ -108,8 +108,7 @@ def _image_names(shown: TrajectoryPage) -> Iterator[str]:
 def _read_images(run: OpenRun, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     for name in names:
         for folder in (run.path, run.people_path):
-            path = image_path(folder, name)
-            if path.is_file() and not path.is_symlink():
+            if (path := find_image(folder, name)) is not None:
                 kind = name.rpartition(".")[2]
                 yield name, f"data:image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
                 break

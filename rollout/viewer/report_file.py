@@ -13,8 +13,9 @@ from rollout.viewer.open_runs import OpenRun, short_name
 from rollout.viewer.report import make_report
 
 
-def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> list[Key]:
-    """The trajectories with these names, or those that fit `wish`. Raises ConfigError if there are none."""
+def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> tuple[list[Key], int]:
+    """The trajectories with these names, or those that fit `wish`, and how many fit without its limit. Raises
+    ConfigError if there are none."""
     with open_reader(run_dir) as journal:
         if names:
             found = []
@@ -29,11 +30,12 @@ def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> list
                 statuses=wish.statuses,
                 is_unsolved=wish.is_unsolved,
                 is_random=wish.is_random,
-                most=wish.most,
+                most=None,
             )
     if not found:
         raise ConfigError(f"{run_dir}: no trajectory {wish.describe() or 'has ended yet'}")
-    return list(dict.fromkeys(Key(key.dataset, key.id) for key in found))
+    fitting = list(dict.fromkeys(Key(key.dataset, key.id) for key in found))
+    return fitting if names else fitting[: wish.most], len(fitting)
 
 
 def report_of(run_dir: Path, keys: Sequence[Key]) -> bytes:

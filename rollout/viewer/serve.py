@@ -8,6 +8,7 @@ import secrets
 import socket
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
 
@@ -30,13 +31,14 @@ async def serving(
     prefix: str = "",
     read_only: bool = False,
     token: str | None = None,
+    config_file: Path | None = None,
 ) -> AsyncIterator[str]:
-    """Serve these runs inside the block; yields the address with its token. Raises ConfigError if the port or the host
-    cannot be used."""
+    """Serve these runs inside the block; yields the address with its token. `config_file` replaces the recorded
+    configurations for growths. Raises ConfigError if the port or the host cannot be used."""
     prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
     listening = open_socket(host, port)
     token = token or secrets.token_urlsafe(24)
-    viewer = Viewer(OpenRuns(places), token=token, read_only=read_only)
+    viewer = Viewer(OpenRuns(places), token=token, read_only=read_only, config_file=config_file)
     hosts = [*allowed_hosts, host]
     app = make_app(viewer, hosts=hosts, prefix=prefix)
     config = uvicorn.Config(
@@ -54,7 +56,7 @@ async def serving(
         try:
             await server.is_up.wait()
             shown = f"[{host}]" if ":" in host else host
-            yield f"http://{shown}:{listening.getsockname()[1]}{prefix}/?token={token}"
+            yield f"http://{shown}:{listening.getsockname()[1]}{quote(prefix)}/?token={token}"
         finally:
             server.should_exit = True
             viewer.hub.close()

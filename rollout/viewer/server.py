@@ -24,8 +24,18 @@ PAGE = Path(__file__).parent / "page"
 class Viewer:
     """The state that all endpoints share."""
 
-    def __init__(self, runs: OpenRuns, *, token: str, read_only: bool = False, page: Path = PAGE) -> None:
+    def __init__(
+        self,
+        runs: OpenRuns,
+        *,
+        token: str,
+        read_only: bool = False,
+        page: Path = PAGE,
+        config_file: Path | None = None,
+    ) -> None:
+        """`config_file` replaces the recorded configurations for growths."""
         self.runs = runs
+        self._config_file = config_file
         self.token = token
         self.read_only = read_only
         self.page = page
@@ -55,7 +65,7 @@ class Viewer:
         """The editor of a run."""
         assert self._tasks is not None
         if run.name not in self._editors:
-            self._editors[run.name] = RunEditor(run, self._tasks, functools.partial(self._tell, run))
+            self._editors[run.name] = RunEditor(run, self._tasks, functools.partial(self._tell, run), self._config_file)
         return self._editors[run.name]
 
     def _tell(self, run: OpenRun, growth: Growth) -> None:

@@ -28,19 +28,23 @@ _COLUMNS = (
     "tool_calls", "tool_errors", "tokens", "cost", "seconds", "finished", "model", "rank", "first", "error_kind",
     "error_text",
 )  # fmt: skip
+MOST_OFFSET = 1 << 40
 QueueKind = Literal["sample", "disagree", "unmarked"]
 _DISAGREE = (
     "n IN (SELECT n FROM scores WHERE decides AND value IS NOT NULL GROUP BY n "
     "HAVING max(value >= 1) != min(value >= 1)) OR EXISTS (SELECT 1 FROM marks m WHERE m.dataset = attempts.dataset "
-    "AND m.id = attempts.id AND m.kind = 'verdict' AND attempts.scored AND (m.value >= 1) != attempts.success)"
+    "AND m.id = attempts.id AND m.kind = 'verdict' AND m.message IS NULL AND attempts.scored "
+    "AND (m.value >= 1) != attempts.success)"
 )
 _UNMARKED = "NOT EXISTS (SELECT 1 FROM marks m WHERE m.dataset = attempts.dataset AND m.id = attempts.id)"
 
 
 def read_table(run: OpenRun, query: TableQuery) -> TrajectoryList:
     """A page of the table. Raises RequestRefused."""
-    if query.offset < 0 or not 0 <= query.limit <= MOST_ROWS:
-        raise RequestRefused(400, f"offset and limit: expected at least 0, and at most {MOST_ROWS} rows")
+    if not 0 <= query.offset <= MOST_OFFSET or not 0 <= query.limit <= MOST_ROWS:
+        raise RequestRefused(
+            400, f"offset and limit: expected at least 0, at most {MOST_ROWS} rows, and an offset up to {MOST_OFFSET}"
+        )
     run.index.freshen()
     with run.index.reading() as connection:
         found = make_query(connection, query)

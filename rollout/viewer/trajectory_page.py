@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import logging
+import os
 import shlex
+from typing import Any
 
 import msgspec
 
+from rollout.core.errors import JournalError
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
 from rollout.store.reader import JournalReader
+from rollout.store.run_file import recorded_part
+from rollout.trajectories.line import with_person_marks
+from rollout.trajectories.stop import StopReason
 from rollout.trajectories.stop_words import stop_words
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
@@ -29,6 +36,7 @@ from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.spans import PlacedNode, placed_nodes, spans_of
 
+log = logging.getLogger(__name__)
 NOT_KEPT = "its steps were not kept (use_checkpoints: false)"
 READ_ONLY = "this server only reads (--read-only)"
 
@@ -66,14 +74,16 @@ def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) ->
 
 def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> TrajectoryPage:
     """The page of a trajectory. `is_reader`: whether the server is read-only."""
-    reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
     trajectory, dataset = read.trajectory, read.dataset
-    filtered = run.filtered(dataset, trajectory.id)
+    filtered, marks = run.filtered(dataset, trajectory.id), run.marks_of(dataset, trajectory.id)
     # The page asks for images by their names.
     transcript = make_transcript(msgspec.structs.replace(trajectory, image_path=None), filtered)
     keyed = {index: (key, body) for index, key, body in read.nodes if body.said is not None}
     task = run.tasks.find(dataset, trajectory.task_id)
-    command = ["rollout", "show", str(run.directory_of(trajectory.id)), trajectory.id, "--dataset", dataset, "--full"]
+    # An id may begin like an option.
+    named = [*(["--"] if trajectory.id.startswith("-") else []), str(run.directory_of(trajectory.id)), trajectory.id]
+    show = ["rollout", "show", "--dataset", dataset, "--full", *named]
+    replay = ["rollout", "score", "--dataset", dataset, *named]
     return TrajectoryPage(
         dataset=dataset,
         id=trajectory.id,
@@ -109,7 +119,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
                 decides=score.decides,
                 evidence=score.evidence,
             )
-            for score in trajectory.scores
+            for score in with_person_marks(trajectory, marks).scores
         ),
         brief=None if task is None else task.user_system_prompt or "\n".join(task.user_turns) or None,
         task=None
@@ -127,19 +137,34 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
             for index, generation in sorted(trajectory.generated.items())
             if generation.usage.prompt_tokens
         ),
-        marks=tuple(run.marks_of(dataset, trajectory.id)),
+        marks=tuple(marks),
         filtered=filtered,
         siblings=tuple(_siblings(run, dataset, trajectory)),
         has=Has(
-            states=bool(read.nodes) and trajectory.called,
+            states=bool(read.nodes) and trajectory.called and not is_reader,
             tokens=any(generation.tokens is not None for generation in trajectory.generated.values()),
             nodes=bool(read.nodes),
         ),
-        can_grow=CanGrow(reason is None, reason),
+        can_grow=_can_grow(run, read, is_reader=is_reader),
         commands=Commands(
-            show=shlex.join(command), replay=shlex.join(["rollout", "score", str(run.path), "--dataset", dataset])
+            show=shlex.join(show),
+            replay=shlex.join(replay),
         ),
     )
+
+
+def _can_grow(run: OpenRun, read: ReadTrajectory, *, is_reader: bool) -> CanGrow:
+    reason = READ_ONLY if is_reader else None if read.nodes else NOT_KEPT
+    if reason is None and not os.access(run.path, os.W_OK):
+        reason = f"{run.path} cannot be written"
+    config = recorded_part(run.path, "config", dict[str, Any]) or {}
+    section = (config.get("datasets") or {}).get(read.dataset)
+    names = set(section.get("irreversible") or ()) if isinstance(section, dict) else set()
+    asking = [index for index, _, body in read.nodes if any(call.name in names for call in body.calls)]
+    if asking and read.trajectory.stop_reason == StopReason.CORRECTED and asking[0] == read.nodes[-1][0]:
+        # The calls of a correction have not been made.
+        asking = []
+    return CanGrow(reason is None, reason, asking[0] - 1 if asking else None)
 
 
 def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:
@@ -158,8 +183,11 @@ def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -
 
 def _siblings(run: OpenRun, dataset: str, trajectory: Trajectory) -> list[Sibling]:
     found = _attempts(run.reading(), dataset, trajectory.task_id)
-    if run.has_people:
-        found += _attempts(run.reading_people(), dataset, trajectory.task_id)
+    try:
+        if run.has_people:
+            found += _attempts(run.reading_people(), dataset, trajectory.task_id)
+    except JournalError as error:
+        log.warning("%s", error)
     return [sibling for sibling in found if sibling.id != trajectory.id]
 
 

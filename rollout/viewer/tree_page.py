@@ -7,10 +7,12 @@ hundreds of entries, not thousands.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from rollout.core.errors import JournalError
 from rollout.store.reader import JournalReader
 from rollout.store.trees import read_tree
 from rollout.trajectories.tree import OPENING, Leaf, Node, NodeBody, NodeKey, RolloutTree
@@ -18,6 +20,7 @@ from rollout.viewer.answers.trees import TreeLeaf, TreeNode, TreePage
 from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
 
+log = logging.getLogger(__name__)
 MOST_TITLE = 120
 MOST_TEXT = 1_200
 
@@ -88,20 +91,24 @@ class _Merged:
 
 
 def read_tree_page(run: OpenRun, dataset: str, task: str) -> TreePage:
-    """The tree of a task. Raises RequestRefused where no attempt at it has ended."""
+    """The tree of a task; empty where each attempt failed. Raises RequestRefused where the task was never begun."""
     merged = _Merged()
     with run.reading() as journal:
         tree = read_tree(journal, dataset, task)
     if tree is not None:
         merged.add(tree, {})
-    if run.has_people:
-        with run.reading_people() as journal:
-            added = read_tree(journal, dataset, task)
-            originals = {} if added is None else _originals(journal, added, set(merged.paths))
-        if added is not None:
-            merged.add(added, originals)
-    if not merged.leaves:
-        raise not_found(f"{run.name}: no attempt at the task {task[:200]!r} of {dataset[:200]!r} has ended")
+    try:
+        if run.has_people:
+            with run.reading_people() as journal:
+                added = read_tree(journal, dataset, task)
+                originals = {} if added is None else _originals(journal, added, set(merged.paths))
+            if added is not None:
+                merged.add(added, originals)
+    except JournalError as error:
+        # What people added is damaged; the run itself is not.
+        log.warning("%s", error)
+    if tree is None and not merged.leaves:
+        raise not_found(f"{run.name}: no attempt at the task {task[:200]!r} of {dataset[:200]!r} has begun")
     return TreePage(task, tuple(_entries(merged)), merged.leaves)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,3 +72,18 @@ def test_broken_schema_checks_nothing_and_harms_nobody() -> None:
 
 def test_a_set_of_tools_is_iterated_over_its_tools() -> None:
     assert [spec.name for spec in Toolset((ToolSpec("order"), ToolSpec("cancel")))] == ["order", "cancel"]
+
+
+@pytest.mark.parametrize("levels", [201, 256, 900, 5000])
+def test_arguments_that_are_nested_too_deeply_are_bad_arguments_whatever_the_schema(levels: int) -> None:
+    reader = CallReader(Toolset((ToolSpec("order", "", SCHEMA), ToolSpec("any"))))
+    for name in ("order", "any"):
+        read = reader.read(ToolCall("id", name, f'{{"name": {"[" * levels}{"]" * levels}}}'))
+        assert isinstance(read, ToolResult)
+        assert read.error_kind == "bad_arguments"
+        assert "nested too deeply" in read.content
+
+
+def test_many_lists_side_by_side_are_not_deep() -> None:
+    reader = CallReader(Toolset((ToolSpec("any"),)))
+    assert isinstance(reader.read(ToolCall("id", "any", f'{{"x": [{"[]," * 500}1]}}')), Invocation)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from rollout.store.reader import open_reader
 from tests.conftest import Command, read_lines, write_tasks, write_yaml
 from tests.conftest import roll_out as roll_out_live
 from tests.scoring.desk import query, write_library
@@ -169,3 +170,14 @@ def test_saved_config_without_its_keys_still_scores(tmp_path: Path, rollout: Com
     assert "secret-secret" not in Path("run/run.json").read_text()
     done = rollout("score", "run")
     assert done.code == 0, done.err
+
+
+def test_one_attempt_is_scored_by_its_id(tmp_path: Path, rollout: Command) -> None:
+    roll_out(library_config(write_library(tmp_path / "data", QUERIES), samples=2))
+    with open_reader(Path("run")) as reader:
+        [first, *others] = reader.choose_keys(most=None)
+    assert others
+    done = rollout("score", "run", "--json", "--dataset", first.dataset, "--", first.id)
+    assert json.loads(done.out)["datasets"][first.dataset]["trajectories"] == 1
+    assert rollout("score", "run", "no-such-id").code == 2
+    assert "leave out the ids" in rollout("score", "run", first.id, "--write").err

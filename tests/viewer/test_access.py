@@ -59,13 +59,57 @@ def test_the_printed_address_sets_a_cookie_and_loses_the_token(client: Client) -
     assert person.get("/api/runs").status_code == 200
 
 
+def test_the_cookie_is_no_token(client: Client) -> None:
+    """A browser also sends it to servers of others, at other ports of the same host."""
+    person = bare(client)
+    value = person.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0].partition("=")[2]
+    assert TOKEN not in value
+    assert bare(client).get("/api/runs", headers={"authorization": f"Bearer {value}"}).status_code == 401
+    assert "set-cookie" not in bare(client).get(f"/?token={value}").headers
+
+
+@pytest.mark.parametrize(
+    "others",
+    ['prefs={"theme":"dark"}; {}', "{}; a=b c; =; x", 'q="open; {}', "名=値; {}", "a[1]=2; {}", "{}; @=,;", "a; {};b;"],
+)
+def test_cookies_of_other_programs_do_not_matter(client: Client, others: str) -> None:
+    person = bare(client)
+    own = person.get(f"/?token={TOKEN}").headers["set-cookie"].partition(";")[0]
+    person.cookies.clear()
+    headers = {"cookie": others.replace("{}", own).encode()}
+    assert person.get("/api/runs", headers=headers).status_code == 200
+    assert person.get("/api/runs", headers=[("cookie", "a=b"), ("cookie", own)]).status_code == 200
+
+
+def test_a_prefix_without_its_last_slash_leads_to_the_page(client: Client) -> None:
+    person = bare(client, prefix="/deep/er")
+    first = person.get(f"/deep/er?token={TOKEN}")
+    assert (first.status_code, first.headers["location"]) == (303, f"./er/?token={TOKEN}")
+    second = person.get(f"/deep/er/?token={TOKEN}")
+    assert (second.status_code, second.headers["location"]) == (303, "./")
+    assert "Path=/deep/er;" in second.headers["set-cookie"]
+    assert person.get("/deep/er").headers["location"] == "./er/"
+    assert person.get("/deep/er/api/runs").status_code == 200
+
+
+def test_an_odd_path_with_the_token_is_redirected_as_it_was_written(client: Client) -> None:
+    answered = bare(client).get(f"/a%0d%0aX:%201?token={TOKEN}")
+    assert answered.headers["location"] == "./a%0D%0AX%3A%201"
+
+
 def test_a_wrong_token_in_the_address_sets_no_cookie(client: Client) -> None:
     answered = bare(client).get("/?token=wrong")
     assert "set-cookie" not in answered.headers
     assert answered.status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.evil.example:7788", "", "[::2]"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:7788", "", "[::2]"),
+        *("[::1].evil", "[::1", "[::1]evil:80", "localhost:evil", "localhost:80:80"),
+    ],
+)
 def test_a_foreign_host_is_refused(client: Client, host: str) -> None:
     assert client().get("/api/runs", headers={"host": host}).status_code == 403
     assert client().get("/", headers={"host": host}).status_code == 403
@@ -83,7 +127,8 @@ def test_an_allowed_host_is_known(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "null", "http://127.0.0.1:3000", "http://localhost:7788", "x"]
+    "origin",
+    ["https://evil.example", "file://127.0.0.1:7788", "null", "http://127.0.0.1:3000", "http://localhost:7788", "x"],
 )
 def test_a_foreign_origin_is_refused(client: Client, origin: str) -> None:
     assert client().get("/api/runs", headers={"origin": origin}).status_code == 403
@@ -166,3 +211,11 @@ def test_behind_a_prefix_everything_is_answered_with_and_without_it(client: Clie
     assert authorized.get("/tools/view/api/runs").status_code == 200
     assert authorized.get("/api/runs").status_code == 200
     assert bare(client, prefix="/tools/view").get("/tools/view/api/runs").status_code == 401
+
+
+def test_a_folder_of_images_that_is_a_link_is_not_followed(client: Client) -> None:
+    person = client()
+    assert person.get("/api/runs/run/blobs/0123abcd.png").status_code == 200
+    Path("run/blobs").rename("elsewhere")
+    Path("run/blobs").symlink_to(Path("elsewhere").resolve())
+    assert person.get("/api/runs/run/blobs/0123abcd.png").status_code == 404

@@ -116,7 +116,7 @@ def test_a_damaged_journal_is_a_problem_of_its_run_and_of_no_other(client: Clien
     key = {"dataset": "data", "id": "t3"}
     for path, query in {
         "trajectories": {}, "series": {}, "trajectory": key, "tree": {"dataset": "data", "task": "t3"},
-        "sent": {**key, "step": 1}, "tokens": key, "states": key, "neighbours": key, "queue": {},
+        "sent": {**key, "step": 1}, "tokens": key, "neighbours": key, "queue": {},
     }.items():  # fmt: skip
         answered = person.get(f"/api/runs/bad/{path}", params=query)
         assert answered.status_code in (200, 404, 409), answered.text
@@ -130,6 +130,31 @@ def test_an_answer_holds_no_secret(client: Client) -> None:
     person = client()
     for path, query in {"trajectory": {"dataset": "data", "id": "a"}, "trajectories": {"q": "really"}}.items():
         assert "very-secret" not in person.get(f"/api/runs/run/{path}", params=query).text
+
+
+def test_a_task_of_which_each_attempt_failed_has_an_empty_tree(client: Client) -> None:
+    WrittenRun().add("a", [answer("broken")], status="failed", error={"kind": "model", "text": "gone"})
+    tree = get(client(), "runs/run/tree", dataset="data", task="a")
+    assert (tree["nodes"], tree["leaves"]) == ([], 0)
+
+
+def test_a_number_in_an_address_that_is_too_large_is_refused(client: Client) -> None:
+    WrittenRun().add("a", [answer("x")])
+    headers = {"x-rollout": "1", "content-type": "application/json"}
+    for number in ("9" * 30, "-1", "1e3", "９"):
+        assert client().delete(f"/api/runs/run/marks/{number}", headers=headers).status_code == 404
+
+
+def test_the_command_that_shows_an_attempt_takes_its_id_for_no_option(client: Client) -> None:
+    written = WrittenRun()
+    for name in ("-dash", "plain"):
+        written.add(name, [answer("x")])
+    person = client()
+    shown = [
+        get(person, "runs/run/trajectory", dataset="data", id=name)["commands"]["show"] for name in ("-dash", "plain")
+    ]
+    assert shown[0].endswith(" --full -- run -dash")
+    assert shown[1].endswith(" --full run plain")
 
 
 def test_what_people_grew_is_in_the_tree_of_its_task(client: Client) -> None:

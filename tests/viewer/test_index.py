@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -247,3 +250,25 @@ def test_series_end_where_the_run_stands(open_run: Opener) -> None:
     assert (series.finished[-1], series.solved[-1], series.cost[-1], series.turns[-1]) == (300, 1 / 3, 150.0, 2.0)
     assert series.latency_p50[-1] == 0.5
     assert list(series.finished) == sorted(series.finished)
+
+
+def test_a_request_waits_for_another_one_that_has_just_begun_the_index(
+    open_run: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    WrittenRun().add("a", [answer("x")])
+    run = open_run()
+    is_begun, goes_on = threading.Event(), threading.Event()
+    begin = run.index._sync
+
+    def slowly(*given: Any) -> None:
+        is_begun.set()
+        assert goes_on.wait(60)
+        begin(*given)
+
+    monkeypatch.setattr(run.index, "_sync", slowly)
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(ids, run)
+        assert is_begun.wait(60)
+        second = pool.submit(ids, run)
+        goes_on.set()
+        assert first.result() == second.result() == {"a"}

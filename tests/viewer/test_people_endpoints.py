@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,10 +15,16 @@ import pytest
 from starlette.testclient import TestClient
 
 import rollout
-from tests.api.shop import plan_first, seller, shop
+from rollout.pipelines.people.growth import GrowthWish, grow, growth_config, plan_growth
+from rollout.pipelines.people.people_run import open_people
+from rollout.store.run_dir import lock_run
+from rollout.viewer import editor
+from rollout.viewer.open_runs import OpenRun
+from tests.api.shop import busy_shop, plan_first, seller, shop
 
 RUN = Path("runs/shop")
 WRITING = {"x-rollout": "1", "content-type": "application/json", "x-rollout-author": quote("Ada Lovelace é")}
+KEY = {"dataset": "Cart", "id": "t1"}
 Asker = Callable[..., Any]
 
 
@@ -39,6 +48,10 @@ class Page:
         answer = self._client.delete(f"/api/runs/shop/{path}", headers=WRITING)
         assert answer.status_code == 200, answer.text
         return answer.json()
+
+    def facets(self) -> Any:
+        """What the table can be filtered by."""
+        return self._client.get("/api/runs/shop").json()["facets"]
 
     def growth(self, number: int) -> Any:
         """A growth when it has come to its end."""
@@ -201,6 +214,40 @@ def test_a_damaged_file_of_marks_leaves_the_run_to_be_read(page: Page) -> None:
     assert "the marks are damaged" in page.post("marks", 409, dataset="Cart", id="t1", kind="bad")["error"]
 
 
+def test_what_people_added_may_be_damaged_and_the_run_is_read(page: Page) -> None:
+    page.post("corrections", **KEY, message=5, content="Not done.")
+    assert len(page.get("trajectory", **KEY)["siblings"]) == 1
+    for file in (RUN / "people").glob("journal.db*"):
+        file.write_bytes(b"not a database, by far" * 400)
+    assert page.get("trajectory", **KEY)["siblings"] == []
+    assert page.get("tree", dataset="Cart", task="t1")["leaves"] == 1
+    assert page.get("growths") == []
+    assert page.get("trajectories")["total"] >= 1
+
+
+def test_a_verdict_is_a_score_beside_the_others(page: Page) -> None:
+    page.post("marks", **KEY, kind="verdict", value=0.25)
+    page.post("marks", **KEY, kind="verdict", value=1.0, message=1)
+    scores = {score["name"]: score for score in page.get("trajectory", **KEY)["scores"]}
+    assert scores["person"]["value"] == 0.25
+    assert "Ada Lovelace é" in scores["person"]["reason"]
+    for wanted, found in {"lt:0.5": 1, "eq:0.25": 1, "ge:0.5": 0}.items():
+        assert page.get("trajectories", score=f"person:{wanted}")["total"] == found
+    facets = page.facets()
+    assert {each["value"]: each["count"] for each in facets["scores"]}["person"] == 1
+
+
+def test_the_table_is_sorted_by_verdicts(client: Callable[..., TestClient]) -> None:
+    rollout.run(busy_shop, model=seller, run_dir=RUN, progress=False)
+    with client(RUN) as opened:
+        page = Page(opened)
+        for name, value in {"t1": 0.5, "t4": 1.0, "t2": 0.0}.items():
+            page.post("marks", dataset="busy", id=name, kind="verdict", value=value)
+        for desc, first in ((1, ["t4", "t1", "t2"]), (0, ["t2", "t1", "t4"])):
+            rows = page.get("trajectories", sort="score:person", desc=desc)["rows"]
+            assert [row["id"] for row in rows][:3] == first
+
+
 def test_a_server_that_only_reads_adds_nothing(client: Callable[..., TestClient]) -> None:
     rollout.run(shop, model=seller, run_dir=RUN, progress=False)
     with client(RUN, read_only=True) as opened:
@@ -210,3 +257,102 @@ def test_a_server_that_only_reads_adds_nothing(client: Callable[..., TestClient]
             assert "--read-only" in refused["error"]
         assert page.get("trajectory", dataset="Cart", id="t1")["can_grow"]["ok"] is False
     assert not (RUN / "people").exists()
+
+
+def test_a_name_of_a_model_in_a_request_imports_nothing(page: Page) -> None:
+    Path("imported_by_a_request.py").write_text("open('IMPORTED', 'w')\nmodel = 1\n")
+    for model in ("imported_by_a_request:model", "os:system", "gpt"):
+        for field in ("model", "user_model"):
+            refused = page.post("growths", 400, dataset="Cart", id="t1", message=2, **{field: model})
+            assert f"model '{model}': expected provider/model" in refused["error"]
+        for role in ("agent", "user"):
+            assert (
+                "expected provider/model"
+                in page.post("plays", 400, dataset="Cart", task="t1", role=role, model=model)["error"]
+            )
+    assert not Path("IMPORTED").exists()
+
+
+def test_an_argument_may_have_any_name_and_a_deep_one_is_refused(page: Page) -> None:
+    number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    deep: list[Any] = []
+    for _ in range(300):
+        deep = [deep]
+    for path in (f"plays/{number}/act", "corrections"):
+        calls = [{"name": "add", "arguments": {"item": deep}}]
+        body = {"calls": calls} if path != "corrections" else {**KEY, "message": 1, "tool_calls": calls}
+        assert "nested too deeply" in page.post(path, 400, **body)["error"]
+    arguments = {"self": 1, "calls": 2, "name": 3}
+    page.post(f"plays/{number}/act", calls=[{"name": "add", "arguments": arguments}])
+    page.until(
+        lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent" and len(play["messages"]) > 1
+    )
+    page.post(f"plays/{number}/end")
+    ended = page.until(lambda: page.get(f"plays/{number}"), is_over)
+    assert (ended["state"], ended["error"]) == ("done", None)
+    assert ended["messages"][1]["calls"][0]["arguments"] == arguments
+
+
+def test_what_a_person_plays_is_by_the_person(page: Page) -> None:
+    number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    page.post(f"plays/{number}/act", text="Not today.")
+    ended = page.until(lambda: page.get(f"plays/{number}"), is_over)
+    [_, said] = page.get("trajectory", dataset="Cart", id=ended["id"])["messages"]
+    assert (said["author"], said["is_scripted"], said["marks"]) == ("Ada Lovelace é", False, [])
+
+
+def test_a_growth_that_another_process_keeps_from_going_on_says_so(page: Page) -> None:
+    number = page.post("plays", dataset="Cart", task="t1", role="agent")["number"]
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    page.post(f"growths/{number}/stop")
+    page.until(lambda: page.get(f"plays/{number}"), is_over)
+    lock = lock_run(RUN / "people")
+    try:
+        assert "another process is running this run" in page.post(f"growths/{number}/resume", 409)["error"]
+    finally:
+        os.close(lock)
+    page.post(f"growths/{number}/resume")
+    page.until(lambda: page.get(f"plays/{number}"), lambda play: play["waits_for"] == "agent")
+    page.post(f"growths/{number}/stop")
+    page.until(lambda: page.get(f"plays/{number}"), is_over)
+
+
+def test_a_growth_that_ends_unexpectedly_is_failed_with_the_reason(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*given: Any, **named: Any) -> Any:
+        raise ZeroDivisionError("of all things")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(editor, "grow", broken)
+        growth = page.growth(page.post("growths", dataset="Cart", id="t1", message=2)["number"])
+    assert growth["state"] == "failed"
+    assert "ZeroDivisionError: of all things" in growth["error"]
+    page.post(f"growths/{growth['number']}/resume")
+    assert page.growth(growth["number"])["state"] == "done"
+
+
+async def test_a_growth_that_ended_after_it_was_read_is_shown_as_it_is_now(
+    open_run: Callable[[Path], OpenRun],
+) -> None:
+    rollout.run(shop, model=seller, run_dir=RUN, progress=False)
+    async with open_people(RUN) as people:
+        read = await plan_growth(people, "Cart", "t1", GrowthWish(author="ada", message=2))
+        await grow(people, read, growth_config(RUN))
+    run = open_run(RUN)
+    async with asyncio.TaskGroup() as tasks:
+        shown = editor.RunEditor(run, tasks, lambda growth: None)
+        with run.reading_people() as journal:
+            assert shown.state(journal, read) == "done"
+        async with open_people(RUN) as people:
+            read = await plan_growth(people, "Cart", "t1", GrowthWish(author="ada", message=2, model="no/one"))
+            await grow(people, read, growth_config(RUN))
+        with run.reading_people() as journal:
+            assert shown.state(journal, read) == "failed"
+            assert "there is no provider 'no'" in str(shown.error(journal, read))
+
+
+def test_what_people_add_is_for_its_owner_only(page: Page) -> None:
+    page.post("corrections", **KEY, message=5, content="Not done.")
+    for path in [RUN / "people", *(RUN / "people").rglob("*")]:
+        assert stat.S_IMODE(path.stat().st_mode) == (0o700 if path.is_dir() else 0o600), path

@@ -285,3 +285,23 @@ def test_what_was_found_is_at_the_beginning_of_its_snippet_where_a_row_shows_it(
     shown = "".join(part.text for part in row.snippet)
     assert shown.startswith("…")
     assert shown.index("needle") < 25
+
+
+def test_an_id_is_found_by_a_part_of_it_and_that_of_a_task_too(run: OpenRun) -> None:
+    assert {row.task_id for row in read_table(run, TableQuery(q='"task 17"', limit=1000)).rows} == {"task 17"}
+    [row] = read_table(run, TableQuery(q="PLAIN-216", limit=1000)).rows
+    assert row.id == "plain-216"
+
+
+@pytest.mark.parametrize("signs", ["*", "🎉", "--", '""', "% _"])
+def test_signs_that_are_no_words_find_nothing(run: OpenRun, signs: str) -> None:
+    assert read_table(run, TableQuery(q=signs)).total == 0
+    assert read_table(run, TableQuery(q="  ")).total > 0
+
+
+def test_what_is_too_much_for_a_query_is_refused(run: OpenRun) -> None:
+    with pytest.raises(RequestRefused, match="at most 40 words"):
+        read_table(run, TableQuery(q="word " * 1000))
+    assert read_table(run, TableQuery(q="word " * 40)).total == 0
+    with pytest.raises(RequestRefused, match="offset"):
+        read_table(run, TableQuery(offset=1 << 63))

@@ -76,6 +76,17 @@ def test_the_command_writes_a_file_that_needs_nothing_else(
         assert "Traceback" not in found.out + found.err
 
 
+def test_a_report_says_of_how_many_it_has_the_first(
+    rollout: Command, page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module.make_report, "__defaults__", (page,))
+    total = int(rollout("report", "run").out.split(": ")[1].split()[0])
+    assert total > 2
+    assert f"the first 2 of {total} trajectories (--first N for more)" in rollout("report", "run", "--first", "2").out
+    assert f"any 1 of {total} trajectories" in rollout("report", "run", "--first", "1", "--random").out
+    assert ": 1 trajectory, " in rollout("report", "run", "t1").out
+
+
 def test_a_selection_is_reported(client: Callable[..., TestClient], page: Path) -> None:
     person = client(page=page)
     body = {"success": "1", "sort": "id", "desc": False}

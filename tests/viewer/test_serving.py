@@ -135,3 +135,15 @@ def test_mistakes_are_one_line(rollout: Command, monkeypatch: pytest.MonkeyPatch
         found = rollout(*words)
         assert found.code == 2
         assert "rollout-engine[view]" in found.out + found.err
+
+
+def test_a_server_whose_input_is_no_pipe_ends_with_it() -> None:
+    WrittenRun().add("a", [answer("x")])
+    command = [*ROLLOUT, "view", "run", "--no-browser", "--port", "0", "--while-stdin", "--prefix", "/a b/<x>"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    Path("input.txt").write_text("some lines\n" * 1000)
+    for name in (os.devnull, "input.txt"):
+        with open(name) as given:
+            ended = subprocess.run(command, stdin=given, capture_output=True, text=True, env=environment, timeout=120)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert "/a%20b/%3Cx%3E/?token=" in ended.stdout

@@ -43,6 +43,8 @@ class UserReply(msgspec.Struct, frozen=True):
     """Where set, nothing is said yet: the episode makes the calls in the user's world and asks again."""
     asks_again: bool = False
     """Whether it only asks for the answer that the agent did not give."""
+    author: str | None = None
+    """The person who said it; None for a model or a program."""
 
 
 class User(Protocol):

@@ -11,7 +11,7 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import Message, ToolCall, Toolset, ToolSpec
 from rollout.engine.outcome import correction_head
 from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
-from rollout.pipelines.people.remote_person import WrittenCall
+from rollout.pipelines.people.remote_person import WrittenCall, written_arguments
 from rollout.store.reader import Branch
 from rollout.store.record import Finished
 from rollout.tasks.source import attempt_number, trajectory_id
@@ -80,8 +80,7 @@ def _written_message(found: WorkedOn, place: int, correction: Correction) -> Mes
     ids = [call.id for call in original.tool_calls]
     ids += [f"call_{correction.message}_{number}" for number in range(len(ids), len(correction.calls))]
     calls = tuple(
-        ToolCall(ids[number], call.name, msgspec.json.encode(call.arguments).decode())
-        for number, call in enumerate(correction.calls)
+        ToolCall(ids[number], call.name, written_arguments(call)) for number, call in enumerate(correction.calls)
     )
     refuse_calls(found.trajectory, calls)
     message = Message(role="assistant", content=content, tool_calls=calls, reasoning=correction.reasoning or None)

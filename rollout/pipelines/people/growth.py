@@ -29,17 +29,18 @@ from rollout.engine.control import Control
 from rollout.engine.engine import Engine
 from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
-from rollout.engine.replay import calls_any
 from rollout.models.registry import Registry
+from rollout.pipelines.people.growth_refusals import refuse_dataset, refuse_irreversible, with_masked_servers
 from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
 from rollout.pipelines.people.remote_person import Part, RemoteAgent, RemotePerson, RemoteUser
-from rollout.pipelines.score import saved_config
+from rollout.pipelines.saved_config import saved_config
 from rollout.pipelines.wiring import open_plans, with_other_strategy
 from rollout.store.blobs import write_blob, writing
 from rollout.store.reader import JournalReader
 from rollout.store.run_dir import LOGS
 from rollout.strategies.regrow import Regrow
 from rollout.tasks.source import TaskList, trajectory_id
+from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import PERSON, NodeKey
 
 PATIENCE = 7 * 24 * 3600.0
@@ -97,18 +98,31 @@ class GrowthWish(msgspec.Struct, frozen=True, kw_only=True):
     """The role that the person plays."""
 
 
-async def plan_growth(people: PeopleRun, dataset: str, trajectory: str, wish: GrowthWish) -> Growth:
-    """Record a growth from an attempt. Raises ConfigError if nothing can be grown there."""
+async def plan_growth(
+    people: PeopleRun, dataset: str, trajectory: str, wish: GrowthWish, config: Config | None = None
+) -> Growth:
+    """Record a growth from an attempt. Raises ConfigError if nothing can be grown there, as far as that shows before it
+    begins: more shows with the configuration that it will have."""
     found = await people.take_up(dataset, trajectory)
     place = _last_result(found, found.place_of(wish.message))
     if place >= 0 and found.body(place).end is not None:
         raise ConfigError(f"{trajectory}: the conversation ends with message {wish.message}; choose an earlier one")
     node = None if place < 0 else found.keys[place]
+    if config is not None:
+        refuse_dataset(config, dataset)
+        refuse_irreversible(
+            people, found, place, config.datasets[dataset].irreversible, message=wish.message, count=wish.count
+        )
     return _record(people, dataset, found.trajectory.task_id, found.tree, wish, trajectory=trajectory, node=node)
 
 
-async def plan_fresh(people: PeopleRun, dataset: str, task_id: str, wish: GrowthWish) -> Growth:
-    """Record a growth from a task's opening. Raises ConfigError if the run has not begun the task."""
+async def plan_fresh(
+    people: PeopleRun, dataset: str, task_id: str, wish: GrowthWish, config: Config | None = None
+) -> Growth:
+    """Record a growth from a task's opening. Raises ConfigError if the run has not begun the task, or nothing can be
+    grown there (`plan_growth`)."""
+    if config is not None:
+        refuse_dataset(config, dataset)
     return _record(people, dataset, task_id, await people.tree_of(dataset, task_id), wish)
 
 
@@ -181,6 +195,12 @@ def read_growths(journal: JournalReader) -> list[Growth]:
     return [msgspec.json.decode(text, type=Growth) for text in found if text is not None]
 
 
+def newest(journal: JournalReader, growth: Growth) -> Growth:
+    """A growth as it is recorded now."""
+    text = journal.meta(_META + str(growth.number))
+    return growth if text is None else msgspec.json.decode(text, type=Growth)
+
+
 def unfinished_growths(journal: JournalReader) -> list[Growth]:
     """The growths that an earlier process did not finish."""
     return [growth for growth in read_growths(journal) if state_of(journal, growth) == "unfinished"]
@@ -188,19 +208,33 @@ def unfinished_growths(journal: JournalReader) -> list[Growth]:
 
 def state_of(journal: JournalReader, growth: Growth) -> GrowthState:
     """The state of a growth."""
-    if growth.error is not None:
+    if error_of(journal, growth) is not None:
         return "failed"
     if set(growth.ids) <= journal.recorded_ids(growth.dataset):
         return "done"
     return "stopped" if growth.is_stopped else "unfinished"
 
 
+def error_of(journal: JournalReader, growth: Growth) -> str | None:
+    """Why a growth could not be begun, or why each of its attempts failed; None while any may succeed."""
+    if growth.error is not None:
+        return growth.error
+    failures = []
+    for identifier in growth.ids:
+        found = journal.head(growth.dataset, identifier)
+        if found is None or found[0].status != Status.FAILED:
+            return None
+        failures.append("unknown" if found[0].error is None else found[0].error.text)
+    return failures[0] if len(failures) == 1 else f"all {len(failures)} attempts failed; the first: {failures[0]}"
+
+
 def growth_config(run_dir: Path, config: Path | None = None) -> Config:
     """The configuration of a run, for growing its attempts. API keys are not recorded: they come from the registry of
-    models that it names, from the environment, or from the file `config`."""
+    models that it names, from the environment, or from the file `config`. Datasets whose servers need more than is
+    recorded are refused when something is to be grown."""
     if config is not None:
         return load_config(config)
-    saved = saved_config(run_dir)
+    saved = with_masked_servers(saved_config(run_dir), run_dir)
     if saved.models_config_file is None or not saved.models_config_file.is_file():
         return saved
     registry = load_registry(saved.models_config_file)
@@ -221,6 +255,12 @@ async def _grow(
     observers: Sequence[Observer],
     watch: Callable[[Engine], None],
 ) -> None:
+    refuse_dataset(config, growth.dataset)
+    if growth.trajectory is not None:
+        found = await people.take_up(growth.dataset, growth.trajectory)
+        place = -1 if growth.node is None else list(found.keys).index(growth.node)
+        names = config.datasets[growth.dataset].irreversible
+        refuse_irreversible(people, found, place, names, message=growth.message, count=growth.count, own=growth.ids)
     config = _changed(config, growth)
     registry = Registry(
         config.models,
@@ -233,7 +273,6 @@ async def _grow(
         await held.enter_async_context(registry)
         (plan,) = await held.enter_async_context(open_plans(config, [growth.dataset], registry))
         plan = _plan_of(people, plan, growth, person)
-        await _refuse_irreversible(people, plan, growth)
         with writing(people.folder):
             write_blob(people.folder, plan.prompt(plan.toolset))
         engine = Engine(
@@ -251,9 +290,7 @@ async def _grow(
 
 def _changed(config: Config, growth: Growth) -> Config:
     """The run's configuration with the changes of the growth, for this machine alone."""
-    dataset = config.datasets.get(growth.dataset)
-    if dataset is None:
-        raise ConfigError(f"datasets.{growth.dataset}: is not in the configuration of the run; give it by --config")
+    dataset = config.datasets[growth.dataset]
     changed: dict[str, AgentConfig | UserConfig] = {}
     if growth.model is not None:
         changed["agent"] = dataset.agent.model_copy(update={"model": growth.model, "api_base": None, "api_key": None})
@@ -314,18 +351,6 @@ def _with_person(plan: Plan, person: RemotePerson) -> Plan:
         max_turns=max(plan.max_turns, MAX_TURNS),
         episode_timeout=PATIENCE,
     )
-
-
-async def _refuse_irreversible(people: PeopleRun, plan: Plan, growth: Growth) -> None:
-    if growth.trajectory is None:
-        return
-    found = await people.take_up(growth.dataset, growth.trajectory)
-    place = -1 if growth.node is None else list(found.keys).index(growth.node)
-    if calls_any([found.body(before) for before in range(place)], plan.irreversible):
-        raise ConfigError(
-            f"{growth.trajectory}: a call before message {growth.message} is irreversible "
-            f"({', '.join(sorted(plan.irreversible))}), and cannot be repeated; choose a step before it"
-        )
 
 
 def _last_result(found: WorkedOn, place: int) -> int:

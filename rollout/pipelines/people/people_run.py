@@ -132,7 +132,7 @@ class PeopleRun:
                 facts[f"identity:{dataset}"] = identity
             journal.set_facts(facts)
         if not journal.is_attached(dataset):
-            journal.attach(dataset, open_output(output))
+            journal.attach(dataset, open_output(output, is_private=True))
 
     def _find_episode(self, reader: JournalReader, dataset: str, found: Trajectory) -> tuple[int, int]:
         episode = reader.episode_of(dataset, found.id)
@@ -209,6 +209,7 @@ def _write_people_file(run_dir: Path, folder: Path) -> None:
             datasets=msgspec.convert(recorded.get("datasets") or {}, dict[str, RecordedTasks]),
             config=recorded.get("config") or {},
             modules=recorded.get("modules") or [],
+            folder=recorded.get("folder"),
         )
 
 

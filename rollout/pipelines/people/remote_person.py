@@ -14,6 +14,7 @@ import msgspec
 
 from rollout.agents.agent import Session
 from rollout.agents.users.user import UserReply
+from rollout.core.calls import is_too_deep
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, NO_TOOLS, Message, Toolset
 from rollout.core.task import Task
@@ -29,6 +30,21 @@ class WrittenCall(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Any] = {}
 
 
+def written_arguments(call: WrittenCall) -> str:
+    """The arguments of a call as JSON text. Raises ConfigError if they have no such form."""
+    try:
+        text = msgspec.json.encode(call.arguments).decode()
+    except (TypeError, ValueError) as error:
+        raise ConfigError(
+            f"the call of {call.name} cannot be made: its arguments have no JSON form: {error}"
+        ) from error
+    except RecursionError:
+        text = None
+    if text is None or is_too_deep(text, call.arguments):
+        raise ConfigError(f"the call of {call.name} cannot be made: its arguments are nested too deeply")
+    return text
+
+
 class PersonAction(msgspec.Struct, frozen=True):
     """A turn of a person: words, tool calls, or the end of the conversation."""
 
@@ -40,8 +56,10 @@ class PersonAction(msgspec.Struct, frozen=True):
 class RemotePerson:
     """A person in one attempt. `changed` is called when their turn begins or ends."""
 
-    def __init__(self, part: Part, changed: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, part: Part, changed: Callable[[], None] = lambda: None, author: str | None = None) -> None:
         self.part = part
+        self.author = author
+        """The name that is recorded with what they write."""
         self._changed = changed
         self._asked: asyncio.Future[PersonAction] | None = None
         self.tools: Sequence[JSON] = ()
@@ -72,6 +90,8 @@ class RemotePerson:
             raise ConfigError("expected words or calls, not both; a user has words only")
         if not (action.is_end or action.calls or (action.text or "").strip()):
             raise ConfigError("there is nothing to say or to call; write something, or end the conversation")
+        for call in action.calls:
+            written_arguments(call)
         asked.set_result(action)
         self._changed()
 
@@ -88,7 +108,7 @@ class RemoteUser:
     async def reply(self, dialogue: Sequence[Message]) -> UserReply:
         action = await self._person.ask()
         text = (action.text or "").strip() or None
-        return UserReply(text, "stop" if action.is_end else None)
+        return UserReply(text, "stop" if action.is_end else None, author=self._person.author)
 
 
 class RemoteAgent:
@@ -99,6 +119,7 @@ class RemoteAgent:
 
     def __init__(self, person: RemotePerson) -> None:
         self._person = person
+        self.author = person.author
 
     async def act(self, task: Task, session: Session) -> None:
         while not session.is_over:

@@ -1,8 +1,8 @@
 """The state of a world during a recorded attempt, found by making its calls again on a fresh one.
 
 Each answer is compared with the record (`rollout.scoring.replay`); where one differs, what was found up to there still
-holds, and a note says where the replay ended. Code that the run's configuration names is imported for it, as `rollout
-score` does.
+holds, and a note says where the replay ended. It also ends before an irreversible call, which is never made again. Code
+that the run's configuration names is imported for it, as `rollout score` does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from rollout.core.errors import ConfigError, RolloutError
 from rollout.engine.plan import with_offered_names, world_seed
 from rollout.environments.find import find_environment
 from rollout.environments.resources import Resources
-from rollout.pipelines.score import saved_config
+from rollout.pipelines.run_code import refuse_code_of_runs
+from rollout.pipelines.saved_config import saved_config
 from rollout.scoring.reference import read_changes
 from rollout.scoring.replay import replay
 from rollout.trajectories.trajectory import Trajectory
@@ -69,6 +70,7 @@ async def replay_states(run_dir: Path, dataset: str, trajectory: Trajectory) -> 
 
 async def _replay(run_dir: Path, dataset: str, trajectory: Trajectory) -> ReplayedStates:
     config = saved_config(run_dir)
+    refuse_code_of_runs(config)
     if dataset not in config.datasets:
         raise ConfigError(f"{run_dir}: its configuration has no dataset {dataset!r}")
     settings = config.datasets[dataset]
@@ -85,7 +87,10 @@ async def _replay(run_dir: Path, dataset: str, trajectory: Trajectory) -> Replay
         found: list[tuple[int, Changes]] = []
         note = None
         try:
-            async for called in replay(world, task, seed, trajectory, opened.user_world(task, world)):
+            made = replay(
+                world, task, seed, trajectory, opened.user_world(task, world), irreversible=settings.irreversible
+            )
+            async for called in made:
                 changes = await read_changes(world)
                 if changes is None:
                     raise ConfigError("its world has no tables to look at")

@@ -86,6 +86,7 @@ class Has(msgspec.Struct, frozen=True):
     """Which further endpoints have data about a trajectory."""
 
     states: bool
+    """Whether a replay may show them; never where the server is read-only."""
     tokens: bool
     nodes: bool
 
@@ -96,6 +97,8 @@ class CanGrow(msgspec.Struct, frozen=True):
     ok: bool
     reason: str | None
     """Why not, if they cannot."""
+    last: int | None = None
+    """The last message behind which they can; null for the last of all. The next one makes an irreversible call."""
 
 
 class Commands(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ import re
 from anyio import to_thread
 from starlette.responses import Response
 
-from rollout.store.blobs import image_path
+from rollout.store.blobs import find_image
 from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
@@ -34,9 +34,7 @@ def _read(run: OpenRun, name: str) -> bytes:
     found = _NAME.fullmatch(name)
     if found is not None and found[1] in MEDIA:
         for folder in (run.path, run.people_path):
-            path = image_path(folder, name)
-            # A symbolic link could lead to a file outside of the run.
-            if path.is_file() and not path.is_symlink():
+            if (path := find_image(folder, name)) is not None:
                 return path.read_bytes()
     raise not_found(f"{run.name}: there is no image {name[:100]!r}")
 

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+import re
+
 import msgspec
 
+from rollout.core.errors import JournalError
 from rollout.pipelines.people.growth import Growth, GrowthWish, plan_growth
+from rollout.pipelines.people.growth_refusals import refuse_imported_models
 from rollout.viewer.answers.people import GrowthAnswer
 from rollout.viewer.editor import RunEditor
 from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.errors import RequestRefused
 from rollout.viewer.growth_answers import shown_growth
 
+log = logging.getLogger(__name__)
+_NUMBER = re.compile(r"[0-9]{1,15}")
 MOST_GROWN = 1000
 """The most attempts of one growth."""
 
@@ -41,8 +48,10 @@ async def add_growth(call: ApiCall) -> GrowthAnswer:
         temperature=given.temperature,
     )
     editor = call.viewer.editor(call.run)
+    config = await editor.config()
+    refuse_imported_models(config, wish.model, wish.user_model)
     async with editor.writing() as people:
-        growth = await plan_growth(people, given.dataset, given.id, wish)
+        growth = await plan_growth(people, given.dataset, given.id, wish, config)
         editor.start(growth)
     return await show(editor, growth)
 
@@ -50,10 +59,15 @@ async def add_growth(call: ApiCall) -> GrowthAnswer:
 async def list_growths(call: ApiCall) -> list[GrowthAnswer]:
     """All growths, including those in which a person plays."""
     editor = call.viewer.editor(call.run)
-    growths = await editor.growths()
-    if not growths:
+    try:
+        growths = await editor.growths()
+        if not growths:
+            return []
+        return await editor.reading(lambda journal: [shown_growth(editor, journal, growth) for growth in growths])
+    except JournalError as error:
+        # What people added is damaged; the run itself is not.
+        log.warning("%s", error)
         return []
-    return await editor.reading(lambda journal: [shown_growth(editor, journal, growth) for growth in growths])
 
 
 async def stop(call: ApiCall) -> GrowthAnswer:
@@ -66,7 +80,9 @@ async def resume(call: ApiCall) -> GrowthAnswer:
     """Resume a growth that was stopped, or that an earlier server did not finish."""
     editor = call.viewer.editor(call.run)
     growth = await editor.read(number_of(call))
-    editor.start(growth)
+    # Refused at once where another process has the directory.
+    async with editor.writing():
+        editor.start(growth)
     return await show(editor, growth)
 
 
@@ -77,10 +93,10 @@ async def show(editor: RunEditor, growth: Growth) -> GrowthAnswer:
 
 def number_of(call: ApiCall) -> int:
     """The number in the address."""
-    try:
-        return int(call.path["number"])
-    except ValueError as error:
-        raise RequestRefused(404, f"{call.path['number'][:50]!r}: expected a number") from error
+    given = call.path["number"]
+    if _NUMBER.fullmatch(given) is None:
+        raise RequestRefused(404, f"{given[:50]!r}: expected a number")
+    return int(given)
 
 
 ENDPOINTS = (

@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from rollout.pipelines.people.growth import Growth, GrowthWish, plan_fresh, plan_growth
+from rollout.pipelines.people.growth_refusals import refuse_imported_models
 from rollout.pipelines.people.remote_person import PersonAction
 from rollout.viewer.answers.plays import Play
 from rollout.viewer.editor import RunEditor
@@ -56,11 +57,13 @@ async def add_play(call: ApiCall) -> Play:
         user_model=None if is_user else given.model or None,
         part=given.role,
     )
+    config = await editor.config()
+    refuse_imported_models(config, wish.model, wish.user_model)
     async with editor.writing() as people:
         if given.begin is None:
-            growth = await plan_fresh(people, given.dataset, given.task, wish)
+            growth = await plan_fresh(people, given.dataset, given.task, wish, config)
         else:
-            growth = await plan_growth(people, given.dataset, given.begin.id, wish)
+            growth = await plan_growth(people, given.dataset, given.begin.id, wish, config)
         editor.start(growth)
     return await show(call, editor, growth)
 

@@ -25,7 +25,8 @@ from rollout.environments.web.browsers import BrowserPool
 from rollout.environments.web.shown import read_page
 from rollout.environments.web.sites import Sites
 from rollout.models.model import Generation, Request
-from rollout.pipelines.score import open_scoring, rescore, saved_config
+from rollout.pipelines.saved_config import saved_config
+from rollout.pipelines.score import open_scoring, rescore
 from rollout.store.reader import open_reader
 from tests.conftest import read_lines, roll_out
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from rollout.config.schema import Config
@@ -17,7 +18,9 @@ from rollout.pipelines.people.corrections import Correction, correct
 from rollout.pipelines.people.growth import (
     Growth,
     GrowthWish,
+    error_of,
     grow,
+    growth_config,
     plan_growth,
     read_growths,
     state_of,
@@ -37,6 +40,7 @@ from tests.servers.mcp_config import raw_entry
 RUN = Path("run")
 CALLED = Path("called.txt")
 ADD = {"name": "add", "arguments": {"by": 1}}
+CORRECTED = Correction(message=1, author="ada", calls=[WrittenCall("add", {"by": 3})])
 
 
 class CutAfter:
@@ -141,10 +145,43 @@ async def test_nothing_is_grown_behind_an_irreversible_call() -> None:
             growth = await plan_growth(people, "data", "task0", GrowthWish(message=2, author="ada"))
             growth = await grow(people, growth, config)
             assert growth.error is not None
-            assert "a call before message 2 is irreversible (add)" in growth.error
+            assert "a call before message 2, or of it, is irreversible (add)" in growth.error
             assert state_of(people.journal, growth) == "failed"
             assert read(people, growth) == []
     assert CALLED.read_text().count("add") == made
+
+
+async def test_an_answer_with_an_irreversible_call_is_not_gone_on_from() -> None:
+    async with StubServer(adds(2)) as stub:
+        config = Config.model_validate(mcp_config(stub.url, irreversible=["add"]))
+        await roll_out(config)
+        made = CALLED.read_text().count("add")
+        async with open_people(RUN) as people:
+            with pytest.raises(ConfigError, match="message 1, or of it, is irreversible"):
+                await plan_growth(people, "data", "task0", GrowthWish(message=1, author="ada"), config)
+            assert read_growths(people.journal) == []
+            growth = await plan_growth(people, "data", "task0", GrowthWish(message=1, author="ada"))
+            assert "is irreversible" in str((await grow(people, growth, config)).error)
+    assert CALLED.read_text().count("add") == made
+
+
+async def test_the_irreversible_call_of_a_correction_is_made_once() -> None:
+    async with StubServer(adds(2)) as stub:
+        config = Config.model_validate(mcp_config(stub.url, irreversible=["add"]))
+        await roll_out(config)
+        before = CALLED.read_text().count("add")
+        async with open_people(RUN) as people:
+            correction = await correct(people, "data", "task0", CORRECTED)
+            wish = GrowthWish(message=1, author="ada")
+            with pytest.raises(ConfigError, match="grow 1 attempt"):
+                await plan_growth(people, "data", correction.id, msgspec.structs.replace(wish, count=2), config)
+            growth = await plan_growth(people, "data", correction.id, wish, config)
+            assert (await grow(people, growth, config)).error is None
+            assert [answers(each)[0] for each in read(people, growth)] == [3]
+            made = CALLED.read_text().count("add")
+            with pytest.raises(ConfigError, match=f"was made in {growth.ids[0]}".replace("+", "[+]")):
+                await plan_growth(people, "data", correction.id, wish, config)
+    assert before < CALLED.read_text().count("add") == made
 
 
 async def test_an_irreversible_call_of_a_stopped_branch_is_not_made_twice() -> None:
@@ -153,14 +190,62 @@ async def test_an_irreversible_call_of_a_stopped_branch_is_not_made_twice() -> N
         await roll_out(config)
         before = CALLED.read_text().count("add")
         async with open_people(RUN) as people:
-            growth = await plan_growth(people, "data", "task0", GrowthWish(message=1, author="ada"))
+            correction = await correct(people, "data", "task0", CORRECTED)
+            growth = await plan_growth(people, "data", correction.id, GrowthWish(message=1, author="ada"))
             await grow_until_cut(people, growth, config, 1)
             made = CALLED.read_text().count("add")
-            assert made == before + 1, "the call of the answer that it goes on behind"
+            assert made == before + 1, "the call of the correction"
             await grow(people, growth, config)
             (grown,) = read(people, growth)
     assert grown.status == "cut"
     assert CALLED.read_text().count("add") == made
+
+
+async def test_a_server_whose_variables_are_not_recorded_is_not_started_without_them() -> None:
+    async with StubServer(adds(2)) as stub:
+        document = mcp_config(stub.url)
+        document["datasets"]["data"]["mcpServers"]["raw"]["env"] = {"TOKEN": "a-very-secret-value"}
+        config = Config.model_validate(document)
+        await roll_out(config)
+        made = CALLED.read_text().count("add")
+        async with open_people(RUN) as people:
+            wish = GrowthWish(message=2, author="ada")
+            with pytest.raises(ConfigError, match=r"`env` and `headers` of raw are not recorded.*--config FILE"):
+                await plan_growth(people, "data", "task0", wish, growth_config(RUN))
+            growth = await plan_growth(people, "data", "task0", wish)
+            assert "are not recorded" in str((await grow(people, growth, growth_config(RUN))).error)
+            assert CALLED.read_text().count("add") == made
+            Path("given.yml").write_text(json.dumps(document, default=str))
+            assert (await grow(people, growth, growth_config(RUN, Path("given.yml")))).error is None
+
+
+async def test_relative_paths_are_those_of_the_folder_in_which_the_run_was_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    async with StubServer(adds(2)) as stub:
+        config = Config.model_validate(mcp_config(stub.url))
+        await roll_out(config)
+        run = RUN.resolve()
+        monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+        async with open_people(run) as people:
+            growth = await plan_growth(people, "data", "task0", GrowthWish(message=2, author="ada"))
+            assert (await grow(people, growth, growth_config(run))).error is None
+            assert [answers(each) for each in read(people, growth)] == [[1, 2]]
+
+
+async def test_a_growth_whose_attempts_all_failed_has_failed_and_says_why() -> None:
+    async with StubServer(adds(2)) as stub:
+        config = Config.model_validate(mcp_config(stub.url))
+        await roll_out(config)
+        gone = {"agent": {"api_base": "http://127.0.0.1:9"}}
+        broken = Config.model_validate({**mcp_config(stub.url), "models": gone, "retries": {"attempts": 1}})
+        async with open_people(RUN) as people:
+            growth = await plan_growth(people, "data", "task0", GrowthWish(message=2, author="ada", count=2))
+            await grow(people, growth, broken)
+            assert state_of(people.journal, growth) == "failed"
+            assert str(error_of(people.journal, growth)).startswith("all 2 attempts failed; the first: ")
+            await grow(people, growth, config)
+            assert (state_of(people.journal, growth), error_of(people.journal, growth)) == ("done", None)
 
 
 async def test_a_wish_that_was_stopped_by_a_person_is_not_resumed_unless_asked_for() -> None:

@@ -26,8 +26,8 @@ RULES: list[dict[str, Any]] = [{"when": {"answers": 0}, "reply": CALL}, {"reply"
 class Player:
     """A person who does the next of some things at each turn."""
 
-    def __init__(self, part: Part) -> None:
-        self.person = RemotePerson(part, self._changed)
+    def __init__(self, part: Part, author: str | None = None) -> None:
+        self.person = RemotePerson(part, self._changed, author)
         self._asked = asyncio.Event()
         self._is_over = False
 
@@ -53,7 +53,7 @@ def config(url: str, **dataset: Any) -> Config:
 
 
 async def play(people: PeopleRun, growth: Growth, settings: Config, part: Part, *actions: PersonAction) -> Trajectory:
-    player = Player(part)
+    player = Player(part, growth.author)
     async with asyncio.TaskGroup() as group:
         playing = group.create_task(grow(people, growth, settings, person=player.person))
         playing.add_done_callback(lambda done: player.leave())
@@ -81,6 +81,7 @@ async def test_a_person_as_agent_leaves_a_demonstration() -> None:
     assert played.messages[3].content == "It said: by hand."
     assert (played.author, played.model, played.status) == ("ada", "person", "completed")
     assert all(generation.is_scripted for generation in played.generated.values())
+    assert [body.author for body in played.nodes or () if body.kind != "opening"] == ["ada", None, "ada"]
 
 
 async def test_a_person_as_user_talks_to_the_model_and_ends_the_conversation() -> None:
@@ -94,6 +95,8 @@ async def test_a_person_as_user_talks_to_the_model_and_ends_the_conversation() -
     spoken = [message.content for message in played.messages if message.role == "user"]
     assert spoken[1:] == ["Again, please."]
     assert (played.stop_reason, played.user_model, played.author) == ("user_stop", "person", "bob")
+    assert {body.author for body in played.nodes or () if body.kind == "user"} == {"bob"}
+    assert {body.author for body in played.nodes or () if body.kind == "generation"} == {None}
 
 
 async def test_a_person_goes_on_from_a_step_of_a_models_attempt() -> None:
