@@ -294,7 +294,8 @@ export interface Mark {
   at: number;
 }
 
-export type SpanKind = "model" | "tool" | "retry" | "user" | "wait";
+/** `opening`: before the first message; `ending`: after the last, while it was scored. */
+export type SpanKind = "opening" | "model" | "tool" | "retry" | "user" | "wait" | "ending";
 
 export interface Span {
   message: number;
@@ -339,6 +340,7 @@ export interface TrajectoryPage {
   user_model: string | null;
   seed: number | null;
   timings: { seconds?: number; model_seconds?: number; retries?: number; [key: string]: Json | undefined } | null;
+  finished: number | null;
   branch: { number?: number; reason?: string; parent?: string | null; shared_messages?: number; [key: string]: Json | undefined } | null;
   error: { kind: string; text: string } | null;
   is_exact: boolean;
@@ -357,7 +359,8 @@ export interface TrajectoryPage {
   filtered: JsonObject | null;
   siblings: { id: string; author: string | null; status: string; success: boolean; scored: boolean; reward: number | null }[];
   has: { states: boolean; tokens: boolean; nodes: boolean };
-  can_grow: { ok: boolean; reason: string | null };
+  /** `last`: the last message behind which branches can be grown; null where it is the last of all. */
+  can_grow: { ok: boolean; reason: string | null; last?: number | null };
   commands: { show?: string; replay?: string; [name: string]: string | undefined };
 }
 
@@ -378,8 +381,8 @@ export interface Change {
 }
 
 export interface States {
+  /** As `after`, only the rows that differ. */
   before: Json;
-  /** Only the rows that differ. */
   after: Json;
   changes: { message: number; changes: Change[] }[];
   note: string | null;

@@ -9,7 +9,7 @@ import msgspec
 
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
-from rollout.store.reader import JournalReader
+from rollout.store.reader import NO_TIMES, EpisodeTimes, JournalReader
 from rollout.trajectories.stop_words import stop_words
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
@@ -40,6 +40,7 @@ class ReadTrajectory(msgspec.Struct, frozen=True):
     trajectory: Trajectory
     nodes: tuple[PlacedNode, ...]
     """Empty where nodes were not kept."""
+    times: EpisodeTimes = NO_TIMES
 
 
 def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
@@ -49,9 +50,10 @@ def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
         if found is None:
             raise not_found(f"{run.name}: there is no trajectory {name[:200]!r} in the dataset {dataset[:200]!r}")
         nodes = placed_nodes(keyed_nodes(journal, dataset, found))
+        times = journal.times_of(dataset, name)
         # Read now: the messages of a line are read lazily, and the reader is returned before that.
         assert found.messages is not None
-    return ReadTrajectory(dataset, found, tuple(nodes))
+    return ReadTrajectory(dataset, found, tuple(nodes), times)
 
 
 def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) -> list[tuple[NodeKey, NodeBody]]:
@@ -95,6 +97,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         user_model=trajectory.user_model,
         seed=trajectory.seed,
         timings=trajectory.timings,
+        finished=read.times.finished or None,
         branch=trajectory.branch,
         error=trajectory.error,
         is_exact=trajectory.is_exact,
@@ -121,7 +124,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         system=trajectory.system,
         tools=tuple(trajectory.tools),
         messages=tuple(page_message(message, keyed.get(message.index)) for message in transcript.messages),
-        spans=tuple(spans_of(read.nodes)),
+        spans=tuple(spans_of(read.nodes, read.times)),
         context=tuple(
             ContextSize(index, generation.usage.prompt_tokens)
             for index, generation in sorted(trajectory.generated.items())

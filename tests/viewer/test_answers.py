@@ -116,7 +116,7 @@ def test_a_damaged_journal_is_a_problem_of_its_run_and_of_no_other(client: Clien
     key = {"dataset": "data", "id": "t3"}
     for path, query in {
         "trajectories": {}, "series": {}, "trajectory": key, "tree": {"dataset": "data", "task": "t3"},
-        "sent": {**key, "step": 1}, "tokens": key, "states": key, "neighbours": key, "queue": {},
+        "sent": {**key, "step": 1}, "tokens": key, "neighbours": key, "queue": {},
     }.items():  # fmt: skip
         answered = person.get(f"/api/runs/bad/{path}", params=query)
         assert answered.status_code in (200, 404, 409), answered.text
@@ -165,7 +165,7 @@ def test_time_is_told_by_nodes_that_know_when_they_were_added(client: Client) ->
             (answer("done"), 5.5),
         )
     ]
-    WrittenRun().add("t", nodes)
+    WrittenRun().add("t", nodes, finished=1005.5)
     page = get(client(), "runs/run/trajectory", dataset="data", id="t")
     spans = [(span["kind"], span["message"], span["start"], span["seconds"]) for span in page["spans"]]
     assert spans == [

@@ -36,12 +36,13 @@ async def show_sent(call: ApiCall) -> Sent:
     return await to_thread.run_sync(lambda: read_sent(run, read_trajectory(run, query.dataset, query.id), query.step))
 
 
-async def show_states(call: ApiCall) -> States:
-    """The state of the world before, during and after an attempt. Only one replay runs at a time."""
-    run, query = call.run, call.query
+async def replay_states(call: ApiCall) -> States:
+    """Make the calls of an attempt again, and return the state of the world before, during and after it. Only one
+    replay runs at a time."""
+    run, given = call.run, call.body
     limiter: CapacityLimiter = call.viewer.replaying
     return await to_thread.run_sync(
-        lambda: read_states(run, read_trajectory(run, query.dataset, query.id)), limiter=limiter
+        lambda: read_states(run, read_trajectory(run, given.dataset, given.id)), limiter=limiter
     )
 
 
@@ -63,10 +64,13 @@ ENDPOINTS = (
     Endpoint(path="runs/{run}/sent", summary="A request as it was sent", handle=show_sent, answer=Sent, query=OneStep),
     Endpoint(
         path="runs/{run}/states",
-        summary="The state of the world before, during and after an attempt, by replay",
-        handle=show_states,
+        summary="Replay an attempt: the state of the world before, during and after it",
+        handle=replay_states,
         answer=States,
-        query=OneTrajectory,
+        method="POST",
+        body=OneTrajectory,
+        # It runs code that the run names, and calls tools.
+        writes=True,
     ),
     Endpoint(
         path="runs/{run}/tokens",
