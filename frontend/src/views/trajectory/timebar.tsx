@@ -10,6 +10,8 @@ import type { Span, SpanKind, TrajectoryPage } from "../../types";
 
 const BAR = 15;
 const CURVE = 18;
+/** The room that a label in the bar needs. */
+const LABEL: Partial<Record<Drawn, number>> = { opening: 96, ending: 160 };
 /** Steps that took less than this have no times worth drawing. */
 const LEAST_SECONDS = 0.05;
 const WORDS: Record<Drawn, string> = {
@@ -55,7 +57,7 @@ export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | n
   if (!placed.length) return null;
   const kinds = (Object.keys(WORDS) as Drawn[]).flatMap((kind) => {
     const seconds = page.spans.filter((span) => span.kind === kind).reduce((sum, span) => sum + span.seconds, 0);
-    return placed.some((span) => span.kind === kind) ? [{ kind, seconds }] : [];
+    return isStep({ kind }) && placed.some((span) => span.kind === kind) ? [{ kind, seconds }] : [];
   });
   const current = at === null ? -1 : order.indexOf(at);
   const most = Math.max(1, ...page.context.map((each) => each.prompt_tokens));
@@ -98,6 +100,14 @@ export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | n
               <title>{`${WORDS[span.kind]} ${duration(span.seconds)} ${span.label}`}</title>
             </rect>
           ))}
+          {placed.map(
+            (span) =>
+              x(span.width) > (LABEL[span.kind] ?? Infinity) && (
+                <text class="span-label" x={x(span.left) + 6} y={top + BAR - 4}>
+                  {WORDS[span.kind]} {duration(span.seconds)}
+                </text>
+              ),
+          )}
         </svg>
       </div>
       <Legend kinds={kinds} hasLanes={hasLanes} hasUser={hasUser(page.messages)} hasTimes={hasTimes}>
