@@ -104,7 +104,11 @@ export type FacetName =
 export interface Growth {
   number: number;
   dataset: string;
-  id: string;
+  task_id: string;
+  /** The attempt that they continue; null if they start from the task. */
+  id: string | null;
+  /** The role that a person plays; null if models play both. */
+  role: "agent" | "user" | null;
   message: number;
   n: number;
   model: string | null;

@@ -59,6 +59,5 @@ def report(
     except OSError as error:
         raise ConfigError(f"--output {output}: cannot be written: {error.strerror or error}") from error
     console = make_console(no_colors)
-    what = "trajectory" if len(keys) == 1 else "trajectories"
     size = f"{len(content) / 1e6:.1f} MB"
-    console.print(f"{output}: {len(keys)} {what}, {size}", highlight=False, soft_wrap=True)
+    console.print(f"{output}: {len(keys)} trajectories, {size}", highlight=False, soft_wrap=True)

@@ -69,7 +69,9 @@ def spans_of(nodes: Sequence[PlacedNode], times: EpisodeTimes = NO_TIMES) -> lis
                 clock += part.seconds
         last = body.added
     if last and times.finished - last >= LEAST_WAIT:
-        found.append(TimeSpan(message=nodes[-1][0], kind="ending", start=clock, seconds=times.finished - last, label=""))
+        found.append(
+            TimeSpan(message=nodes[-1][0], kind="ending", start=clock, seconds=times.finished - last, label="")
+        )
     return [msgspec.structs.replace(span, start=round(span.start, 6), seconds=round(span.seconds, 6)) for span in found]
 
 
