@@ -13,7 +13,7 @@ const CURVE = 18;
 /** The room that a label in the bar needs. */
 const LABEL: Partial<Record<Drawn, number>> = { opening: 96, ending: 160 };
 /** Steps that took less than this have no times worth drawing. */
-const LEAST_SECONDS = 0.05;
+const LEAST_SECONDS = 0.2;
 const WORDS: Record<Drawn, string> = {
   opening: "opening",
   model: "model",
