@@ -113,6 +113,10 @@ def views_of(folder: Path) -> Iterator[View]:
         await page.keyboard.press("c")
         await page.locator("dialog .form").wait_for()
 
+    async def replay(page: Page) -> None:
+        await page.get_by_role("button", name="Replay the calls").click()
+        await page.locator(".changes").first.wait_for()
+
     async def grow(page: Page) -> None:
         await page.keyboard.press("o")
         await page.locator("dialog .form").wait_for()
@@ -130,7 +134,7 @@ def views_of(folder: Path) -> Iterator[View]:
     yield View("step", f"{place}?at={answers[1]}")
     yield View("sent", f"{place}?at={answers[1]}&sent={answers[1]}")
     yield View("setup", f"{place}?panel=setup")
-    yield View("data", f"#/run/travel/t/{quote(booked.dataset)}/{quote(booked.id)}?panel=data")
+    yield View("data", f"#/run/travel/t/{quote(booked.dataset)}/{quote(booked.id)}?panel=data", replay)
     yield View("tree", f"#/run/trees-mcts/tree/{quote(tree.dataset)}/{quote(tree.task_id)}?leaf={quote(tree.id)}")
     yield View("film", f"{film}?panel=pictures&at={acted[0]}")
     yield View("compare", "#/compare?run=travel&run=travel-careful")

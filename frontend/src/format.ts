@@ -66,6 +66,11 @@ export function plural(n: number, one: string, many = `${one}s`): string {
   return `${count(n)} ${n === 1 ? one : many}`;
 }
 
+/** `trip~+2` of the task `trip` → `~+2`: what tells an attempt from the others at its task. */
+export function attemptName(id: string, task: string): string {
+  return id.startsWith(task) ? id.slice(task.length) || "first" : id;
+}
+
 /** `user_stop` → `user stop`. */
 export function words(name: string): string {
   return name.replaceAll("_", " ");

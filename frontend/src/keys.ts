@@ -2,7 +2,7 @@
  *
  * Single letters can be turned off (WCAG 2.1.4), and never act while somebody types or a dialog is open. */
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { store, stored } from "./api";
 
 export interface KeyBinding {
@@ -37,7 +37,8 @@ export function activeGroups(): KeyGroup[] {
 export function useKeys(title: string, bindings: KeyBinding[]): void {
   const group = useRef<KeyGroup>({ title, bindings });
   group.current = { title, bindings };
-  useEffect(() => {
+  // Before the view is painted: who sees it may press a key at once.
+  useLayoutEffect(() => {
     groups.push(group);
     return () => {
       groups.splice(groups.indexOf(group), 1);

@@ -94,7 +94,7 @@ function trajectoryRow(page: TrajectoryPage): TrajectoryRow {
     tokens: Object.values(page.usage).reduce((sum, each) => sum + (each.prompt_tokens ?? 0) + (each.completion_tokens ?? 0), 0),
     cost: page.cost,
     seconds: page.timings?.seconds ?? null,
-    finished: null,
+    finished: page.finished,
     model: page.model,
     rank: null,
     error: page.error,
@@ -121,8 +121,8 @@ function matches(page: TrajectoryPage, query: URLSearchParams): boolean {
 function select(data: ReportData, query: URLSearchParams): TrajectoryRow[] {
   const rows = data.trajectories.filter((page) => matches(page, query)).map(trajectoryRow);
   const by = query.get("sort") as keyof TrajectoryRow | null;
-  if (by) rows.sort((one, two) => compare(one[by], two[by]));
-  return by && query.get("desc") === "1" ? rows.reverse() : rows;
+  const sign = query.get("desc") === "1" ? -1 : 1;
+  return by ? rows.sort((one, two) => sign * compare(one[by], two[by])) : rows;
 }
 
 function compare(one: unknown, two: unknown): number {

@@ -104,7 +104,11 @@ export type FacetName =
 export interface Growth {
   number: number;
   dataset: string;
-  id: string;
+  task_id: string;
+  /** The attempt that they continue; null if they start from the task. */
+  id: string | null;
+  /** The role that a person plays; null if models play both. */
+  role: "agent" | "user" | null;
   message: number;
   n: number;
   model: string | null;
@@ -294,7 +298,8 @@ export interface Mark {
   at: number;
 }
 
-export type SpanKind = "model" | "tool" | "retry" | "user" | "wait";
+/** `opening`: before the first message; `ending`: after the last, while it was scored. */
+export type SpanKind = "opening" | "model" | "tool" | "retry" | "user" | "wait" | "ending";
 
 export interface Span {
   message: number;
@@ -339,6 +344,7 @@ export interface TrajectoryPage {
   user_model: string | null;
   seed: number | null;
   timings: { seconds?: number; model_seconds?: number; retries?: number; [key: string]: Json | undefined } | null;
+  finished: number | null;
   branch: { number?: number; reason?: string; parent?: string | null; shared_messages?: number; [key: string]: Json | undefined } | null;
   error: { kind: string; text: string } | null;
   is_exact: boolean;
@@ -357,7 +363,8 @@ export interface TrajectoryPage {
   filtered: JsonObject | null;
   siblings: { id: string; author: string | null; status: string; success: boolean; scored: boolean; reward: number | null }[];
   has: { states: boolean; tokens: boolean; nodes: boolean };
-  can_grow: { ok: boolean; reason: string | null };
+  /** `last`: the last message behind which branches can be grown; null where it is the last of all. */
+  can_grow: { ok: boolean; reason: string | null; last?: number | null };
   commands: { show?: string; replay?: string; [name: string]: string | undefined };
 }
 
@@ -378,8 +385,8 @@ export interface Change {
 }
 
 export interface States {
+  /** As `after`, only the rows that differ. */
   before: Json;
-  /** Only the rows that differ. */
   after: Json;
   changes: { message: number; changes: Change[] }[];
   note: string | null;

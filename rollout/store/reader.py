@@ -71,6 +71,16 @@ class SavedLeaf(msgspec.Struct, frozen=True):
     branch: Branch | None
 
 
+class EpisodeTimes(msgspec.Struct, frozen=True):
+    """When an episode began, and when its trajectory had ended, in seconds since 1970; 0 where that is not known."""
+
+    started: float
+    finished: float
+
+
+NO_TIMES = EpisodeTimes(0.0, 0.0)
+
+
 class LinePosition(msgspec.Struct, frozen=True):
     """The position of a trajectory's line in its output file, in bytes."""
 
@@ -158,6 +168,15 @@ class JournalReader(ScanReader):
             return None
         episode, tree = row
         return int(episode), int(tree)
+
+    def times_of(self, dataset: str, trajectory: str) -> EpisodeTimes:
+        """The times of the episode that grew a trajectory."""
+        row = self._db.execute(
+            "SELECT e.started, d.finished FROM trajectories d JOIN episodes e ON e.id = d.episode "
+            "WHERE d.dataset = ? AND d.id = ?",
+            (dataset, trajectory),
+        ).fetchone()
+        return NO_TIMES if row is None else EpisodeTimes(*row)
 
     def owner_of(self, episode: int) -> tuple[str, str] | None:
         """Dataset and id of the trajectory that an episode grew; None where it has not ended."""

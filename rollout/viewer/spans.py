@@ -1,8 +1,8 @@
-"""Timeline of an attempt: a list of spans from the first request on.
+"""Timeline of an attempt: a list of spans from the opening of its world to the end of its scoring.
 
-Nodes say when they were added. In journals of versions that did not keep that, spans follow one another without
-gaps: answers and retries have their recorded durations, and tools take no time. If a path continues another attempt,
-the time between the two is left out.
+Nodes say when they were added, and the journal says when the attempt began and ended. In journals of versions that did
+not keep the times of nodes, spans follow one another without gaps: answers and retries have their recorded durations,
+and tools take no time. If a path continues another attempt, the time between the two is left out.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal
 
 import msgspec
 
+from rollout.store.reader import NO_TIMES, EpisodeTimes
 from rollout.trajectories.tree import NodeBody, NodeKey
 from rollout.viewer.answers.pages import TimeSpan
 
@@ -31,19 +32,25 @@ def placed_nodes(path: Sequence[tuple[NodeKey, NodeBody]]) -> list[PlacedNode]:
     return found
 
 
-def spans_of(nodes: Sequence[PlacedNode]) -> list[TimeSpan]:
-    """The spans of a path, in order."""
+def spans_of(nodes: Sequence[PlacedNode], times: EpisodeTimes = NO_TIMES) -> list[TimeSpan]:
+    """The spans of a path, in order. `times`: of the last episode of the path."""
     found: list[TimeSpan] = []
     clock, last, owner = 0.0, 0.0, None
+    own = nodes[-1][1][0] if nodes else None
     for number, (index, (episode, _), body) in enumerate(nodes):
         if body.kind == "opening":
             continue
-        if episode != owner:
-            owner, last = episode, 0.0
+        is_first = episode != owner
+        if is_first:
+            owner, last = episode, min(times.started, body.added) if episode == own else 0.0
         passed = body.added - last if body.added and last else 0.0
         took = 0.0
         for part in _parts(body):
             took += part.seconds
+        if is_first and passed - took >= LEAST_WAIT:
+            found.append(TimeSpan(message=index, kind="opening", start=clock, seconds=passed - took, label=""))
+            clock += passed - took
+            passed = took
         if body.kind in ("tool", "user_tool", "observation"):
             # Results of one round of calls are added together: the first represents all.
             if passed > 0:
@@ -61,6 +68,10 @@ def spans_of(nodes: Sequence[PlacedNode]) -> list[TimeSpan]:
                 )
                 clock += part.seconds
         last = body.added
+    if last and times.finished - last >= LEAST_WAIT:
+        found.append(
+            TimeSpan(message=nodes[-1][0], kind="ending", start=clock, seconds=times.finished - last, label="")
+        )
     return [msgspec.structs.replace(span, start=round(span.start, 6), seconds=round(span.seconds, 6)) for span in found]
 
 

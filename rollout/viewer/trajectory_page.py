@@ -13,7 +13,7 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
-from rollout.store.reader import JournalReader
+from rollout.store.reader import NO_TIMES, EpisodeTimes, JournalReader
 from rollout.store.run_file import recorded_part
 from rollout.trajectories.line import with_person_marks
 from rollout.trajectories.stop import StopReason
@@ -48,6 +48,7 @@ class ReadTrajectory(msgspec.Struct, frozen=True):
     trajectory: Trajectory
     nodes: tuple[PlacedNode, ...]
     """Empty where nodes were not kept."""
+    times: EpisodeTimes = NO_TIMES
 
 
 def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
@@ -57,9 +58,10 @@ def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
         if found is None:
             raise not_found(f"{run.name}: there is no trajectory {name[:200]!r} in the dataset {dataset[:200]!r}")
         nodes = placed_nodes(keyed_nodes(journal, dataset, found))
+        times = journal.times_of(dataset, name)
         # Read now: the messages of a line are read lazily, and the reader is returned before that.
         assert found.messages is not None
-    return ReadTrajectory(dataset, found, tuple(nodes))
+    return ReadTrajectory(dataset, found, tuple(nodes), times)
 
 
 def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) -> list[tuple[NodeKey, NodeBody]]:
@@ -105,6 +107,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         user_model=trajectory.user_model,
         seed=trajectory.seed,
         timings=trajectory.timings,
+        finished=read.times.finished or None,
         branch=trajectory.branch,
         error=trajectory.error,
         is_exact=trajectory.is_exact,
@@ -131,7 +134,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         system=trajectory.system,
         tools=tuple(trajectory.tools),
         messages=tuple(page_message(message, keyed.get(message.index)) for message in transcript.messages),
-        spans=tuple(spans_of(read.nodes)),
+        spans=tuple(spans_of(read.nodes, read.times)),
         context=tuple(
             ContextSize(index, generation.usage.prompt_tokens)
             for index, generation in sorted(trajectory.generated.items())

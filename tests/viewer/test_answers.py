@@ -190,7 +190,7 @@ def test_time_is_told_by_nodes_that_know_when_they_were_added(client: Client) ->
             (answer("done"), 5.5),
         )
     ]
-    WrittenRun().add("t", nodes)
+    WrittenRun().add("t", nodes, finished=1005.5)
     page = get(client(), "runs/run/trajectory", dataset="data", id="t")
     spans = [(span["kind"], span["message"], span["start"], span["seconds"]) for span in page["spans"]]
     assert spans == [

@@ -39,7 +39,8 @@ export function Chart({ title, t, lines, format = (value) => number(value), rang
       {
         width,
         height: HEIGHT,
-        padding: [8, 8, 0, 0],
+        // The last time is centred below the end of the line.
+        padding: [8, 32, 0, 0],
         legend: { live: true },
         cursor: { points: { size: 5 } },
         scales: { x: { time: false }, y: { range: (_, low, high) => yRange(low, high, range) } },

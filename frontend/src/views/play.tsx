@@ -5,82 +5,16 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { useAnswer, useThrottled, useTitle } from "../answers";
 import { post } from "../api";
 import { useLive } from "../live";
-import { Empty, Loading, Problem } from "../parts/notice";
+import { Loading, Problem } from "../parts/notice";
 import { JsonField, readTool, SchemaForm } from "../parts/schema_form";
 import { isObject } from "../parts/json";
-import { go, href, trajectoryPath } from "../router";
+import { href, trajectoryPath } from "../router";
 import { attempt, useSession } from "../session";
-import type { JsonObject, Play, RunPage, ToolSchema } from "../types";
+import type { JsonObject, Play, ToolSchema } from "../types";
 import { Conversation, Given } from "./trajectory/lanes";
 import { Step, type StepActions } from "./trajectory/step";
 
-export function NewPlayView({ run, query }: { run: string; query: URLSearchParams }): VNode {
-  useTitle("Play");
-  const session = useSession();
-  const page = useAnswer<RunPage>(["runs", run]);
-  const [dataset, setDataset] = useState(query.get("dataset") ?? "");
-  const [task, setTask] = useState(query.get("task") ?? "");
-  const [role, setRole] = useState<"agent" | "user">("agent");
-  const [model, setModel] = useState("");
-  const [isBusy, setBusy] = useState(false);
-  const from = query.get("from");
-  const message = query.get("message");
-  useEffect(() => {
-    if (!dataset && page.data?.row.datasets[0]) setDataset(page.data.row.datasets[0]);
-  }, [page.data]);
-  if (page.error) return <Problem error={page.error} />;
-  if (!page.data) return <Loading what={run} />;
-  if (!session.canWrite) return <Empty>This server only reads. Start rollout view without --read-only to play.</Empty>;
-  const submit = async (event: Event) => {
-    event.preventDefault();
-    setBusy(true);
-    await attempt(session, async () => {
-      const body = { dataset, task, from: from && message !== null ? { id: from, message: Number(message) } : null, role, model: model || null };
-      const play = await post<Play>(["runs", run, "plays"], body);
-      go(href(["run", run, "play", play.number]));
-    });
-    setBusy(false);
-  };
-  return (
-    <main class="play-new">
-      <h1>Play a part</h1>
-      <p class="hint">You act, the environment answers. The trajectory is kept with your name as its author: a demonstration.</p>
-      <form class="form" onSubmit={(event) => void submit(event)}>
-        <label class="field">
-          Dataset
-          <select value={dataset} onChange={(event) => setDataset(event.currentTarget.value)}>
-            {page.data.row.datasets.map((each) => (
-              <option value={each}>{each}</option>
-            ))}
-          </select>
-        </label>
-        <label class="field">
-          Task
-          <input required value={task} placeholder="id of a task, as in the table" onInput={(event) => setTask(event.currentTarget.value)} />
-        </label>
-        <fieldset class="field">
-          <legend>You are</legend>
-          {(["agent", "user"] as const).map((each) => (
-            <label class="is-inline">
-              <input type="radio" name="role" checked={role === each} onChange={() => setRole(each)} /> the {each}
-            </label>
-          ))}
-        </fieldset>
-        <label class="field">
-          Model of the {role === "agent" ? "user" : "agent"}
-          <input value={model} placeholder={(role === "agent" ? page.data.row.user_model : page.data.row.model) ?? "as in the run"} onInput={(event) => setModel(event.currentTarget.value)} />
-        </label>
-        <footer>
-          <button type="submit" class="primary" disabled={isBusy}>
-            {isBusy ? "Opening the world…" : "Begin"}
-          </button>
-        </footer>
-      </form>
-    </main>
-  );
-}
-
-const NO_ACTIONS: StepActions = { canWrite: false, canGrow: false, open: () => undefined, mark: () => undefined, unmark: () => undefined, linkTo: () => location.hash };
+const NO_ACTIONS: StepActions = { canWrite: false, canGrow: () => false, open: () => undefined, mark: () => undefined, unmark: () => undefined, linkTo: () => location.hash };
 
 export function PlayView({ run, number }: { run: string; number: number }): VNode {
   const session = useSession();

@@ -95,7 +95,13 @@ export function GrowthStatus({ run, growth, onChange }: { run: string; growth: G
     <section class="growth" aria-label={`Growth ${growth.number}`}>
       <header>
         <b>
-          {plural(growth.n, "continuation")} of <a href={href(trajectoryPath(run, growth), { at: growth.message })}>{growth.id}</a>
+          {growth.role === null ? (
+            plural(growth.n, "continuation")
+          ) : (
+            <a href={href(["run", run, "play", growth.number])}>A conversation with a person as the {growth.role}</a>
+          )}
+          {growth.id === null ? ` at ${growth.task_id}` : " of "}
+          {growth.id !== null && <a href={href(trajectoryPath(run, { dataset: growth.dataset, id: growth.id }), { at: growth.message })}>{growth.id}</a>}
         </b>
         <span class={`tag is-${growth.state}`}>{growth.state}</span>
         <small>{[growth.model, growth.temperature !== null && `temperature ${growth.temperature}`, growth.author, when(growth.at)].filter(Boolean).join(" · ")}</small>

@@ -36,7 +36,9 @@ class TimeSpan(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch of an attempt's time."""
 
     message: int
-    kind: Literal["model", "tool", "retry", "user", "wait"]
+    kind: Literal["opening", "model", "tool", "retry", "user", "wait", "ending"]
+    """`opening`: before the first message of the attempt; `ending`: after its last, while it was scored and its world
+    was closed."""
     start: float
     """Seconds since the first."""
     seconds: float
@@ -133,6 +135,8 @@ class TrajectoryPage(msgspec.Struct, frozen=True, kw_only=True):
     user_model: str | None
     seed: int
     timings: Timings
+    finished: float | None
+    """When it ended, in seconds since 1970."""
     branch: BranchPoint | None
     error: Failed | None
     is_exact: bool

@@ -179,9 +179,29 @@ async def test_what_was_sent_is_shown_at_a_step(page: Page) -> None:
     assert "sent=" not in page.url
 
 
-async def test_the_data_panel_shows_what_steps_changed(page: Page) -> None:
+async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.method) if request.url.endswith("/states") else None)
     await open_trajectory(page, "?panel=data")
-    await expect(page.locator(".changes, .panel .notice").first).to_be_visible(timeout=60_000)
+    button = page.get_by_role("button", name="Replay the calls to see the data")
+    await expect(button).to_be_visible()
+    assert asked == []
+    await button.click()
+    shown = page.locator(".changes, .panel .notice").first
+    await expect(shown).to_be_visible(timeout=60_000)
+    await page.get_by_role("link", name="Conversation").click()
+    await page.get_by_role("link", name="Data", exact=True).click()
+    await expect(shown).to_be_visible()
+    assert asked == ["POST"]
+
+
+async def test_the_last_time_of_a_plot_has_room_for_its_words(page: Page) -> None:
+    await show(page, "#/run/first?tab=plots")
+    frame = await page.locator(".u-wrap").first.bounding_box()
+    lines = await page.locator(".u-over").first.bounding_box()
+    assert frame is not None
+    assert lines is not None
+    assert frame["x"] + frame["width"] - lines["x"] - lines["width"] >= 30
 
 
 async def test_a_tree_is_drawn_and_read(page: Page) -> None:
@@ -242,6 +262,7 @@ async def test_a_selection_becomes_a_report_that_opens_without_a_server(
     asked: list[str] = []
     reader.on("request", lambda request: asked.append(request.url))
     await reader.goto(file.as_uri())
+    await expect(reader.locator("[role=gridcell].cell-finished").first).to_contain_text(":")
     await reader.locator(".row-link").first.click()
     await expect(reader.locator(".step.is-given")).to_be_visible()
     await expect(reader.locator(".lane.is-said-by-agent").first).to_be_visible()

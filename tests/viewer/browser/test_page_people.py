@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
 pytest.importorskip("starlette", reason="needs the extra rollout-engine[view]")
 
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 import rollout
 from tests.api.shop import busy_shop, seller
@@ -101,6 +102,63 @@ async def test_a_step_is_corrected_and_grown_on_by_keyboard_alone(page: Page, ru
     grown = rollout.load_run(runs / "shop").people.trajectories
     assert sorted((one.id, one.reward) for one in grown) == [("t2~+1", None), ("t2~+2", 1.0), ("t2~+3", 1.0)]
     assert {one.author for one in grown} == {"Ada"}
+
+
+async def test_the_correction_editor_opens_in_its_text_field_and_is_saved_from_there(page: Page) -> None:
+    await open_attempt(page, "t1")
+    await go_to_step(page, 2)
+    await page.keyboard.press("c")
+    await expect(page.get_by_role("dialog").get_by_label("Text", exact=True)).to_be_focused()
+    await page.keyboard.type("a b c: the mug first")
+    await page.keyboard.press("Control+Enter")
+    await expect(page.locator("h1")).to_contain_text("t1~+1")
+    step = page.locator(".step.is-current")
+    await expect(step).to_contain_text("a b c: the mug first")
+    await expect(step.locator(".remarks")).to_have_text("by Ada")
+    await expect(step.locator(".is-fault")).to_have_count(0)
+
+
+async def test_nothing_offers_to_grow_on_where_it_would_be_refused(page: Page) -> None:
+    given: dict[str, Any] = {}
+
+    async def limited(route: Route) -> None:
+        answer = await route.fetch()
+        await route.fulfill(response=answer, json={**await answer.json(), "can_grow": given})
+
+    await page.route("**/trajectory?*", limited)
+    given.update(ok=True, reason=None, last=2)
+    await open_attempt(page, "t0")
+    await go_to_step(page, 1)
+    await expect(page.get_by_role("button", name="Grow on")).to_have_count(2)
+    await go_to_step(page, 2)
+    await page.keyboard.press("o")
+    await expect(page.locator(".said.is-error")).to_contain_text("it would make an irreversible call again")
+    given.update(ok=False, reason="its steps were not kept", last=None)
+    await open_attempt(page, "t1")
+    await go_to_step(page, 1)
+    await page.keyboard.press("o")
+    await expect(page.locator(".said.is-error")).to_contain_text("its steps were not kept")
+    await expect(page.get_by_role("button", name="Grow on")).to_have_count(0)
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_a_task_to_play_is_found_in_a_list_or_from_its_trajectory(page: Page) -> None:
+    await show(page, "#/run/shop/play")
+    tasks = page.locator(".task-list li")
+    await expect(tasks).to_have_count(6)
+    await page.get_by_role("searchbox", name="Task").fill("t3")
+    await expect(tasks).to_have_count(1)
+    await page.get_by_role("searchbox", name="Task").press("Enter")
+    await expect(page.locator(".play-task")).to_contain_text("Task t3")
+    await expect(page.get_by_role("button", name="Begin")).to_be_visible()
+    await page.get_by_role("button", name="Choose another").click()
+    await page.get_by_role("searchbox", name="Task").fill("not tried yet")
+    await page.get_by_role("button", name="The task with the id “not tried yet”").click()
+    await expect(page.locator(".play-task")).to_contain_text("Task not tried yet")
+    await open_attempt(page, "t0")
+    await page.get_by_role("link", name="Play this task").click()
+    await expect(page.locator(".play-task")).to_contain_text("Task t0")
 
 
 async def test_a_person_plays_the_agent_with_the_prompt_and_tools_at_hand(page: Page, runs: Path) -> None:

@@ -48,7 +48,7 @@ export function CorrectDialog({ run, page, message, onClose, onDone }: Propertie
   };
   return (
     <Dialog title={`Correct step ${message.step ?? message.index}`} onClose={onClose} isWide>
-      <form class="form" onSubmit={(event) => void submit(event)}>
+      <form class="form" onSubmit={(event) => void submit(event)} onKeyDown={(event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && event.currentTarget.requestSubmit()}>
         <p class="hint">Write what the agent should have done. The original stays; the correction becomes a branch with your name.</p>
         <label class="field">
           Text

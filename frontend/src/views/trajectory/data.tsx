@@ -1,9 +1,11 @@
-/** The database before and after, and what each step changed in it. */
+/** The database before and after, and what each step changed in it: found by a replay that a person asks for. */
 
 import type { VNode } from "preact";
-import { useAnswer } from "../../answers";
-import { JsonView } from "../../parts/json";
+import { useState } from "preact/hooks";
+import { post } from "../../api";
+import { isObject, JsonView } from "../../parts/json";
 import { Empty, Loading, Problem } from "../../parts/notice";
+import { useSession } from "../../session";
 import type { Change, Json, States, TrajectoryPage } from "../../types";
 
 interface Properties {
@@ -12,16 +14,53 @@ interface Properties {
   linkTo: (message: number) => string;
 }
 
+/** What was asked for since the page was opened, so that coming back to the panel makes no call again. */
+const known = new Map<string, States>();
+
+function replay(run: string, { dataset, id }: TrajectoryPage): Promise<States> {
+  return post<States>(["runs", run, "states"], { dataset, id });
+}
+
 export function DataPanel({ run, page, linkTo }: Properties): VNode {
-  const answer = useAnswer<States>(["runs", run, "states"], new URLSearchParams({ dataset: page.dataset, id: page.id }));
-  if (answer.error) return <Problem error={answer.error} retry={answer.reload} />;
-  if (!answer.data) return <Loading what="the data, by replay on a fresh world" />;
-  const { before, after, changes, note } = answer.data;
+  const session = useSession();
+  const key = JSON.stringify([run, page.dataset, page.id]);
+  const [states, setStates] = useState(known.get(key) ?? null);
+  const [error, setError] = useState<Error | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const ask = async () => {
+    setError(null);
+    setBusy(true);
+    try {
+      const found = await replay(run, page);
+      known.set(key, found);
+      setStates(found);
+    } catch (problem) {
+      setError(problem as Error);
+    }
+    setBusy(false);
+  };
+  if (error) return <Problem error={error} retry={() => void ask()} />;
+  if (isBusy) return <Loading what="the data: the calls are made again" />;
+  if (states) return <Shown states={states} page={page} linkTo={linkTo} />;
+  if (!session.canWrite) return <Empty>This server only reads. Start rollout view without --read-only to replay the calls.</Empty>;
+  return (
+    <div class="notice is-offer">
+      <p>A replay makes the recorded calls again in a fresh world: it runs the code of the environment, asks no model, and ends before an irreversible call.</p>
+      <button type="button" class="primary" onClick={() => void ask()}>
+        Replay the calls to see the data
+      </button>
+    </div>
+  );
+}
+
+function Shown({ states, page, linkTo }: { states: States; page: TrajectoryPage; linkTo: (message: number) => string }): VNode {
+  const { before, after, changes, note } = states;
   const steps = changes.filter((each) => each.changes.length > 0);
+  const isLookedAt = before !== null && after !== null;
   return (
     <div class="panel">
       {note && <Empty>{note}</Empty>}
-      {!note && !steps.length && <Empty>No step changed the data.</Empty>}
+      {isLookedAt && !steps.length && !hasRows(before) && !hasRows(after) && <Empty>{note ? "The database did not change up to there." : "The database did not change."}</Empty>}
       {steps.length > 0 && (
         <section>
           <h2>What each step changed</h2>
@@ -30,14 +69,22 @@ export function DataPanel({ run, page, linkTo }: Properties): VNode {
           ))}
         </section>
       )}
-      {(before !== null || after !== null) && (
-        <section class="before-after">
-          <Whole title="Before" value={before} />
-          <Whole title="After (rows that differ)" value={after} />
+      {isLookedAt && (hasRows(before) || hasRows(after)) && (
+        <section>
+          <h2>Before and after</h2>
+          <p class="hint">Only rows that differ at the end. All others stayed as they were.</p>
+          <div class="before-after">
+            <Rows title="Before" value={before} empty="None of these rows existed." />
+            <Rows title="After" value={after} empty="None of these rows is left." />
+          </div>
         </section>
       )}
     </div>
   );
+}
+
+function hasRows(tables: Json): boolean {
+  return isObject(tables) && Object.keys(tables).length > 0;
 }
 
 function StepChanges({ message, changes, page, linkTo }: { message: number; changes: Change[]; page: TrajectoryPage; linkTo: (message: number) => string }): VNode {
@@ -81,11 +128,11 @@ function Cell({ value, isMissing, words }: { value: Json; isMissing: boolean; wo
   return isMissing ? <span class="hint">{words}</span> : <JsonView value={value} />;
 }
 
-function Whole({ title, value }: { title: string; value: Json }): VNode {
+function Rows({ title, value, empty }: { title: string; value: Json; empty: string }): VNode {
   return (
-    <details>
+    <details open>
       <summary>{title}</summary>
-      {value === null ? <p class="hint">unknown</p> : <JsonView value={value} />}
+      {hasRows(value) ? <JsonView value={value} /> : <p class="hint">{empty}</p>}
     </details>
   );
 }

@@ -2,7 +2,7 @@
 
 import type { VNode } from "preact";
 import { saveFile, author } from "../../api";
-import { count, duration, money, plural, reward, short, wholeDate, words } from "../../format";
+import { attemptName, count, duration, money, plural, reward, short, wholeDate, words } from "../../format";
 import { copy } from "../../parts/copy";
 import { isObject, JsonView } from "../../parts/json";
 import { Menu } from "../../parts/menu";
@@ -43,7 +43,7 @@ export function Head({ run, page, query, neighbours, actions, onNeighbour }: Pro
     { words: "JSON", act: () => void copy(session, JSON.stringify(page, null, 2), "the trajectory as JSON") },
     { words: "JSON as a file", act: () => saveFile(new Blob([JSON.stringify(page, null, 2)], { type: "application/json" }), `${page.id}.json`) },
     ...(page.commands.show ? [{ words: "Command that shows it", act: () => void copy(session, page.commands.show ?? "", "the command") }] : []),
-    ...(page.commands.replay ? [{ words: "Command that replays it", act: () => void copy(session, page.commands.replay ?? "", "the command") }] : []),
+    ...(page.commands.replay ? [{ words: "Command that scores its dataset again, by replay", act: () => void copy(session, page.commands.replay ?? "", "the command") }] : []),
     ...(report ? [] : [{ words: "Last request as cURL or Python …", act: () => actions.open("sent", page.messages.findLast((message) => message.speaker === "agent")?.index ?? 0) }]),
   ];
   return (
@@ -101,6 +101,11 @@ export function Head({ run, page, query, neighbours, actions, onNeighbour }: Pro
           </span>
         )}
         <Menu label="Copy" items={items} />
+        {actions.canWrite && (
+          <a class="button" href={href(["run", run, "play"], { dataset: page.dataset, task: page.task_id })} title="Play this task" aria-label="Play this task">
+            Play
+          </a>
+        )}
         {!report && (
           <a class="button" href={href(treePath(run, page.dataset, page.task_id), { leaf: page.id })}>
             Tree
@@ -198,7 +203,7 @@ function Siblings({ run, page, query }: { run: string; page: TrajectoryPage; que
         return (
           <a class={`outcome is-${outcome}`} href={href(trajectoryPath(run, { dataset: page.dataset, id: each.id }), changed(listQuery(query), { panel: query.get("panel") }))} title={`${each.id}${each.author ? `, by ${each.author}` : ""}: reward ${reward(each.reward)}`}>
             <span aria-hidden="true">{OUTCOME_SIGNS[outcome]}</span>
-            {each.id.startsWith(page.task_id) ? each.id.slice(page.task_id.length) || "first" : each.id}
+            {attemptName(each.id, page.task_id)}
             <span class="unseen">{outcome}</span>
           </a>
         );

@@ -146,7 +146,7 @@ interface RowProperties {
 class Row extends Component<RowProperties> {
   override shouldComponentUpdate(next: Readonly<RowProperties>): boolean {
     const now = this.props;
-    return now.message !== next.message || now.isCurrent || next.isCurrent || now.areOpen !== next.areOpen || now.marks !== next.marks || now.actions.canGrow !== next.actions.canGrow;
+    return now.message !== next.message || now.isCurrent || next.isCurrent || now.areOpen !== next.areOpen || now.marks !== next.marks || now.actions.canWrite !== next.actions.canWrite;
   }
 
   override render(properties: RowProperties): VNode {

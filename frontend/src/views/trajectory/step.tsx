@@ -13,7 +13,8 @@ import { MarkList, type MarkRequest } from "./marks";
 /** What a step offers beyond being read. */
 export interface StepActions {
   canWrite: boolean;
-  canGrow: boolean;
+  /** Whether branches can be grown behind a message. */
+  canGrow: (message: number) => boolean;
   open: (what: "sent" | "correct" | "grow", message: number) => void;
   mark: (request: MarkRequest) => void;
   unmark: (number: number) => void;
@@ -166,16 +167,19 @@ function Reasoning({ text, isOpen }: { text: string; isOpen: boolean }): VNode {
   );
 }
 
+/** The mark of what no model wrote. It is no fault; who wrote it has a tag of its own. */
+const SCRIPTED = "scripted";
+
 function Remarks({ message }: { message: ShownMessage }): VNode | null {
   const tags: ComponentChildren[] = [
-    ...message.marks.map((mark) => <span class="tag is-fault">{words(mark)}</span>),
+    ...message.marks.filter((mark) => mark !== SCRIPTED).map((mark) => <span class="tag is-fault">{words(mark)}</span>),
     ...message.filter_marks.map((mark) => (
       <span class="tag is-filter" title={mark.evidence}>
         {words(mark.filter)}: {mark.reason}
       </span>
     )),
     message.retries > 0 && <span class="tag is-retry">{plural(message.retries, "retry", "retries")}</span>,
-    message.is_scripted && <span class="tag">written by the agent's program</span>,
+    message.is_scripted && !message.author && <span class="tag">written by the agent's program</span>,
     message.author && <span class="tag is-person">by {message.author}</span>,
     message.is_masked && <span class="tag">context only</span>,
     message.is_cut_off && <span class="tag">cut off by filters</span>,
@@ -201,7 +205,7 @@ function StepTools({ message, actions, isAgent }: { message: ShownMessage; actio
           {button("Note", () => actions.mark({ kind: "note", message: message.index }))}
           {button("Label", () => actions.mark({ kind: "label", message: message.index }))}
           {isAgent && button("Correct", () => actions.open("correct", message.index))}
-          {actions.canGrow && button("Grow on", () => actions.open("grow", message.index))}
+          {actions.canGrow(message.index) && button("Grow on", () => actions.open("grow", message.index))}
         </>
       )}
     </div>

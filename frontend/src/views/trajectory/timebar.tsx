@@ -10,9 +10,20 @@ import type { Span, SpanKind, TrajectoryPage } from "../../types";
 
 const BAR = 15;
 const CURVE = 18;
-/** Episodes shorter than this have no times worth drawing. */
-const LEAST_SECONDS = 0.05;
-const WORDS: Record<Drawn, string> = { model: "model", tool: "tools", user: "user", wait: "waiting", retry: "retries", error: "errors" };
+/** The room that a label in the bar needs. */
+const LABEL: Partial<Record<Drawn, number>> = { opening: 96, ending: 160 };
+/** Steps that took less than this have no times worth drawing. */
+const LEAST_SECONDS = 0.2;
+const WORDS: Record<Drawn, string> = {
+  opening: "opening",
+  model: "model",
+  tool: "tools",
+  user: "user",
+  wait: "waiting",
+  retry: "retries",
+  error: "errors",
+  ending: "scoring and closing",
+};
 const MODE = "rollout-time-bar";
 
 type Drawn = SpanKind | "error";
@@ -36,16 +47,17 @@ interface Properties {
 export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | null {
   const [attach, width] = useWidth<HTMLDivElement>();
   const whole = page.spans.reduce((end, span) => Math.max(end, span.start + span.seconds), 0);
-  const hasTimes = whole >= LEAST_SECONDS;
+  const worked = page.spans.reduce((sum, span) => (isStep(span) ? sum + span.seconds : sum), 0);
+  const hasTimes = worked >= LEAST_SECONDS;
   const [isByTime, setByTime] = useState(stored(MODE) !== "steps");
   const byTime = hasTimes && isByTime;
   const owners = useMemo(() => ownersOf(page), [page]);
   const order = useMemo(() => page.messages.map((message) => message.index), [page]);
   const placed = useMemo(() => (byTime ? placeByTime(page.spans, whole, owners) : placeByStep(page, owners)), [page, byTime]);
   if (!placed.length) return null;
-  const kinds = (["model", "tool", "user", "wait", "retry", "error"] as const).flatMap((kind) => {
+  const kinds = (Object.keys(WORDS) as Drawn[]).flatMap((kind) => {
     const seconds = page.spans.filter((span) => span.kind === kind).reduce((sum, span) => sum + span.seconds, 0);
-    return placed.some((span) => span.kind === kind) ? [{ kind, seconds }] : [];
+    return isStep({ kind }) && placed.some((span) => span.kind === kind) ? [{ kind, seconds }] : [];
   });
   const current = at === null ? -1 : order.indexOf(at);
   const most = Math.max(1, ...page.context.map((each) => each.prompt_tokens));
@@ -84,10 +96,18 @@ export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | n
             </g>
           )}
           {placed.map((span) => (
-            <rect class={`span is-${span.kind}${span.step === at ? " is-current" : ""}`} x={x(span.left)} y={top} width={Math.max(1, x(span.width) - (byTime ? 0 : 1))} height={BAR}>
+            <rect class={`span is-${span.kind}${span.step === at && isStep(span) ? " is-current" : ""}`} x={x(span.left)} y={top} width={Math.max(1, x(span.width) - (byTime ? 0 : 1))} height={BAR}>
               <title>{`${WORDS[span.kind]} ${duration(span.seconds)} ${span.label}`}</title>
             </rect>
           ))}
+          {placed.map(
+            (span) =>
+              x(span.width) > (LABEL[span.kind] ?? Infinity) && (
+                <text class="span-label" x={x(span.left) + 6} y={top + BAR - 4}>
+                  {WORDS[span.kind]} {duration(span.seconds)}
+                </text>
+              ),
+          )}
         </svg>
       </div>
       <Legend kinds={kinds} hasLanes={hasLanes} hasUser={hasUser(page.messages)} hasTimes={hasTimes}>
@@ -106,6 +126,11 @@ export function TimeBar({ page, at, hasLanes, onSelect }: Properties): VNode | n
       </Legend>
     </div>
   );
+}
+
+/** What is before the first message and after the last is no step. */
+function isStep({ kind }: { kind: Drawn }): boolean {
+  return kind !== "opening" && kind !== "ending";
 }
 
 interface LegendProperties {

@@ -104,11 +104,16 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
   };
   const actions: StepActions = {
     canWrite: session.canWrite,
-    canGrow: session.canWrite && page.can_grow.ok,
+    canGrow: (message) => session.canWrite && refusedGrowth(page, message) === null,
     open: (what, message) => (what === "sent" ? go(href(path, changed(query, { at: message, sent: message, step: null })), { replace: true }) : setDialog({ what, message })),
     mark: marks.mark,
     unmark: marks.unmark,
     linkTo,
+  };
+  const grow = (message: number) => {
+    const refused = refusedGrowth(page, message);
+    if (refused === null) actions.open("grow", message);
+    else session.say(refused, true);
   };
   const answer = (message: number | null) => page.messages.find((each) => each.index === message && each.speaker === "agent");
   const markKeys = session.canWrite
@@ -119,7 +124,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
         { key: "l", words: "Add a label", act: () => marks.mark({ kind: "label", message: at }) },
         { key: "v", words: "Give a verdict", act: () => marks.mark({ kind: "verdict", message: null }) },
         { key: "c", words: "Correct the step", act: () => at !== null && answer(at) && actions.open("correct", at) },
-        { key: "o", words: "Grow on from the step", act: () => at !== null && actions.canGrow && actions.open("grow", at) },
+        { key: "o", words: "Grow on from the step", act: () => at !== null && grow(at) },
       ]
     : [];
   useKeys("Trajectory", [
@@ -180,6 +185,13 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
       {marks.asked && <MarkDialog request={marks.asked} place={marks.place} labels={marks.labels} onClose={marks.cancel} onSave={marks.save} />}
     </main>
   );
+}
+
+/** Why no branch can be grown behind a message; null where one can. */
+function refusedGrowth({ can_grow: { ok, reason, last } }: TrajectoryPage, message: number): string | null {
+  if (!ok) return `No branch can be grown from this attempt: ${reason ?? "no reason is known"}.`;
+  const isTooLate = last !== null && last !== undefined && message > last;
+  return isTooLate ? "No branch can be grown from here: it would make an irreversible call again. Choose an earlier step." : null;
 }
 
 function useNeighbours(run: string, page: TrajectoryPage | null, list: URLSearchParams): Neighbours | null {

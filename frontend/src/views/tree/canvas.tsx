@@ -2,14 +2,16 @@
 
 import { Component, type VNode } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { count, reward, words } from "../../format";
+import { attemptName, count, reward, words } from "../../format";
 import { OUTCOME_SIGNS, outcomeOf } from "../../parts/outcome";
 import { useKeys } from "../../keys";
-import { COLUMN, LINE, type PlacedNode, shadeOf, type TreeLayout, worthOf } from "./layout";
+import { COLUMN, LABELS, LINE, type PlacedNode, type Range, shadeOf, type TreeLayout, worthOf } from "./layout";
 
 const MARGIN = 28;
 const LEAST_SCALE = 0.15;
 const MOST_SCALE = 2.5;
+/** Pixels of a tree that stay in sight, however far it is moved. */
+const LEAST_IN_SIGHT = 80;
 
 interface View {
   x: number;
@@ -19,23 +21,25 @@ interface View {
 
 interface Properties {
   layout: TreeLayout;
+  task: string;
   selected: PlacedNode | undefined;
   path: readonly PlacedNode[];
   onSelect: (placed: PlacedNode) => void;
 }
 
-export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VNode {
+export function TreeCanvas({ layout, task, selected, path, onSelect }: Properties): VNode {
   const frame = useRef<HTMLDivElement>(null);
-  const [view, setView] = useState<View>({ x: MARGIN, y: MARGIN, scale: 1 });
+  const [view, setFreely] = useState<View>({ x: MARGIN, y: MARGIN, scale: 1 });
+  const setView = (next: (before: View) => View) => setFreely((before) => keepInSight(next(before), layout, frame.current));
   const drag = useRef<{ x: number; y: number; from: View; isMoved: boolean } | null>(null);
 
   const fit = () => {
     const box = frame.current;
     if (!box) return;
-    const scale = Math.max(LEAST_SCALE, Math.min(1.1, (box.clientWidth - 2 * MARGIN) / layout.width, (box.clientHeight - 2 * MARGIN) / layout.height));
+    const scale = Math.max(LEAST_SCALE, Math.min(1.1, (box.clientWidth - 2 * MARGIN) / (layout.width + LABELS), (box.clientHeight - 2 * MARGIN) / layout.height));
     // A large tree is shown at a size that can be read, from its beginning.
     const readable = Math.max(scale, 0.72);
-    setView({ x: MARGIN, y: Math.max(MARGIN, (box.clientHeight - layout.height * readable) / 2), scale: readable });
+    setFreely({ x: MARGIN, y: Math.max(MARGIN, (box.clientHeight - layout.height * readable) / 2), scale: readable });
   };
   useEffect(fit, [layout]);
   useEffect(() => {
@@ -69,7 +73,7 @@ export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VN
     };
     box.addEventListener("wheel", onWheel, { passive: false });
     return () => box.removeEventListener("wheel", onWheel);
-  }, []);
+  }, [layout]);
 
   const step = (to: PlacedNode | undefined | null) => {
     if (to) onSelect(to);
@@ -104,14 +108,14 @@ export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VN
           if (!now.isMoved && Math.hypot(x, y) < 4) return;
           if (!now.isMoved) event.currentTarget.setPointerCapture(event.pointerId);
           now.isMoved = true;
-          setView({ ...now.from, x: now.from.x + x, y: now.from.y + y });
+          setView(() => ({ ...now.from, x: now.from.x + x, y: now.from.y + y }));
         }}
         onPointerUp={() => (drag.current = null)}
         onPointerCancel={() => (drag.current = null)}
       >
         <svg width="100%" height="100%" role="tree" tabIndex={0} aria-label="Tree of attempts. Arrow keys move." aria-activedescendant={selected ? `node-${selected.node.id}` : undefined}>
           <g role="group" transform={`translate(${view.x.toFixed(1)} ${view.y.toFixed(1)}) scale(${view.scale.toFixed(3)})`}>
-            <Drawing layout={layout} selected={selected} path={path} onSelect={onSelect} />
+            <Drawing layout={layout} task={task} selected={selected} path={path} onSelect={onSelect} />
           </g>
         </svg>
       </div>
@@ -127,14 +131,24 @@ export function TreeCanvas({ layout, selected, path, onSelect }: Properties): VN
         </button>
       </div>
       <p class="tree-legend" aria-hidden="true">
-        <span>reward 0</span>
+        <span>reward {reward(layout.range[0])}</span>
         {[0, 1, 2, 3, 4, 5, 6].map((shade) => (
           <span class={`swatch is-shade-${shade}`} />
         ))}
-        <span>1</span>
+        <span>{reward(layout.range[1])}</span>
       </p>
     </div>
   );
+}
+
+/** Moves a view back as far as a part of the tree is seen. */
+function keepInSight(view: View, { width, height }: TreeLayout, box: HTMLElement | null): View {
+  if (!box) return view;
+  const keep = (start: number, size: number, whole: number) => {
+    const least = Math.max(MARGIN, Math.min(LEAST_IN_SIGHT, size));
+    return Math.max(least - size, Math.min(whole - least, start));
+  };
+  return { ...view, x: keep(view.x, width * view.scale, box.clientWidth), y: keep(view.y, height * view.scale, box.clientHeight) };
 }
 
 /** Not drawn again while the view only moves. */
@@ -143,13 +157,13 @@ class Drawing extends Component<Properties> {
     return next.layout !== this.props.layout || next.selected !== this.props.selected;
   }
 
-  override render({ layout, selected, path, onSelect }: Properties): VNode {
+  override render({ layout, task, selected, path, onSelect }: Properties): VNode {
     const onPath = new Set(path);
     return (
       <>
-        {layout.nodes.map((placed) => placed.parent && <path class={`tree-edge is-shade-${shadeOf(placed.node)}${onPath.has(placed) ? " is-on-path" : ""}`} d={edge(placed.parent, placed)} stroke-width={Math.min(7, 1.2 + Math.log2(placed.node.visits || 1))} />)}
+        {layout.nodes.map((placed) => placed.parent && <path class={`tree-edge is-shade-${shadeOf(placed.node, layout.range)}${onPath.has(placed) ? " is-on-path" : ""}`} d={edge(placed.parent, placed)} stroke-width={Math.min(7, 1.2 + Math.log2(placed.node.visits || 1))} />)}
         {layout.nodes.map((placed) => (
-          <NodeMark placed={placed} isSelected={placed === selected} isOnPath={onPath.has(placed)} onSelect={() => onSelect(placed)} />
+          <NodeMark placed={placed} task={task} range={layout.range} isSelected={placed === selected} isOnPath={onPath.has(placed)} onSelect={() => onSelect(placed)} />
         ))}
       </>
     );
@@ -163,23 +177,27 @@ function edge(from: PlacedNode, to: PlacedNode): string {
 
 interface NodeProperties {
   placed: PlacedNode;
+  task: string;
+  range: Range;
   isSelected: boolean;
   isOnPath: boolean;
   onSelect: () => void;
 }
 
-function NodeMark({ placed, isSelected, isOnPath, onSelect }: NodeProperties): VNode {
+function NodeMark({ placed, task, range, isSelected, isOnPath, onSelect }: NodeProperties): VNode {
   const { node, x, y } = placed;
   const worth = worthOf(node);
   const outcome = node.leaf && outcomeOf(node.leaf);
   const reason = node.reason && node.reason !== "init" ? words(node.reason).slice(0, 14) : "";
-  const leaf = node.leaf && [`#${node.leaf.number}`, worth !== null && reward(worth), node.leaf.author].filter(Boolean).join(" · ");
+  // Beside an attempt from which others were grown there is room for little.
+  const isPassed = placed.children.length > 0;
+  const leaf = node.leaf && [attemptName(node.leaf.id, task), worth !== null && reward(worth), !isPassed && node.leaf.author].filter(Boolean).join(" · ");
   const visits = !node.leaf && placed.children.length > 1 ? count(node.visits) : "";
   // Begins with what is seen, in its order, so that it can be said to a computer that listens.
   const seen = [leaf, reason, visits && `${visits} attempts below`].filter(Boolean).join(" ");
-  const label = [seen, outcome, node.title, !node.leaf && worth !== null && `value ${reward(worth)}`].filter(Boolean).join(", ");
+  const label = [seen, isPassed && node.leaf?.author, outcome, node.title, !node.leaf && worth !== null && `value ${reward(worth)}`].filter(Boolean).join(", ");
   return (
-    <g id={`node-${node.id}`} role="treeitem" aria-selected={isSelected} aria-level={placed.depth + 1} aria-label={label} class={`tree-node is-shade-${shadeOf(node)}${isSelected ? " is-selected" : ""}${isOnPath ? " is-on-path" : ""}`} onClick={onSelect}>
+    <g id={`node-${node.id}`} role="treeitem" aria-selected={isSelected} aria-level={placed.depth + 1} aria-label={label} class={`tree-node is-shade-${shadeOf(node, range)}${isSelected ? " is-selected" : ""}${isOnPath ? " is-on-path" : ""}`} onClick={onSelect}>
       <title>{label}</title>
       <rect class="tree-hit" x={x - COLUMN * 0.32} y={y - LINE / 2} width={COLUMN * 0.32 + (node.leaf ? 96 : 14)} height={LINE} />
       {outcome ? <rect class="tree-mark" x={x - 8} y={y - 8} width="16" height="16" rx="3" /> : <circle class="tree-mark" cx={x} cy={y} r={placed.depth === 0 ? 7 : 5.5} />}
@@ -189,7 +207,7 @@ function NodeMark({ placed, isSelected, isOnPath, onSelect }: NodeProperties): V
         </text>
       )}{" "}
       {leaf && (
-        <text class="tree-leaf" x={x + 14} y={y + 4}>
+        <text class="tree-leaf" x={x + 12} y={isPassed ? y - 7 : y + 4}>
           {leaf}
         </text>
       )}{" "}

@@ -6,6 +6,8 @@ import type { TreeNode, TreePage } from "../../types";
 
 export const COLUMN = 106;
 export const LINE = 25;
+/** The room for the labels of the last nodes. */
+export const LABELS = 226;
 
 export interface PlacedNode {
   node: TreeNode;
@@ -16,11 +18,16 @@ export interface PlacedNode {
   y: number;
 }
 
+/** The least and the most that a node is worth, with 0 and 1 always between them. */
+export type Range = readonly [number, number];
+
 export interface TreeLayout {
   nodes: PlacedNode[];
   byId: Map<string, PlacedNode>;
+  /** To the middle of the last nodes; their labels are right of it. */
   width: number;
   height: number;
+  range: Range;
 }
 
 export function layOut(page: TreePage): TreeLayout {
@@ -57,7 +64,7 @@ export function layOut(page: TreePage): TreeLayout {
       line += 1;
     }
   }
-  return { nodes: [...byId.values()], byId, width: (deepest + 1) * COLUMN + 120, height: Math.max(1, line) * LINE };
+  return { nodes: [...byId.values()], byId, width: deepest * COLUMN, height: Math.max(1, line) * LINE, range: rangeOf(page.nodes) };
 }
 
 export function pathTo(placed: PlacedNode | undefined): PlacedNode[] {
@@ -66,13 +73,24 @@ export function pathTo(placed: PlacedNode | undefined): PlacedNode[] {
   return path;
 }
 
-/** What a node is worth, from 0 to 1: its value, or its leaf's reward. */
+/** What a node is worth: the mean reward of the attempts below it. Where an attempt ends it is that attempt's own reward: a
+ * correction has none, whatever was grown from it. */
 export function worthOf(node: TreeNode): number | null {
-  return node.value ?? node.leaf?.reward ?? null;
+  return node.leaf ? node.leaf.reward : node.value;
+}
+
+function rangeOf(nodes: readonly TreeNode[]): Range {
+  let [low, high] = [0, 1];
+  for (const node of nodes) {
+    const worth = worthOf(node) ?? low;
+    low = Math.min(low, worth);
+    high = Math.max(high, worth);
+  }
+  return [low, high];
 }
 
 /** One of seven colours from bad to good; `none` where nothing is known. */
-export function shadeOf(node: TreeNode): string {
+export function shadeOf(node: TreeNode, [low, high]: Range): string {
   const worth = worthOf(node);
-  return worth === null ? "none" : String(Math.round(Math.max(0, Math.min(1, worth)) * 6));
+  return worth === null ? "none" : String(Math.round(((worth - low) / (high - low)) * 6));
 }

@@ -10,6 +10,7 @@ import { Empty, Loading, Problem } from "../../parts/notice";
 import { Outcome } from "../../parts/outcome";
 import { LongText } from "../../parts/text";
 import { changed, go, href, runPath, trajectoryPath, treePath } from "../../router";
+import { useSession } from "../../session";
 import type { TreeNode, TreePage } from "../../types";
 import { TreeCanvas } from "./canvas";
 import { layOut, pathTo, type PlacedNode, worthOf } from "./layout";
@@ -23,6 +24,7 @@ interface Properties {
 
 export function TreeView({ run, dataset, task, query }: Properties): VNode {
   useTitle(`Tree of ${task}`);
+  const session = useSession();
   const answer = useAnswer<TreePage>(["runs", run, "tree"], new URLSearchParams({ dataset, task }));
   const reload = useThrottled(answer.reload, 1500);
   useLive(run, (kind) => {
@@ -62,9 +64,16 @@ export function TreeView({ run, dataset, task, query }: Properties): VNode {
             {` · ${count(solved)} solved · ${plural(layout.nodes.length, "node")} · ${dataset}`}
           </p>
         </div>
+        {session.canWrite && (
+          <div class="actions">
+            <a class="button" href={href(["run", run, "play"], { dataset, task })}>
+              Play this task
+            </a>
+          </div>
+        )}
       </header>
       <div class="tree-parts">
-        <TreeCanvas layout={layout} selected={selected} path={path} onSelect={select} />
+        <TreeCanvas layout={layout} task={task} selected={selected} path={path} onSelect={select} />
         <aside class="tree-path" aria-label="Path to the chosen node">
           {selected ? <Path path={path} toRead={toRead} onSelect={select} /> : <Empty>Choose a node to read what leads to it.</Empty>}
         </aside>
@@ -128,7 +137,7 @@ function NodeHead({ node }: { node: TreeNode }): VNode {
     <span class="tree-node-head">
       {node.leaf ? <Outcome {...node.leaf} /> : <b>{words(node.kind)}</b>}
       {node.leaf && <span class="mono">{node.leaf.id}</span>}
-      <small>{[node.steps > 0 && plural(node.steps, "step"), node.visits !== null && node.visits > 1 && plural(node.visits, "attempt"), worth !== null && `value ${reward(worth)}`].filter(Boolean).join(" · ")}</small>
+      <small>{[node.steps > 0 && plural(node.steps, "step"), node.visits !== null && node.visits > 1 && plural(node.visits, "attempt"), worth !== null && `${node.leaf ? "reward" : "value"} ${reward(worth)}`].filter(Boolean).join(" · ")}</small>
       {node.reason && node.reason !== "init" && <span class="tag">{words(node.reason)}</span>}
       {node.author && <span class="tag is-person">by {node.author}</span>}
     </span>
