@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,6 +87,8 @@ class OpenEnvironment:
 
     rules: RuleBook = RuleBook()
     """What may differ between a reference and an attempt."""
+    irreversible: Collection[str] = ()
+    """Tools whose recorded calls are never made again, as the dataset says. Set when it is opened for a dataset."""
 
     def __init__(self, toolset: Toolset) -> None:
         self.toolset = toolset
@@ -114,7 +116,8 @@ class OpenEnvironment:
         By default the checks that a task can declare: the final state, the actions, what was told, milestones,
         minefields and assertions.
         """
-        return [*standard_scorers(self.toolset, self.make_world, seed_of, self.rules), AssertionScorer(judge)]
+        standard = standard_scorers(self.toolset, self.make_world, seed_of, self.rules, self.irreversible)
+        return [*standard, AssertionScorer(judge)]
 
     async def check(self) -> list[str]:
         """Problems that would keep every world from being opened: code that does not load, servers that do not start.

@@ -152,6 +152,7 @@ async def _wire_environment(
         one.dataset = with_defaults(one.name, one.dataset, environment)
         needs_worlds = makes_worlds and (not is_scoring or environment.rescoring == "replay")
         one.opened = await held.enter_async_context(environment.open(resources, makes_worlds=needs_worlds))
+        one.opened.irreversible = frozenset(one.dataset.irreversible)
 
 
 async def _check(one: Wired, room: asyncio.Semaphore) -> None:

@@ -8,7 +8,7 @@ it; a state that is left and reached again counts each time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -40,9 +40,16 @@ class WayScorer:
 
     name: str
 
-    def __init__(self, make_world: WorldFactory, seed_of: Callable[[Task], int], rules: RuleBook | None = None) -> None:
+    def __init__(
+        self,
+        make_world: WorldFactory,
+        seed_of: Callable[[Task], int],
+        rules: RuleBook | None = None,
+        irreversible: Collection[str] = (),
+    ) -> None:
         self._make_world = make_world
         self._seed_of = seed_of
+        self._irreversible = irreversible
         self._rules = rules or RuleBook()
 
     def applies(self, task: Task) -> bool:
@@ -71,7 +78,7 @@ class WayScorer:
         world = self._make_world(task)
         moments = []
         try:
-            async for called in replay(world, task, self._seed_of(task), trajectory):
+            async for called in replay(world, task, self._seed_of(task), trajectory, irreversible=self._irreversible):
                 changes = await read_changes(world)
                 if changes is None:
                     raise WorldError("its tables cannot be read")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from rollout.core.messages import Toolset
 from rollout.core.world import SeedOf, WorldFactory
 from rollout.scoring.actions import ActionScorer
@@ -14,7 +16,7 @@ from rollout.scoring.state import StateScorer
 
 
 def standard_scorers(
-    toolset: Toolset, make_world: WorldFactory, seed_of: SeedOf, rules: RuleBook
+    toolset: Toolset, make_world: WorldFactory, seed_of: SeedOf, rules: RuleBook, irreversible: Collection[str] = ()
 ) -> tuple[Scorer, ...]:
     """State, actions, what was told, milestones and minefields, compared with the task's reference actions."""
     references = References(make_world, seed_of)
@@ -22,6 +24,6 @@ def standard_scorers(
         StateScorer(references, rules),
         ActionScorer(toolset, references, rules),
         CommunicateScorer(),
-        MilestoneScorer(make_world, seed_of, rules),
-        MinefieldScorer(make_world, seed_of, rules),
+        MilestoneScorer(make_world, seed_of, rules, irreversible),
+        MinefieldScorer(make_world, seed_of, rules, irreversible),
     )

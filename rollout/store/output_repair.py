@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.errors import JournalError
+from rollout.store.damage import DATA_ERRORS
 from rollout.store.output_files import Output
 from rollout.store.reader import JournalReader, LinePosition
 
@@ -55,16 +57,27 @@ def compare_output(reader: JournalReader, dataset: str, output: Output) -> Outpu
 
 def holds_lines(reader: JournalReader, dataset: str, path: Path) -> bool:
     """Whether an output file holds lines of the journal, as far as it goes: some of them are compared, the first and
-    the last included. False where another run or program wrote the file."""
+    the last included. False where another run or program wrote the file. What a damaged journal does not know is not
+    compared."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
-        positions = [one for one in reader.line_positions(dataset) if one.place < size]
+        positions = [one for one in reader.line_positions(dataset) if _is_inside(one, size)]
         step = max(1, len(positions) // COMPARED)
         for position in (*positions[::step], *positions[-1:]):
+            try:
+                line = reader.line(dataset, position.trajectory)
+            except (JournalError, *DATA_ERRORS):
+                continue
             file.seek(position.place)
-            if not _is_line(file.read(position.length), reader.line(dataset, position.trajectory)):
+            if not _is_line(file.read(position.length), line):
                 return False
     return True
+
+
+def _is_inside(position: LinePosition, size: int) -> bool:
+    """Whether a line begins in a file of this size, and the journal's record of it makes sense."""
+    is_sound = isinstance(position.place, int) and isinstance(position.length, int) and position.length > 0
+    return is_sound and 0 <= position.place < size
 
 
 def _is_line(found: bytes, line: bytes) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -45,4 +47,12 @@ async def test_an_output_file_that_is_too_short_is_read_as_far_as_it_goes() -> N
     run_dir = await talk("Alice")
     first, _ = OUTPUT.read_bytes().splitlines(keepends=True)
     OUTPUT.write_bytes(first)
+    assert said(run_dir) == {"I am Alice."}
+
+
+@pytest.mark.parametrize("damage", ["length = -1", "length = NULL", "place = 'words'", "episode = 77, line = NULL"])
+async def test_what_a_damaged_journal_says_of_its_lines_does_not_make_them_another_runs(damage: str) -> None:
+    run_dir = await talk("Alice")
+    with contextlib.closing(sqlite3.connect(run_dir / "journal.db")) as database, database:
+        database.execute(f"UPDATE trajectories SET {damage}")
     assert said(run_dir) == {"I am Alice."}

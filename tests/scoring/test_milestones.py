@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,11 @@ import pytest
 
 from rollout.core.changes import Changes, TableChange
 from rollout.core.errors import ConfigError
+from rollout.core.messages import ToolResult
+from rollout.core.task import Task
+from rollout.core.world import Invocation, World
 from rollout.scoring.conditions import Condition
+from rollout.scoring.milestones import MilestoneScorer
 from rollout.scoring.rules import NO_RULES, Rules
 from tests.scoring.desk import Calls, Desk, write_library
 from tests.trajectories.lines import make_nodes
@@ -135,6 +140,32 @@ async def test_way_that_cannot_be_replayed_is_unscored(desk: Desk) -> None:
     (score,) = (score for score in verdict.scores if score.name == "minefields")
     assert score.value is None
     assert "answers differently from the record" in score.reason
+
+
+async def test_no_irreversible_call_is_made_again_to_see_the_way(desk: Desk) -> None:
+    task = desk.task([("list_loans", {})], milestones=[BORROWED])
+    world = desk.environment.make_world(task)
+    trajectory = await desk.converse(world, task, BORROW)
+    made: list[str] = []
+
+    def watched(task: Task) -> World:
+        again = desk.environment.make_world(task)
+        call = again.call
+
+        async def note(invocations: Sequence[Invocation]) -> list[ToolResult]:
+            made.extend(each.name for each in invocations)
+            return await call(invocations)
+
+        again.call = note  # type: ignore[method-assign]
+        return again
+
+    scorer = MilestoneScorer(watched, lambda task: 0, irreversible={"borrow"})
+    score = await scorer.score(task, trajectory, world)
+    await world.close()
+    assert made == []
+    assert score is not None
+    assert score.value is None
+    assert "irreversible" in score.reason
 
 
 async def test_conditions_that_cannot_be_read_are_unscored(desk: Desk) -> None:

@@ -16,6 +16,7 @@ from playwright.async_api import async_playwright, expect
 
 from rollout.core.errors import ConfigError
 from rollout.viewer.serve import serving
+from tests.viewer.browser.driving import PATIENCE
 from tests.viewer.writing import WrittenRun, answer
 
 pytestmark = pytest.mark.web
@@ -27,6 +28,7 @@ async def test_the_browser_asks_for_rows_in_view_and_forgets_those_far_away() ->
         chromium = find_chromium()
     except ConfigError as error:
         pytest.skip(str(error))
+    expect.set_options(timeout=PATIENCE)
     written = WrittenRun()
     for number in range(ROWS):
         written.add(f"t{number:04}", [answer("x")], opening=f"opening {number}")

@@ -32,8 +32,11 @@ async def address(runs: Path) -> AsyncIterator[str]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def browser() -> AsyncIterator[Browser]:
     """Chromium; without it, what needs it is skipped."""
-    from playwright.async_api import async_playwright
+    from playwright.async_api import async_playwright, expect
 
+    from tests.viewer.browser.driving import PATIENCE
+
+    expect.set_options(timeout=PATIENCE)
     try:
         path = find_chromium()
     except ConfigError as error:

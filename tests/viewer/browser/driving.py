@@ -17,6 +17,8 @@ WATCH = """
 window.__violations = [];
 document.addEventListener("securitypolicyviolation", (event) => window.__violations.push(event.violatedDirective));
 """
+PATIENCE = 60_000
+"""Milliseconds that anything on the page is waited for: not a limit on how long it may take."""
 UNFOLD = "() => document.querySelectorAll('details').forEach((each) => { each.open = true; })"
 """Opens everything that is folded."""
 
@@ -33,8 +35,8 @@ async def show(page: Page, address: str) -> None:
 
 async def is_settled(page: Page) -> None:
     """Wait until everything that was asked for is there, or an error."""
-    await expect(page.locator("main, .notice:not(.is-loading)").first).to_be_visible(timeout=30_000)
-    await expect(page.locator(".is-loading, .is-waiting, .is-stale")).to_have_count(0, timeout=30_000)
+    await expect(page.locator("main, .notice:not(.is-loading)").first).to_be_visible()
+    await expect(page.locator(".is-loading, .is-waiting, .is-stale")).to_have_count(0)
 
 
 async def first_trajectory(page: Page, run: str = "first") -> dict[str, Any]:

@@ -188,7 +188,7 @@ async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> No
     assert asked == []
     await button.click()
     shown = page.locator(".changes, .panel .notice").first
-    await expect(shown).to_be_visible(timeout=60_000)
+    await expect(shown).to_be_visible()
     await page.get_by_role("link", name="Conversation").click()
     await page.get_by_role("link", name="Data", exact=True).click()
     await expect(shown).to_be_visible()

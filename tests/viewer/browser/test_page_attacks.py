@@ -121,7 +121,7 @@ async def test_no_text_of_a_report_ever_runs(runs: Path, browser: Browser, tmp_p
     from rollout.viewer.report_file import find_keys, report_of
 
     file = tmp_path / "report.html"
-    file.write_bytes(report_of(runs / RUN, find_keys(runs / RUN, [], TrajectoryWish(most=100))))
+    file.write_bytes(report_of(runs / RUN, find_keys(runs / RUN, [], TrajectoryWish(most=100))[0]))
     context = await browser.new_context(offline=True)
     await context.add_init_script(WATCH)
     reader = await context.new_page()

@@ -69,7 +69,7 @@ async def test_the_two_minutes_of_getting_started_go_as_they_are_told(page: Page
     await page.keyboard.press("o")
     await expect(dialog).to_contain_text("Grow on after step")
     await dialog.get_by_role("button", name="Grow 1 branch").click()
-    await expect(page.locator(".siblings").get_by_title(re.compile(r"~\+2"))).to_be_visible(timeout=120_000)
+    await expect(page.locator(".siblings").get_by_title(re.compile(r"~\+2"))).to_be_visible()
 
     await page.keyboard.press("?")
     await expect(page.get_by_role("dialog", name="Keyboard")).to_contain_text("Next trajectory")

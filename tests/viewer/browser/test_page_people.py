@@ -98,7 +98,7 @@ async def test_a_step_is_corrected_and_grown_on_by_keyboard_alone(page: Page, ru
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     for name in ("t2~+2", "t2~+3"):
-        await expect(page.locator(".siblings").get_by_title(name)).to_be_visible(timeout=60_000)
+        await expect(page.locator(".siblings").get_by_title(name)).to_be_visible()
     grown = rollout.load_run(runs / "shop").people.trajectories
     assert sorted((one.id, one.reward) for one in grown) == [("t2~+1", None), ("t2~+2", 1.0), ("t2~+3", 1.0)]
     assert {one.author for one in grown} == {"Ada"}
@@ -166,7 +166,7 @@ async def test_a_person_plays_the_agent_with_the_prompt_and_tools_at_hand(page: 
     await show(page, "#/run/shop/play?dataset=busy&task=t3")
     await page.get_by_role("button", name="Begin").press("Enter")
     tool = page.get_by_label("Or call a tool")
-    await expect(tool).to_be_visible(timeout=60_000)
+    await expect(tool).to_be_visible()
     await expect(page.get_by_text("1 tool", exact=True)).to_be_visible()
     for place, item in enumerate(("mug", "lamp"), 1):
         await tool.select_option("add")
@@ -187,7 +187,7 @@ async def test_from_any_step_a_person_may_go_on_playing(page: Page) -> None:
     await page.get_by_role("link", name="play from here").click()
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await page.get_by_role("button", name="Begin").click()
-    await expect(page.get_by_label("Or call a tool")).to_be_visible(timeout=60_000)
+    await expect(page.get_by_label("Or call a tool")).to_be_visible()
     await expect(page.locator(".call-answered")).to_have_count(1)
     await page.get_by_role("button", name="End the conversation").click()
     await expect(page.get_by_role("link", name="Read the trajectory")).to_be_visible()
