@@ -4,28 +4,49 @@
   const COLOURS = ['#d11149', '#1a5fb4', '#1b7f3b', '#8f3fb0', '#b35900', '#0b7a75', '#5c4b00', '#333333'];
   const LABELS = [{font: 12, height: 14, digit: 7.3, pad: 4}, {font: 10, height: 11, digit: 6.1, pad: 3},
     {font: 9, height: 9, digit: 5.5, pad: 2}, {font: 8, height: 7, digit: 4.9, pad: 1, price: 200}];  // the last is hard to read: where it saves text
-  const CELL = 2;  // of the grid of what is taken, in pixels
+  const CELL = 2, TILE = 32;  // pixels of a cell, and cells of a tile, in which what is taken is added up
   const TEXT = 40, LABEL = 160, OTHER = 6;  // what a cell of a label costs on text, on another label, on another element
+  const LATER = 2;  // what a place costs more than the one before it
   const SMALL = 22;  // pixels: an element less high has a small label
   const MOVED = 2;  // pixels that an element may move without its mark being wrong
 
   // Of HTML also in documents that are none, such as pictures and feeds.
   const makeBox = () => document.createElementNS('http://www.w3.org/1999/xhtml', 'div');
 
-  // A grid over the window that adds up what lies in each cell.
-  function makeGrid() {
+  // Adds up what lies in a place, in cells. A box is kept in pieces, by the tiles of the window that it touches.
+  function makeTiles() {
     const {width, height} = view();
-    const columns = Math.ceil(width / CELL), rows = Math.ceil(height / CELL);
-    const cells = new Uint16Array(columns * rows);
-    const each = (box, visit) => {
-      const right = Math.min(columns, Math.ceil(box.right / CELL)), bottom = Math.min(rows, Math.ceil(box.bottom / CELL));
-      for (let row = Math.max(0, Math.floor(box.top / CELL)); row < bottom; row++)
-        for (let column = Math.max(0, Math.floor(box.left / CELL)); column < right; column++) visit(row * columns + column);
-    };
+    const columns = Math.ceil(width / CELL), rows = Math.ceil(height / CELL), across = Math.ceil(columns / TILE);
+    const tiles = [];
+    const inCells = (box) => ({left: Math.max(0, Math.floor(box.left / CELL)), top: Math.max(0, Math.floor(box.top / CELL)),
+      right: Math.min(columns, Math.ceil(box.right / CELL)), bottom: Math.min(rows, Math.ceil(box.bottom / CELL))});
     return {
-      add: (box, amount) => each(box, (cell) => { cells[cell] = Math.min(60000, cells[cell] + amount); }),
-      count: (box) => { let total = 0; each(box, () => total++); return total; },
-      sum: (box) => { let total = 0; each(box, (cell) => { total += cells[cell]; }); return total; },
+      add(box, amount) {
+        const {left, top, right, bottom} = inCells(box);
+        for (let low = top - top % TILE; low < bottom; low += TILE)
+          for (let begin = left - left % TILE; begin < right; begin += TILE)
+            (tiles[low / TILE * across + begin / TILE] ||= []).push({left: Math.max(left, begin), top: Math.max(top, low),
+              right: Math.min(right, begin + TILE), bottom: Math.min(bottom, low + TILE), amount});
+      },
+      sum(box) {
+        const {left, top, right, bottom} = inCells(box);
+        let total = 0;
+        for (let low = top - top % TILE; low < bottom; low += TILE)
+          for (let begin = left - left % TILE; begin < right; begin += TILE) {
+            const pieces = tiles[low / TILE * across + begin / TILE];
+            for (let index = pieces ? pieces.length - 1 : -1; index >= 0; index--) {
+              const piece = pieces[index];
+              const wide = Math.min(right, piece.right) - Math.max(left, piece.left);
+              const high = Math.min(bottom, piece.bottom) - Math.max(top, piece.top);
+              if (wide > 0 && high > 0) total += wide * high * piece.amount;
+            }
+          }
+        return total;
+      },
+      count(box) {
+        const {left, top, right, bottom} = inCells(box);
+        return Math.max(0, right - left) * Math.max(0, bottom - top);
+      },
     };
   }
 
@@ -71,15 +92,19 @@
     let best = null;
     for (const size of isSmall ? LABELS.slice(1) : LABELS) {
       const wide = size.digit * text.length + size.pad;
-      placesOf(box, wide, size.height).forEach(([left, top], order) => {
-        const place = {left, top, right: left + wide, bottom: top + size.height};
-        if (left < 0 || top < 0 || place.right > width || place.bottom > height) return;
-        const inner = {left: left + 1, top: top + 1, right: place.right - 1, bottom: place.bottom - 1};
-        const own = common(inner, box), hidden = taken.sum(inner);
-        const cost = hidden + OTHER * (others.sum(inner) - (isEmpty(own) ? 0 : others.count(own))) + order * 2
-          + (size.price || 0);
-        if (!best || cost < best.cost) best = {...place, size, cost, hidden};
-      });
+      let least = size.price || 0;  // that the place costs wherever it is; later places cost more
+      for (const [left, top] of placesOf(box, wide, size.height)) {
+        if (best && least >= best.cost) break;
+        const right = left + wide, bottom = top + size.height;
+        if (left >= 0 && top >= 0 && right <= width && bottom <= height) {
+          const inner = {left: left + 1, top: top + 1, right: right - 1, bottom: bottom - 1};
+          const own = common(inner, box), hidden = taken.sum(inner);
+          const covered = others.sum(inner) - (isEmpty(own) ? 0 : others.count(own));
+          const cost = least + hidden + OTHER * covered;
+          if (!best || cost < best.cost) best = {left, top, right, bottom, size, cost, hidden};
+        }
+        least += LATER;
+      }
       if (best && !best.hidden) break;
     }
     // An element as large as the window leaves no place but on itself.
@@ -110,7 +135,7 @@
     overlay.style.cssText = 'all:initial;position:fixed;inset:0;width:100vw;height:100vh;margin:0;padding:0;border:0;'
       + 'background:transparent;pointer-events:none;overflow:hidden;z-index:2147483647;display:block';
     const root = overlay.attachShadow({mode: 'closed'});
-    const taken = makeGrid(), others = makeGrid();
+    const taken = makeTiles(), others = makeTiles();
     occupied.forEach((box) => taken.add(lettersOf(box), TEXT));
     const shown = elements.map((entry) => ({...entry, part: clipped(entry.box)})).filter(({part}) => part);
     for (const entry of shown) {
