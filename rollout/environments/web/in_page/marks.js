@@ -117,6 +117,7 @@
 
   function freeze() {
     if (!document.getAnimations?.().some((animation) => animation.playState === 'running')) return;
+    isMoving = true;  // a script's animation goes on
     still = new CSSStyleSheet();
     still.replaceSync('*,::before,::after{animation-play-state:paused!important}');
     document.adoptedStyleSheets = [...document.adoptedStyleSheets, still];
@@ -127,14 +128,29 @@
     still = null;
   }
 
+  // One sheet for all marks of a document: a style of their own would be parsed for each.
+  let looks = null;
+
+  function makeLooks() {
+    const sheet = new CSSStyleSheet();
+    const sizes = LABELS.map(({font, height}) => `.size-${font}{font:bold ${font}px/${height}px monospace${height > font ? '' : ';overflow:hidden'}}`);
+    const colours = COLOURS.map((colour, at) => `.frame-${at}{border-color:${colour}}.label-${at}{background:${colour}}`);
+    sheet.replaceSync('.frame,.label{position:absolute;box-sizing:border-box}.frame{border-style:solid}.thin{border-width:1px}'
+      + `.thick{border-width:2px}.label{color:#fff;text-align:center}${[...sizes, ...colours].join('')}`);
+    return sheet;
+  }
+
+  const geometry = (left, top, width, height) => `left:${left}px;top:${top}px;width:${width}px;height:${height}px`;
+
   // The numbers lie in the top layer, above dialogs, until the screenshot is taken.
   function draw(elements, occupied) {
     overlay = makeBox();
-    settling.ignore(overlay);
+    settling.ignore(overlay, startFollowing);
     overlay.setAttribute('popover', 'manual');
     overlay.style.cssText = 'all:initial;position:fixed;inset:0;width:100vw;height:100vh;margin:0;padding:0;border:0;'
       + 'background:transparent;pointer-events:none;overflow:hidden;z-index:2147483647;display:block';
     const root = overlay.attachShadow({mode: 'closed'});
+    root.adoptedStyleSheets = [looks ||= makeLooks()];
     const taken = makeTiles(), others = makeTiles();
     occupied.forEach((box) => taken.add(lettersOf(box), TEXT));
     const shown = elements.map((entry) => ({...entry, part: clipped(entry.box)})).filter(({part}) => part);
@@ -146,18 +162,17 @@
     const area = ({part}) => (part.right - part.left) * (part.bottom - part.top);
     const labels = makeBox();
     drawn = [...shown].sort((one, other) => area(one) - area(other)).map(({element, box, part, number}) => {
-      const colour = COLOURS[(number - 1) % COLOURS.length];
-      const line = part.bottom - part.top < 24 || part.right - part.left < 24 ? 1 : 2;
-      const frame = makeBox(), label = makeBox();
+      const colour = (number - 1) % COLOURS.length;
+      const line = part.bottom - part.top < 24 || part.right - part.left < 24 ? 'thin' : 'thick';
+      const frame = makeBox(), label = makeBox(), text = String(number);
       // Around the element, so that its own first letters stay.
-      frame.style.cssText = `position:fixed;box-sizing:border-box;left:${part.left - 1}px;top:${part.top - 1}px;`
-        + `width:${part.right - part.left + 2}px;height:${part.bottom - part.top + 2}px;border:${line}px solid ${colour}`;
-      const place = placeLabel(part, String(number), taken, others);
+      frame.className = `frame ${line} frame-${colour}`;
+      frame.style.cssText = geometry(part.left - 1, part.top - 1, part.right - part.left + 2, part.bottom - part.top + 2);
+      const place = placeLabel(part, text, taken, others);
       taken.add(place, LABEL);
-      label.textContent = String(number);
-      label.style.cssText = `position:fixed;left:${place.left}px;top:${place.top}px;height:${place.size.height}px;`
-        + `width:${place.size.digit * label.textContent.length + place.size.pad}px;background:${colour};color:#fff;`
-        + `font:bold ${place.size.font}px/${place.size.height}px monospace;text-align:center;overflow:hidden`;
+      label.textContent = text;
+      label.className = `label size-${place.size.font} label-${colour}`;
+      label.style.cssText = geometry(place.left, place.top, place.size.digit * text.length + place.size.pad, place.size.height);
       root.append(frame);
       labels.append(label);
       return {element, box, parts: [frame, label]};
@@ -165,12 +180,26 @@
     root.append(labels);  // above all frames
     document.documentElement?.append(overlay);
     try { overlay.showPopover(); } catch { /* an old Chromium, or an empty document: the z-index has to do */ }
-    requestAnimationFrame(follow);
+    // Nothing tells of what happens in a frame.
+    if (isMoving || drawn.some(({element}) => element.ownerDocument !== document)) startFollowing();
   }
 
   let drawn = [];
+  let isMoving = false;  // elements of this document have moved while it was marked, or may
+  let isFollowing = false;
+
+  for (const kind of ['scroll', 'resize', 'load', 'transitionrun', 'animationstart'])
+    addEventListener(kind, startFollowing, {capture: true, passive: true});
+
+  // A page that stands still is not asked with each frame where its elements are.
+  function startFollowing() {
+    if (!overlay || isFollowing) return;
+    isFollowing = true;
+    requestAnimationFrame(follow);
+  }
 
   function follow() {
+    isFollowing = Boolean(overlay);
     if (!overlay) return;
     for (const {element, box, parts} of drawn) {
       const now = targetBoxOf(element), dx = Math.round(now.left - box.left), dy = Math.round(now.top - box.top);
@@ -195,5 +224,6 @@
     settling.forget();
     overlay = null;
     drawn = [];
+    isMoving ||= hasMoved;
     return hasMoved;
   }
