@@ -218,19 +218,28 @@ class BrowserSession:
         """The active tab when it is settled, and what of it is not. The mode `none` does not number its elements."""
         budget = SettleBudget(self.settings)
         takes = 0
+        is_settled = False
         while True:
             await self._find_active()
             tab = self.active
+            # Where elements have moved since they were numbered, the page is not waited for again.
+            waits = not (takes or is_settled)
+            is_settled = False
+            # After its requests a page is looked at again, so before that it is only waited for.
+            is_early = waits and mode != "none" and self.requests.has_any
             try:
-                # Where elements have moved since they were numbered, the page is not waited for again.
-                seen = msgspec.convert(await tab.observe(self._options(mode, budget, waits=not takes)), Seen)
-                if not takes:
+                asked = self._options("none" if is_early else mode, budget, waits=waits)
+                seen = msgspec.convert(await tab.observe(asked), Seen)
+                if waits:
                     budget.spend(seen.waited / 1e3, seen.busy)
                 if seen.is_closing and await self._await_close(tab):
                     continue
                 if tab is not self.active or self._arriving or await self.requests.settle(budget):
                     continue
                 if await self._leave_refused(tab, seen.url):
+                    continue
+                if is_early:
+                    is_settled = True
                     continue
                 image = await tab.screenshot() if mode in WITH_IMAGES else None
                 takes += 1

@@ -18,7 +18,7 @@
   const FRAMES = 2;        // a script that animates makes its next change with the next frame, however late that comes
   const SLOW_FRAME = 500;  // longer than this none is waited for: what is not visible gets none
 
-  let ignored = null;
+  let ignored = null, tell = null;
   let activeAt = performance.now();
   let hasGivenUp = false;  // this document takes too long to load; no later step waits for it again
   let hasShown = false;    // it has shown something, or nobody waits for that any more
@@ -50,6 +50,7 @@
 
   const watcher = new MutationObserver((records) => {
     const targets = new Set(), now = performance.now();
+    if (tell && !records.every(isOurs)) tell();
     for (const record of records.slice(0, MAX_RECORDS))
       if (!targets.has(record.target) && !isOurs(record) && !isRestless(record.target) && !isTurning(record, now)) targets.add(record.target);
     if (!targets.size) return;
@@ -175,8 +176,8 @@
 
   globalThis.settling = {
     settle,
-    // Changes of this element, which is ours, do not count.
-    ignore: (element) => { ignored = element; },
-    forget: () => { watcher.takeRecords(); ignored = null; },
+    // Changes of this element, which is ours, do not count. Of any other `changed` is called.
+    ignore: (element, changed) => { ignored = element; tell = changed; },
+    forget: () => { watcher.takeRecords(); ignored = tell = null; },
   };
 })();

@@ -92,6 +92,11 @@ class PendingRequests:
         self._endless: set[str] = set()
         """Addresses, without their queries, that later steps do not wait for."""
 
+    @property
+    def has_any(self) -> bool:
+        """Whether `settle` would wait, or has not looked yet at an answer."""
+        return bool(self._pending or self._answered)
+
     def begin_step(self) -> None:
         """What was asked before does not count any more."""
         self._pending.clear()

@@ -44,6 +44,16 @@ MOVING = """<!doctype html><title>Moving</title><style>
 @keyframes glide {from {left: 0} to {left: 600px}} #css {animation: glide .9s linear infinite alternate}
 button {position: absolute; width: 80px; height: 60px; border: 0; background: #0f0}
 </style><button id=css style="top: 100px"></button>"""
+# Moves its button whenever numbers are drawn, in the document or where no observer of the document sees it.
+JUMPING = """<!doctype html><title>Jumping</title><div id=host></div><script>
+const root = IN_SHADOW ? host.attachShadow({mode: 'open'}) : host;
+root.innerHTML = '<button style="position:absolute;top:100px;left:0;width:80px;height:60px;border:0;background:#0f0">';
+const button = root.querySelector('button');
+new MutationObserver((records) => {
+  if (![...records].some((record) => [...record.addedNodes].some((node) => node.popover))) return;
+  button.style.left = (button.offsetLeft + 170) % 500 + 'px';
+}).observe(document.documentElement, {childList: true});
+</script>"""
 LINKS = "<!doctype html><title>Links</title>" + " ".join(
     f"<a href=# onclick=\"document.title = 'went to {n}'\">Topic {n}</a>" for n in range(1, 401)
 )
@@ -114,6 +124,21 @@ async def test_a_box_lies_on_its_element_while_that_moves(
     assert abs(left - begin) <= 3
     assert abs(right - end) <= 3
     assert await driver.page.evaluate("document.getAnimations().every((one) => one.playState === 'running')")
+
+
+@pytest.mark.parametrize("in_shadow", ["false", "true"])
+async def test_a_box_lies_on_an_element_that_moves_when_it_is_numbered(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch, in_shadow: str
+) -> None:
+    monkeypatch.setitem(PAGES, "/jumping", JUMPING.replace("IN_SHADOW", in_shadow))
+    driver = await browsing.driver().open(site.url("/jumping"))
+    pixels = _pixels(driver.opening)
+    button = (pixels[..., 1] > 200) & (pixels[..., 0] < 60) & (pixels[..., 2] < 60)
+    frame = (pixels == (0xD1, 0x11, 0x49)).all(axis=2)
+    frame[:95] = False  # its label
+    (left, right), (begin, end) = _span(button), _span(frame)
+    assert abs(left - begin) <= 3
+    assert abs(right - end) <= 3
 
 
 @pytest.mark.parametrize("mode", LISTS)

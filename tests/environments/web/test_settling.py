@@ -81,6 +81,12 @@ document.querySelector('button').onclick = () => fetch('/suggest?q=x').then((r) 
   until = performance.now() + 90;
   channel.port2.postMessage(0);
 });</script>""",
+    "/numbered": """<button>Ask</button><script>
+let drawn = 0;
+new MutationObserver((records) => {
+  drawn += records.filter((record) => [...record.addedNodes].some((node) => node.popover)).length;
+}).observe(document.documentElement, {childList: true});
+</script><script src="/suggest?q=x"></script>""",
     "/ticks": """<button>Count</button><p id=count></p><script>
 document.querySelector('button').onclick = () => {
   let left = 3;
@@ -240,6 +246,11 @@ async def test_page_gets_a_moment_after_an_answer_that_came_while_it_was_waited_
     result = await driver.do("click", element=driver.number("Ask"))
     assert "Rendered" in result.content
     assert is_settled(result)
+
+
+async def test_page_whose_requests_are_waited_for_is_numbered_once(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/numbered")
+    assert await driver.page.evaluate("drawn") == 1
 
 
 async def test_infinite_scroll_brings_more(browsing: Browsing, busy_site: BusySite) -> None:

@@ -2,8 +2,11 @@
 
   const view = () => ({width: innerWidth, height: innerHeight});
 
+  const NOWHERE = {x: 0, y: 0};
+
   // Where the frame that holds an element lies in the window, as far as frames of the same origin go.
   function offsetOf(doc) {
+    if (doc === document) return NOWHERE;
     let x = 0, y = 0;
     for (let win = doc.defaultView; win && win !== globalThis.window; win = win.parent) {
       const frame = win.frameElement;
@@ -85,8 +88,8 @@
   }
 
   // A point of the element at which a click reaches it; and what lies over it where there is none.
-  function pointOf(element) {
-    const box = clipped(targetBoxOf(element));
+  function pointOf(element, target = targetBoxOf(element)) {
+    const box = clipped(target);
     if (!box) return null;
     const width = box.right - box.left, height = box.bottom - box.top;
     let over = null;

@@ -5,7 +5,7 @@
 
   const isClosed = (element) => /^I?FRAME$/.test(element.tagName) && !innerDocument(element);
 
-  function isInteractive(element) {
+  function isInteractive(element, style = getComputedStyle(element)) {
     if (element.matches(CANDIDATES)) {
       const tag = element.tagName;
       if (tag === 'INPUT') return element.type !== 'hidden';
@@ -20,7 +20,6 @@
       if (role && ROLES.has(role)) return true;
       if (element.tabIndex >= 0 && element.hasAttribute('tabindex')) return true;
     }
-    const style = getComputedStyle(element);
     if (style.cursor !== 'pointer') return false;
     const parent = element.parentElement;
     // The outermost element with the pointer is the one: its parts have inherited it.
@@ -71,12 +70,12 @@
         isBlock = BLOCKS.test(style.display) || node.tagName === 'BR';
         if (isBlock) yield* flush();
         if (isClosed(node)) foreign++;
-        if (isInteractive(node) && node.checkVisibility({visibilityProperty: true})
+        if (isInteractive(node, style) && node.checkVisibility({visibilityProperty: true})
             && (box.right - box.left) * (box.bottom - box.top) < .9 * width * height) {
-          const point = pointOf(node);
+          const target = targetBoxOf(node), point = pointOf(node, target);
           if (point && !point.over) {
             yield* flush();
-            yield {element: node, box: targetBoxOf(node)};
+            yield {element: node, box: target};
             isInnerTold ||= isToldByName(node);
           }
         }
@@ -89,9 +88,9 @@
       const isFlat = box.right - box.left < 1 || box.bottom - box.top < 1;
       const children = [...childrenOf(node)];
       for (let index = children.length - 1; index >= 0; index--) {
-        const child = children[index];
-        if (child.nodeType === 3 && !/\S/.test(child.data)) stack.push({mark: ' '});
-        else if (child.nodeType === 1 || isInside || isFlat) stack.push({node: child, clip: inner, isTold: isInnerTold});
+        const child = children[index], isText = child.nodeType === 3;
+        if (isText && !/\S/.test(child.data)) stack.push({mark: ' '});
+        else if (child.nodeType === 1 || isText && (isInside || isFlat)) stack.push({node: child, clip: inner, isTold: isInnerTold});
       }
     }
     yield* flush();
@@ -124,7 +123,7 @@
         continue;
       }
       // A body that listens to clicks is the page itself.
-      if (!isWhole && !isAbove && style.visibility === 'visible' && node !== document.body && isInteractive(node)) {
+      if (!isWhole && !isAbove && style.visibility === 'visible' && node !== document.body && isInteractive(node, style)) {
         const told = line(node);
         yield {element: node, box, told};
         if (isBlock) yield {text: '\n'};

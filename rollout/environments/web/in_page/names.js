@@ -104,10 +104,10 @@
     try { return element.contentDocument; } catch { return null; }
   }
 
-  function* childrenOf(node) {
+  function childrenOf(node) {
     const inner = node.nodeType === 1 ? innerDocument(node) : null;
-    if (inner) { if (inner.documentElement) yield inner.documentElement; return; }
-    if (node.shadowRoot) { yield* node.shadowRoot.childNodes; return; }
-    if (node.tagName === 'SLOT' && node.assignedNodes().length) { yield* node.assignedNodes(); return; }
-    yield* node.childNodes;
+    if (inner) return inner.documentElement ? [inner.documentElement] : [];
+    if (node.shadowRoot) return node.shadowRoot.childNodes;
+    if (node.tagName === 'SLOT' && node.assignedNodes().length) return node.assignedNodes();
+    return node.childNodes;
   }
