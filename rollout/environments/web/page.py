@@ -13,7 +13,7 @@ import base64
 import contextlib
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -170,6 +170,17 @@ class Tab:
     async def digest(self) -> str:
         """A hash of what the document says."""
         return ",".join([await self.call("digest"), *await self._ask_foreign("digest")])
+
+    async def watch_windows(self, opened: Callable[[], None]) -> None:
+        """Call `opened` whenever the page opens a window, which is before the browser has made a tab for it. Raises
+        PageLost where the tab is gone."""
+        from playwright.async_api import Error
+
+        self.cdp.on("Page.windowOpen", lambda _: opened())
+        try:
+            await self.cdp.send("Page.enable")
+        except Error as error:
+            raise PageLost(str(error)) from error
 
     async def screenshot(self) -> Image:
         """What the window shows."""

@@ -75,6 +75,9 @@ class BrowserSession:
         """Pages that are not the agent's."""
         self._one_at_a_time = asyncio.Lock()
         self._arriving: set[asyncio.Task[None]] = set()
+        self._opened = 0
+        """Tabs that pages have opened and that the browser has not announced yet."""
+        self._announced = asyncio.Event()
         self._chores: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
@@ -234,7 +237,9 @@ class BrowserSession:
                     budget.spend(seen.waited / 1e3, seen.busy)
                 if seen.is_closing and await self._await_close(tab):
                     continue
-                if tab is not self.active or self._arriving or await self.requests.settle(budget):
+                if tab is not self.active or self._arriving or await self._await_tabs():
+                    continue
+                if await self.requests.settle(budget):
                     continue
                 if await self._leave_refused(tab, seen.url):
                     continue
@@ -275,6 +280,18 @@ class BrowserSession:
         settling = settle_options(self.settings, budget, self._step, self.lease.timers)
         options = script_options(self.settings, mode, is_next=is_next) | settling
         return options if waits else options | {"quiet": 0, "settle": 0, "load": 0}
+
+    async def _await_tabs(self) -> bool:
+        """Wait until the browser has announced the tabs that pages have opened. False where there are none."""
+        if not self._opened:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.settings.settle_timeout):
+                while self._opened:
+                    self._announced.clear()
+                    await self._announced.wait()
+        self._opened = 0
+        return True
 
     async def _await_close(self, tab: Tab) -> bool:
         """Wait for the end of a tab that is closing itself. False where it stays open after all."""
@@ -319,6 +336,7 @@ class BrowserSession:
     async def _adopt(self, page: Page) -> Tab:
         tab = await attach(page, self.settings)
         await self._documents.apply(tab)
+        await tab.watch_windows(self._on_window_open)
         self.tabs.append(tab)
         page.on("close", lambda _: self._drop(tab))
         page.on("download", self._on_download)
@@ -331,7 +349,12 @@ class BrowserSession:
         if self.active is tab and self.tabs:
             self.active = self.tabs[-1]
 
+    def _on_window_open(self) -> None:
+        self._opened += 1
+
     def _on_page(self, page: Page) -> None:
+        self._opened = max(0, self._opened - 1)
+        self._announced.set()
         self._start(self._arriving, self._arrive(page))
 
     async def _arrive(self, page: Page) -> None:

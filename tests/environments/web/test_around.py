@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from rollout.core.world import Invocation
@@ -54,6 +57,25 @@ async def test_a_new_tab_becomes_the_active_one_and_goback_closes_it(browsing: B
         result = await driver.do("goback")
         assert "Title: Opener" in result.content
         assert "Tabs:" not in result.content
+
+
+async def test_a_new_tab_is_waited_for_however_late_the_browser_announces_it(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from playwright._impl.browser_context import BrowserContext
+
+    announce = BrowserContext._on_page
+
+    def announce_late(context: BrowserContext, page: Any) -> None:
+        asyncio.get_running_loop().call_later(0.7, announce, context, page)
+
+    for name in ("Open", "In a new tab"):
+        driver = await browsing.driver().open(site.url("/popup"))
+        with monkeypatch.context() as patched:
+            patched.setattr(BrowserContext, "_on_page", announce_late)
+            result = await driver.do("click", element=driver.number(name))
+        assert "Title: Second" in result.content
+        assert "new tab opened" in result.content
 
 
 async def test_tabs_have_a_limit(browsing: Browsing, site: Site) -> None:
