@@ -12,7 +12,7 @@ from rich.text import Text
 from rollout.pipelines.runs.stats import DatasetStats, Distribution, RunStats
 from rollout.terminal import figures
 from rollout.terminal.figures import bar, dollars, per_cent, short_number
-from rollout.trajectories.stop_words import stop_words
+from rollout.trajectories.stop import stop_words
 
 BAR_WIDTH = 16
 LEAST_BAR = 6

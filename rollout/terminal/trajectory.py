@@ -20,8 +20,7 @@ from rollout.terminal.outline import in_line, outline, text_outline
 from rollout.trajectories.generation import Usage
 from rollout.trajectories.person_marks import PERSON_SCORE
 from rollout.trajectories.score import Score
-from rollout.trajectories.stop import Status
-from rollout.trajectories.stop_words import stop_words
+from rollout.trajectories.stop import Status, stop_words
 from rollout.trajectories.trajectory import Trajectory
 
 RESULT_LINES = 8

@@ -16,8 +16,7 @@ from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
 from rollout.store.reader import NO_TIMES, EpisodeTimes, JournalReader
 from rollout.store.run_file import recorded_part
 from rollout.trajectories.line import with_person_marks
-from rollout.trajectories.stop import StopReason
-from rollout.trajectories.stop_words import stop_words
+from rollout.trajectories.stop import StopReason, stop_words
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import OPENING, NodeBody, NodeKey
 from rollout.viewer.answers.pages import (

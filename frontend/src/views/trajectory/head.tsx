@@ -43,7 +43,7 @@ export function Head({ run, page, query, neighbours, actions, onNeighbour }: Pro
     { words: "JSON", act: () => void copy(session, JSON.stringify(page, null, 2), "the trajectory as JSON") },
     { words: "JSON as a file", act: () => saveFile(new Blob([JSON.stringify(page, null, 2)], { type: "application/json" }), `${page.id}.json`) },
     ...(page.commands.show ? [{ words: "Command that shows it", act: () => void copy(session, page.commands.show ?? "", "the command") }] : []),
-    ...(page.commands.replay ? [{ words: "Command that scores its dataset again, by replay", act: () => void copy(session, page.commands.replay ?? "", "the command") }] : []),
+    ...(page.commands.replay ? [{ words: "Command that scores it again, by replay", act: () => void copy(session, page.commands.replay ?? "", "the command") }] : []),
     ...(report ? [] : [{ words: "Last request as cURL or Python …", act: () => actions.open("sent", page.messages.findLast((message) => message.speaker === "agent")?.index ?? 0) }]),
   ];
   return (
