@@ -27,6 +27,7 @@
   let styled = new Map();  // when the style of an element first changed in this step
   const restless = new WeakSet();
   let frames = FRAMES, counting = 0;  // frames since the last change
+  let isAnimated = false;
   let wake = () => {};
 
   // Itself or within such an element. A restless body says nothing of what is in it.
@@ -162,6 +163,9 @@
       if (animations && animations < options.settle) under.animations = Math.max(under.animations || 0, now + animations);
       if (timers) under.timers = Math.max(under.timers || 0, now + timers);
     }
+    // Animations tell of their end with a frame, which on a busy machine comes long after it.
+    if (isAnimated && !under.animations) countFrames();
+    isAnimated = Boolean(under.animations);
     // What an end brings about gets its moment of quiet, too.
     if (under.animations || under.timers) activeAt = Math.max(activeAt, under.animations || 0, under.timers || 0);
     if (isEmpty()) under.content = Infinity;
