@@ -56,22 +56,29 @@ def compare_output(reader: JournalReader, dataset: str, output: Output) -> Outpu
 
 
 def holds_lines(reader: JournalReader, dataset: str, path: Path) -> bool:
-    """Whether an output file holds lines of the journal, as far as it goes: some of them are compared, the first and
-    the last included. False where another run or program wrote the file. What a damaged journal does not know is not
-    compared."""
+    """Whether an output file holds lines of the journal, as far as it goes. False where another run or program wrote
+    the file. Some lines are compared, the first and the last included.
+
+    A line has times in it, so one that is the journal's byte for byte was written by this run, and others that differ
+    are damaged or edited. Where there is none, all must have the same messages: what an earlier version wrote may
+    differ in the metadata. What a damaged journal does not know is not compared.
+    """
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         positions = [one for one in reader.line_positions(dataset) if _is_inside(one, size)]
         step = max(1, len(positions) // COMPARED)
+        are_alike = True
         for position in (*positions[::step], *positions[-1:]):
             try:
                 line = reader.line(dataset, position.trajectory)
             except (JournalError, *DATA_ERRORS):
                 continue
             file.seek(position.place)
-            if not _is_line(file.read(position.length), line):
-                return False
-    return True
+            found = file.read(position.length)
+            if line.startswith(found):  # the last line of a file that was cut off is whole in the journal
+                return True
+            are_alike = are_alike and _is_alike(found, line)
+    return are_alike
 
 
 def _is_inside(position: LinePosition, size: int) -> bool:
@@ -80,10 +87,8 @@ def _is_inside(position: LinePosition, size: int) -> bool:
     return is_sound and 0 <= position.place < size
 
 
-def _is_line(found: bytes, line: bytes) -> bool:
-    """Whether a file has a line, or its beginning. What an earlier version wrote may differ in the metadata."""
-    if line.startswith(found):
-        return True
+def _is_alike(found: bytes, line: bytes) -> bool:
+    """Whether two lines are of the same attempt with the same messages."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
         return _decode(found) == _decode(line)
     return False

@@ -56,3 +56,10 @@ async def test_what_a_damaged_journal_says_of_its_lines_does_not_make_them_anoth
     with contextlib.closing(sqlite3.connect(run_dir / "journal.db")) as database, database:
         database.execute(f"UPDATE trajectories SET {damage}")
     assert said(run_dir) == {"I am Alice."}
+
+
+async def test_one_changed_line_does_not_make_the_others_another_runs() -> None:
+    run_dir = await talk("Alice")
+    first, second = OUTPUT.read_bytes().splitlines(keepends=True)
+    OUTPUT.write_bytes(first.replace(b"Alice", b"Clara") + second)
+    assert said(run_dir) == {"I am Clara.", "I am Alice."}
