@@ -78,7 +78,7 @@ class CallReader:
         if is_too_deep(call.arguments, arguments):
             raise BadCall("bad_arguments", f"{call.name}: the arguments are nested too deeply")
         if call.name not in self._validators:
-            self._validators[call.name] = _compile(call.name, self._specs[call.name].parameters)
+            self._validators[call.name] = _compile_or_warn(call.name, self._specs[call.name].parameters)
         validator = self._validators[call.name]
         if validator is not None and not validator.is_valid(arguments):
             spec = self._specs[call.name]
@@ -143,22 +143,28 @@ def _problem(call: ToolCall) -> str:
 
 def schema_problem(name: str, schema: dict[str, Any]) -> str | None:
     """Why the arguments of a tool cannot be checked; None if its parameters are a valid JSON schema."""
+    found = _compile(name, schema)
+    return found if isinstance(found, str) else None
+
+
+def _compile(name: str, schema: dict[str, Any]) -> Any:
+    """The validator of a tool's arguments; text that says why there is none where its schema is broken."""
     try:
-        validator_for(schema)
+        return validator_for(schema)
     except (ValidationError, ValueError, TypeError) as error:
         place = "/".join(map(str, getattr(error, "instance_path", ())))
         what = str(error).partition("\n")[0] + (f" (at {place})" if place else "")
         return f"tool {name}: its parameters are not a valid JSON schema, so arguments are not checked: {what}"
-    return None
 
 
-def _compile(name: str, schema: dict[str, Any]) -> Any:
-    problem = schema_problem(name, schema)
-    if problem is None:
-        return validator_for(schema)
-    if problem not in _WARNED:
-        _WARNED.add(problem)
-        log.warning("%s", problem)
+def _compile_or_warn(name: str, schema: dict[str, Any]) -> Any:
+    """The validator; None, after a warning, where the schema is broken."""
+    found = _compile(name, schema)
+    if not isinstance(found, str):
+        return found
+    if found not in _WARNED:
+        _WARNED.add(found)
+        log.warning("%s", found)
     return None
 
 
