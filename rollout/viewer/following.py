@@ -12,7 +12,7 @@ import logging
 import msgspec
 from anyio import to_thread
 
-from rollout.core.errors import RolloutError
+from rollout.core.errors import RolloutError, describe_error
 from rollout.viewer.answers.runs import IndexState, RunRow
 from rollout.viewer.hub import Event
 from rollout.viewer.open_runs import OpenRun
@@ -31,6 +31,8 @@ class _Published(msgspec.Struct):
     row: RunRow | None = None
     marks: int | None = None
     """The version of its marks; None before the first look."""
+    problem: str | None = None
+    """The last error, which is logged once."""
 
 
 async def follow(viewer: Viewer) -> None:
@@ -42,10 +44,17 @@ async def follow(viewer: Viewer) -> None:
                 seen = shown.setdefault(run.name, _Published())
                 try:
                     await to_thread.run_sync(_follow_run, viewer, run, seen, abandon_on_cancel=True)
-                except RolloutError as error:
-                    log.warning("%s: %s", run.path, error)
+                except Exception as error:  # noqa: BLE001 - one run must not end the server, or the following of others
+                    _report(run, seen, error)
         # No notification of file changes works on every system.
         await asyncio.sleep(EVERY)
+
+
+def _report(run: OpenRun, shown: _Published, error: Exception) -> None:
+    is_known = isinstance(error, RolloutError)
+    before, shown.problem = shown.problem, str(error) if is_known else describe_error(error)
+    if shown.problem != before:
+        log.warning("%s: %s", run.path, shown.problem, exc_info=None if is_known else error)
 
 
 def _follow_run(viewer: Viewer, run: OpenRun, shown: _Published) -> None:

@@ -17,7 +17,11 @@ import aiohttp
 import pytest
 
 from rollout.cli import viewing
+from rollout.viewer import following
+from rollout.viewer.answers.runs import RunRow
+from rollout.viewer.open_runs import OpenRun, OpenRuns
 from rollout.viewer.serve import serving
+from rollout.viewer.server import Viewer
 from tests.conftest import Command
 from tests.viewer.writing import WrittenRun, answer
 
@@ -51,6 +55,34 @@ async def test_events_tell_of_what_a_live_run_adds() -> None:
                 assert state["data"]["rows"] == 2  # type: ignore[index]
                 row = await next_event(stream.content, "run")
                 assert row["data"]["finished"] == 2  # type: ignore[index]
+
+
+async def test_an_unexpected_error_of_one_run_neither_ends_the_server_nor_the_following_of_others(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("broken", "sound"):
+        WrittenRun(Path("runs") / name).add("a", [answer("x")])
+    row_of = OpenRun.row
+
+    def row(run: OpenRun) -> RunRow:
+        if run.name == "broken":
+            raise ValueError("not foreseen")
+        return row_of(run)
+
+    monkeypatch.setattr(OpenRun, "row", row)
+    monkeypatch.setattr(following, "EVERY", 0.0)
+    viewer = Viewer(OpenRuns([Path("runs")]), token="t")
+    for run in viewer.runs.opened():
+        run.index.is_wanted = True
+    with viewer.hub.listening() as listener:
+        task = asyncio.create_task(following.follow(viewer))
+        async with asyncio.timeout(60):
+            while (event := await listener.next()).kind != "run":
+                pass
+            assert event.run == "sound"
+        task.cancel()
+        viewer.close()
+    assert sum("not foreseen" in record.getMessage() for record in caplog.records) == 1
 
 
 async def test_the_server_ends_while_somebody_listens() -> None:
