@@ -40,6 +40,10 @@ FTS_PENDING = 8 << 20
 """Bytes of words that are collected before they are written."""
 
 
+class _Stopped(Exception):
+    """The index was stopped while it was brought up to date."""
+
+
 class RunIndex:
     """The index of one run."""
 
@@ -64,6 +68,7 @@ class RunIndex:
         """The same of attempts alone: not with marks, nor with what filters found."""
         self.is_wanted = False
         """Whether the run was looked at."""
+        self._is_stopped = False
 
     def freshen(self) -> None:
         """Bring the index up to date if that takes no time; otherwise leave it to `sync`."""
@@ -77,7 +82,7 @@ class RunIndex:
                 self._writing.release()
 
     def sync(self, tell: Callable[[IndexState], None] = lambda state: None) -> None:
-        """Bring the index up to date, however long it takes."""
+        """Bring the index up to date, however long it takes, unless it is stopped."""
         with self._writing:
             was_ready = self.state.is_ready
             self._sync(None, tell)
@@ -131,8 +136,13 @@ class RunIndex:
         connection.execute(f"PRAGMA cache_size = -{READER_CACHE_KIB}")
         return file, connection
 
+    def stop(self) -> None:
+        """End a `sync` in another thread after its current transaction. What is missing is indexed the next time."""
+        self._is_stopped = True
+
     def close(self) -> None:
         """Close what is open."""
+        self.stop()
         with self._writing:
             self._close_writer()
         with self._reading:
@@ -173,6 +183,8 @@ class RunIndex:
             if not left:
                 self._seen = seen
             self._say(tell, len(writer.known), len(writer.known) + left, is_ready=not left)
+        except _Stopped:
+            return
         except (OSError, sqlite3.Error) as error:
             self._close_writer()
             self.state = IndexState(self.state.rows, self.state.of, False, f"it cannot be written: {error}")
@@ -186,6 +198,8 @@ class RunIndex:
             self.version += 1
             self.attempts_version += 1
             self._say(tell, rows, of, is_ready=False)
+            if self._is_stopped:
+                raise _Stopped
 
         with self._run.reading() as reader:
             writer.check_origin(reader)

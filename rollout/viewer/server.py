@@ -76,6 +76,8 @@ class Viewer:
         """Stop background work."""
         for editor in self._editors.values():
             editor.close()
+        for run in self.runs.opened():
+            run.index.stop()
 
     def close(self) -> None:
         """Release what is open."""

@@ -14,7 +14,7 @@ import pytest
 
 from rollout.store.run_dir import FILTERS
 from rollout.viewer import index as index_module
-from rollout.viewer import index_schema
+from rollout.viewer import index_schema, index_writer
 from rollout.viewer.index_schema import INDEX
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.queries import TableQuery
@@ -156,6 +156,19 @@ def test_a_large_backlog_is_taken_in_behind_the_query(open_run: Opener, monkeypa
     assert len(ids(run)) == 10
     assert run.index.state.is_ready
     assert states[-1].rows == states[-1].of == 10
+
+
+def test_a_server_that_ends_does_not_wait_for_a_large_backlog(
+    open_run: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_writer, "CHUNK", 1)
+    written, run = WrittenRun(), open_run()
+    for number in range(5):
+        written.add(f"t{number}", [answer("x")])
+    run.index.sync(lambda state: run.index.stop())
+    assert (run.index.state.rows, run.index.state.is_ready) == (1, False)
+    run.close()
+    assert ids(open_run()) == {f"t{number}" for number in range(5)}
 
 
 def test_an_index_of_another_version_is_made_again(open_run: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
