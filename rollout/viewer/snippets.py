@@ -20,6 +20,7 @@ from rollout.viewer.queries import Term
 BEFORE, AFTER = 20, 120
 """Characters around what was found. Few before it: a row of the table shows about forty."""
 _WORD = re.compile(r"[^\W_]+")
+_LETTER = re.compile(r"[^\W_]")
 
 
 class Snippet(msgspec.Struct, frozen=True):
@@ -74,7 +75,7 @@ def _words(text: str) -> list[re.Match[str]]:
             found.append(word)
         else:
             # Letters of a script without spaces are words of their own, as in the index.
-            found += [letter for letter in re.finditer(r"[^\W_]", text[: word.end()]) if letter.start() >= word.start()]
+            found += _LETTER.finditer(text, word.start(), word.end())
     return found
 
 
