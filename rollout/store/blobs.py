@@ -87,10 +87,14 @@ def image_path(run_dir: Path, name: str) -> Path:
 
 
 def find_image(run_dir: Path, name: str) -> Path | None:
-    """The file of an image that is in a run directory. None if it is not there, or a symbolic link leads to it: a run
-    that was received may link to other files."""
+    """The file of an image that is in a run directory. None if it is not there, or a symbolic link leads to it."""
     path = image_path(run_dir, name)
-    return path if path.is_file() and not path.is_symlink() and not path.parent.is_symlink() else None
+    return path if _is_own(path) else None
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a blob is there and is a file of its run: a run that was received may link to other files."""
+    return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
 
 
 def write_named(run_dir: Path, name: str, data: bytes) -> None:
@@ -102,19 +106,19 @@ def write_named(run_dir: Path, name: str, data: bytes) -> None:
 
 
 def copy_blob(from_run: Path, to_run: Path, name: str) -> None:
-    """Give another run a large text of a run. What the run does not have is left out."""
+    """Give another run a large text of a run. What the run does not have, or only links to, is left out."""
     _share(from_run / BLOBS / f"{name}.json", to_run)
 
 
 def copy_image(from_run: Path, to_run: Path, name: str) -> None:
-    """Give another run an image of a run. What the run does not have is left out."""
+    """Give another run an image of a run. What the run does not have, or only links to, is left out."""
     _share(image_path(from_run, name), to_run)
 
 
 def _share(path: Path, run_dir: Path) -> None:
     """Blobs never change, so both runs may have the same file."""
     copy = run_dir / BLOBS / path.name
-    if copy.exists() or not path.is_file():
+    if copy.exists() or not _is_own(path):
         return
     make_private_folder(copy.parent)
     try:

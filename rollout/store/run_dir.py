@@ -25,12 +25,11 @@ SCORES = "scores.jsonl"
 """The marks of `rollout score --write`."""
 MARKS = "marks.db"
 """The marks of people: see `rollout.store.marks`."""
-PEOPLE = "people"
-"""A run directory inside of a run's: the trajectories that people made. Their marks are in the run's own file."""
 BLOBS = "blobs"
 LOGS = "logs"
 PEOPLE = "people"
-"""What people add to the attempts of the run: a run directory of its own (`rollout.pipelines.people`)."""
+"""What people add to the attempts of the run: a run directory of its own (`rollout.pipelines.people`). Their marks on it
+are in the run's own file."""
 
 
 def wal_of(journal: Path) -> Path:
