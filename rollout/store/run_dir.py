@@ -28,8 +28,8 @@ MARKS = "marks.db"
 BLOBS = "blobs"
 LOGS = "logs"
 PEOPLE = "people"
-"""What people add to the attempts of the run: a run directory of its own (`rollout.pipelines.people`). Their marks on it
-are in the run's own file."""
+"""What people add to the attempts of the run: a run directory of its own (`rollout.pipelines.people`). Marks on these
+attempts are in the run's own file."""
 
 
 def wal_of(journal: Path) -> Path:
