@@ -16,6 +16,7 @@ from urllib.parse import unquote
 import msgspec
 from starlette.requests import Request
 
+from rollout.pipelines.people.author import author_name
 from rollout.viewer.errors import RequestRefused
 
 if TYPE_CHECKING:
@@ -44,8 +45,10 @@ class ApiCall(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def author(self) -> str:
-        """The author of a change: the header `X-Rollout-Author`, else the login name."""
-        return unquote(self.request.headers.get("x-rollout-author", "")).strip() or self.viewer.author
+        """The author of a change: the header `X-Rollout-Author`, else the login name. Raises ConfigError if the header
+        holds no name."""
+        given = unquote(self.request.headers.get("x-rollout-author", "")).strip()
+        return author_name(given) if given else self.viewer.author
 
 
 class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +103,7 @@ async def read_body(request: Request, kind: type[msgspec.Struct] | None) -> Any:
             raise RequestRefused(413, f"the request is longer than {MOST_BODY} bytes")
     try:
         return msgspec.json.decode(bytes(body) or b"{}", type=kind)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise RequestRefused(400, f"the request cannot be read: {error}") from error
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 import time
@@ -33,6 +34,7 @@ class Page:
 
     def __init__(self, client: TestClient) -> None:
         self._client = client
+        self.headers = dict(WRITING)
 
     def get(self, path: str, **query: Any) -> Any:
         answer = self._client.get(f"/api/runs/shop/{path}", params=query)
@@ -40,12 +42,16 @@ class Page:
         return answer.json()
 
     def post(self, path: str, status: int = 200, **body: Any) -> Any:
-        answer = self._client.post(f"/api/runs/shop/{path}", json=body, headers=WRITING)
+        return self.send(path, status, json.dumps(body).encode())
+
+    def send(self, path: str, status: int, body: bytes) -> Any:
+        """The answer to a body as it is."""
+        answer = self._client.post(f"/api/runs/shop/{path}", content=body, headers=self.headers)
         assert answer.status_code == status, answer.text
         return answer.json()
 
     def delete(self, path: str) -> Any:
-        answer = self._client.delete(f"/api/runs/shop/{path}", headers=WRITING)
+        answer = self._client.delete(f"/api/runs/shop/{path}", headers=self.headers)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
@@ -96,6 +102,23 @@ def test_what_cannot_be_added_is_refused_in_the_words_of_the_library(page: Page)
     assert (
         "Object contains unknown field" in page.post("growths", 400, dataset="Cart", id="t1", message=1, m=2)["error"]
     )
+
+
+@pytest.mark.parametrize("author", ["a" * 101, "two\nlines"])
+def test_a_change_by_no_valid_name_is_refused(page: Page, author: str) -> None:
+    page.headers["x-rollout-author"] = quote(author)
+    for path in ("marks", "corrections", "growths", "plays"):
+        more = {"task": "t1", "role": "agent"} if path == "plays" else {"id": "t1", "message": 1}
+        more |= {"kind": "good"} if path == "marks" else {"content": "x"} if path == "corrections" else {}
+        assert "an author has 1 to 100 characters" in page.post(path, 400, dataset="Cart", **more)["error"]
+
+
+def test_a_body_that_is_nested_too_deeply_is_refused(page: Page) -> None:
+    arguments = '{"a":' * 5000 + "1" + "}" * 5000
+    body = (
+        f'{{"dataset": "Cart", "id": "t1", "message": 1, "tool_calls": [{{"name": "add", "arguments": {arguments}}}]}}'
+    )
+    assert "cannot be read" in page.send("corrections", 400, body.encode())["error"]
 
 
 def test_attempts_are_grown_in_the_background_and_are_in_table_and_tree(page: Page) -> None:
