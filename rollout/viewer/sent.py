@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -27,19 +28,22 @@ IMAGES = "Images are named by their addresses here; the model was sent the image
 
 
 def read_sent(run: OpenRun, read: ReadTrajectory, step: int) -> Sent:
-    """The request of a step, counted from 1. Raises RequestRefused."""
+    """The request of a step, counted from 1 as the page does. Raises RequestRefused."""
     trajectory = read.trajectory
-    places = _answers(trajectory)
+    places = [index for index, message in enumerate(trajectory.messages) if message.role == "assistant"]
     if not 1 <= step <= len(places):
         raise not_found(f"{trajectory.id}: there is no step {step}; it has {len(places)}")
     place = places[step - 1]
+    given = sum(index < trajectory.opening for index in places)
+    if step <= given:
+        return _unsent(trajectory.model, "This answer belongs to the task; no model was asked.")
     generation = trajectory.generated.get(place)
     model = (generation.model if generation is not None else "") or trajectory.model
     if generation is not None and generation.is_scripted:
         return _unsent(model, "The agent's program wrote this answer; no model was asked.")
     try:
         shown_at = msgspec.structs.replace(trajectory, image_path=lambda name: f"api/runs/{run.name}/blobs/{name}")
-        exchange = next(each for number, each in enumerate(exchanges_of(example_of(shown_at)), 1) if number == step)
+        exchange = next(itertools.islice(exchanges_of(example_of(shown_at)), step - given - 1, None))
         states = _states(trajectory, place)
     except (BadLine, ConfigError, StopIteration) as error:
         return _unsent(model, f"It cannot be rebuilt: {error}")
@@ -60,13 +64,6 @@ def read_sent(run: OpenRun, read: ReadTrajectory, step: int) -> Sent:
         curl=_as_curl(body),
         python=_as_python(body),
     )
-
-
-def _answers(trajectory: Trajectory) -> list[int]:
-    opening = trajectory.opening
-    return [
-        index for index, message in enumerate(trajectory.messages) if message.role == "assistant" and index >= opening
-    ]
 
 
 def _unsent(model: str | None, note: str) -> Sent:

@@ -255,6 +255,26 @@ async def test_a_request_is_shown_as_it_was_sent(client: Client) -> None:
     assert states[0] == "sent"
 
 
+async def test_steps_of_requests_are_numbered_as_on_the_page_also_where_the_task_holds_answers(client: Client) -> None:
+    opening = [("user", "Hello."), ("assistant", "What is it?"), ("user", "Say x.")]
+    path = write_tasks(
+        Path("t.jsonl"), {"id": "a", "messages": [{"role": role, "content": text} for role, text in opening]}
+    )
+    async with StubServer({"rules": [{"reply": {"content": "x"}}]}) as server:
+        await roll_out(stub_config(server.url, path, tools=[]))
+    person, key = client(), {"dataset": "data", "id": "a"}
+    answers = [
+        (message["step"], message["text"])
+        for message in get(person, "runs/run/trajectory", **key)["messages"]
+        if message["speaker"] == "agent"
+    ]
+    assert answers == [(1, "What is it?"), (2, "x")]
+    assert "belongs to the task" in get(person, "runs/run/sent", step=1, **key)["note"]
+    sent = get(person, "runs/run/sent", step=2, **key)["messages"]
+    assert [(each["role"], each["content"]) for each in sent if each["role"] != "system"] == opening
+    get(person, "runs/run/sent", 404, step=3, **key)
+
+
 def test_the_document_describes_every_route_and_its_answers(client: Client) -> None:
     document = get(client(), "openapi.json")
     known = {(path, method) for path, methods in document["paths"].items() for method in methods}

@@ -179,6 +179,17 @@ async def test_what_was_sent_is_shown_at_a_step(page: Page) -> None:
     assert "sent=" not in page.url
 
 
+async def test_what_was_sent_at_a_later_step_has_the_steps_before_it(page: Page) -> None:
+    await open_trajectory(page)
+    step = page.locator(".turn-steps .step[data-message]").nth(1)
+    await step.locator(".gutter a").click()
+    await expect(step).to_have_attribute("aria-current", "step")
+    await page.keyboard.press("s")
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("heading")).to_contain_text("Sent at step 2")
+    await expect(dialog.get_by_role("button", name="Messages 4")).to_be_visible()
+
+
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.method) if request.url.endswith("/states") else None)

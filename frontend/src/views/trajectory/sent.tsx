@@ -26,14 +26,14 @@ interface Properties {
 
 export function SentDialog({ run, page, message, onClose }: Properties): VNode {
   const session = useSession();
-  const query = new URLSearchParams({ dataset: page.dataset, id: page.id, step: String(message) });
+  const step = page.messages.find((each) => each.index === message)?.step ?? 0;
+  const query = new URLSearchParams({ dataset: page.dataset, id: page.id, step: String(step) });
   const answer = useAnswer<Sent>(["runs", run, "sent"], query);
   const [form, setForm] = useState<Form>("messages");
-  const step = page.messages.find((each) => each.index === message)?.step;
   const sent = answer.data;
   const text = sent ? { messages: JSON.stringify(sent.messages, null, 2), tools: JSON.stringify(sent.tools, null, 2), curl: sent.curl, python: sent.python }[form] : "";
   return (
-    <Dialog title={`Sent at step ${step ?? message}${sent?.model ? ` to ${sent.model}` : ""}`} onClose={onClose} isWide>
+    <Dialog title={`Sent at step ${step}${sent?.model ? ` to ${sent.model}` : ""}`} onClose={onClose} isWide>
       {answer.error && <Problem error={answer.error} />}
       {!sent && !answer.error && <Loading what="the request" />}
       {sent && (
