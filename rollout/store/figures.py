@@ -14,7 +14,6 @@ from rollout.store.counting import CountsReader, TrajectoryKey
 from rollout.store.damage import reads_journal
 from rollout.trajectories.generation import Usage
 from rollout.trajectories.line import Failed, Head, Timings
-from rollout.trajectories.score import Score
 
 _KEY = "SELECT d.dataset, d.id, coalesce(t.task, d.id), d.status, d.stop_reason, d.success FROM trajectories d "
 _JOINS = "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN trees t ON t.id = e.tree "
@@ -61,16 +60,6 @@ class TaskFigures(msgspec.Struct, frozen=True):
     """How many have one."""
 
 
-class JudgedAttempt(msgspec.Struct, frozen=True):
-    """An attempt that scorers gave a verdict on."""
-
-    dataset: str
-    id: str
-    success: bool
-    values: tuple[tuple[str, float], ...]
-    """The scores that decide, by name, as far as they could be given."""
-
-
 class _Error(msgspec.Struct):
     kind: str = ""
     text: str = ""
@@ -98,22 +87,6 @@ class _CountedHead(msgspec.Struct):
     metadata: _Record
 
 
-class _Value(msgspec.Struct):
-    name: str
-    value: float | None = None
-    decides: bool = False
-
-
-class _Values(msgspec.Struct):
-    scores: list[_Value] = []
-
-
-class _ValuedHead(msgspec.Struct):
-    """The part of a head that says what scorers gave."""
-
-    metadata: _Values
-
-
 class _NamedCall(msgspec.Struct):
     id: str
     name: str
@@ -139,7 +112,6 @@ class _CountedNode(msgspec.Struct):
 
 
 _counted_head = msgspec.msgpack.Decoder(_CountedHead)
-_valued_head = msgspec.msgpack.Decoder(_ValuedHead)
 _counted_node = msgspec.msgpack.Decoder(_CountedNode)
 _whole_head = msgspec.msgpack.Decoder(Head)
 
@@ -184,21 +156,6 @@ class FiguresReader(CountsReader):
         for episode in chosen:
             rows = self._db.execute("SELECT episode, body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
             yield from _steps(rows, datasets)
-
-    def judged_attempts(self) -> Iterator[JudgedAttempt]:
-        """Every attempt with a verdict, failed ones left out."""
-        rows = self._db.execute(
-            "SELECT dataset, id, success, head FROM trajectories WHERE scored AND status != 'failed'"
-        )
-        for dataset, trajectory, success, head in rows:
-            scores: Sequence[_Value | Score]
-            try:
-                scores = _valued_head.decode(head).metadata.scores
-            except msgspec.ValidationError:
-                # Written by an earlier version or another tool.
-                scores = _whole_head.decode(head).scores
-            values = tuple((score.name, score.value) for score in scores if score.decides and score.value is not None)
-            yield JudgedAttempt(dataset, trajectory, bool(success), values)
 
     def task_figures(self) -> list[TaskFigures]:
         """The attempts at every task, added up."""
