@@ -53,7 +53,11 @@ export function ErrorsPanel({ page, run }: { page: RunPage; run: string }): VNod
                     </a>
                   </td>
                   <td class="is-number">{count(tool.calls)}</td>
-                  <td class="is-number">{count(tool.errors)}</td>
+                  <td class="is-number">
+                    <a href={href(runPath(run), makeQuery({ tool_error: tool.name }))} aria-label={`${plural(tool.errors, "error")} of ${tool.name}`}>
+                      {count(tool.errors)}
+                    </a>
+                  </td>
                 </tr>
               ))}
             </tbody>
