@@ -22,7 +22,7 @@ interface Properties {
 
 export function Lanes({ run, page, at, areOpen, actions, onSelect }: Properties): VNode {
   const marks = useMemo(() => marksByMessage(page.marks), [page.marks]);
-  const began = page.messages[0]?.at ?? null;
+  const began = page.messages.find((message) => message.at !== null)?.at ?? null;
   return (
     <Conversation
       messages={page.messages}

@@ -90,7 +90,7 @@ export function labelOf(message: ShownMessage): string {
 }
 
 function Gutter({ message, began, actions }: { message: ShownMessage; began: number | null; actions: StepActions }): VNode {
-  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : "·";
+  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : message.speaker === "user" ? "User" : "·";
   return (
     <span class="gutter">
       <a href={actions.linkTo(message.index)} aria-label={`Link to ${labelOf(message)}`}>
