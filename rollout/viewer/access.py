@@ -130,7 +130,9 @@ class Access:
         place = parts.netloc.lower()
         if parts.scheme not in ("http", "https") or not place:
             return False
-        return place == host or place in self._hosts or _name_of(place) in self._hosts
+        name = _name_of(place)
+        # Every port of loopback may be another program's.
+        return place == host or place in self._hosts or (name in self._hosts and name not in LOOPBACK)
 
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")

@@ -40,7 +40,7 @@ COMPARISONS = {"lt": "<", "le": "<=", "eq": "=", "ne": "!=", "ge": ">=", "gt": "
 _TERM = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
 
 
-class TableFilter(msgspec.Struct, frozen=True, kw_only=True):
+class TableFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which trajectories are wanted. Of several values for one name any may hold; all names must."""
 
     q: str = ""
