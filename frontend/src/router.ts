@@ -11,7 +11,7 @@ export interface Route {
 
 /** What narrows and orders a list of trajectories. It goes with a trajectory's address, so that next and previous follow the list. */
 export const LIST_KEYS = [
-  "q", "dataset", "status", "stop_reason", "success", "score", "min_reward", "max_reward", "mark", "label", "tool", "model",
+  "q", "dataset", "status", "stop_reason", "success", "score", "min_reward", "max_reward", "mark", "label", "tool", "tool_error", "model",
   "author", "cause", "filter", "task", "by", "sort", "desc",
 ] as const;
 

@@ -39,16 +39,13 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 class Access:
     """Middleware that refuses requests without access and adds security headers to every response."""
 
-    def __init__(
-        self, app: ASGIApp, *, token: str, hosts: Sequence[str] = (), prefix: str = "", read_only: bool = False
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, hosts: Sequence[str] = (), prefix: str = "") -> None:
         """`hosts` are accepted beside loopback, with or without a port. `prefix` is the path under which a reverse
         proxy shows the server; the proxy may forward it or strip it."""
         self._app = app
         self._token = token.encode()
         self._hosts = {host.lower() for host in hosts}
         self._prefix = prefix.rstrip("/")
-        self._read_only = read_only
         # Cookies do not tell ports apart, and several servers may run on a machine. A browser sends a cookie to all of
         # them, so its value is not the token.
         self.cookie = f"rollout-view-{hashlib.sha256(self._token).hexdigest()[:12]}"
@@ -133,7 +130,9 @@ class Access:
         place = parts.netloc.lower()
         if parts.scheme not in ("http", "https") or not place:
             return False
-        return place == host or place in self._hosts or _name_of(place) in self._hosts
+        name = _name_of(place)
+        # Every port of loopback may be another program's.
+        return place == host or place in self._hosts or (name in self._hosts and name not in LOOPBACK)
 
     def _has_token(self, headers: Headers) -> bool:
         scheme, _, given = headers.get("authorization", "").partition(" ")

@@ -40,7 +40,7 @@ COMPARISONS = {"lt": "<", "le": "<=", "eq": "=", "ne": "!=", "ge": ">=", "gt": "
 _TERM = re.compile(r'(-?)(?:"([^"]*)"?|(\S+))')
 
 
-class TableFilter(msgspec.Struct, frozen=True, kw_only=True):
+class TableFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which trajectories are wanted. Of several values for one name any may hold; all names must."""
 
     q: str = ""
@@ -58,6 +58,8 @@ class TableFilter(msgspec.Struct, frozen=True, kw_only=True):
     """A kind of people's marks, a remark that was made while attempts were live, `any` or `none` of people's."""
     label: tuple[str, ...] = ()
     tool: tuple[str, ...] = ()
+    tool_error: tuple[str, ...] = ()
+    """A tool that answered a call of the attempt with an error."""
     model: tuple[str, ...] = ()
     author: tuple[str, ...] = ()
     """Who made or asked for an attempt, or marked it."""
@@ -159,6 +161,9 @@ def make_query(connection: sqlite3.Connection, query: TrajectoryQuery) -> TableM
         parts.add(f"n {'>=' if query.by == 'person' else '<'} {BY_PEOPLE}")
     if query.tool:
         parts.add(f"n IN (SELECT n FROM tools WHERE {_one_of('tool', query.tool)})", *query.tool)
+    if query.tool_error:
+        failed = f"{_one_of('tool', query.tool_error)} AND own_errors"
+        parts.add(f"n IN (SELECT n FROM tools WHERE {failed})", *query.tool_error)
     _add_marks(parts, query)
     if query.q:
         _add_text(connection, parts, query.q)

@@ -239,7 +239,7 @@ def test_a_model_that_does_not_exist_is_refused_and_nothing_is_grown() -> None:
 
 
 @pytest.mark.parametrize(
-    ("keys", "says"), [({"n": 0}, "count: expected 1 or more"), ({"temperature": -1.0}, "temperature: expected 0")]
+    ("keys", "says"), [({"n": 0}, "n: expected 1 or more"), ({"temperature": -1.0}, "temperature: expected 0")]
 )
 def test_a_wish_that_makes_no_sense_is_refused(keys: dict[str, Any], says: str) -> None:
     run = sell()

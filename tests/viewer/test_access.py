@@ -134,6 +134,12 @@ def test_a_foreign_origin_is_refused(client: Client, origin: str) -> None:
     assert client().get("/api/runs", headers={"origin": origin}).status_code == 403
 
 
+def test_another_port_of_the_loopback_host_that_is_listened_at_is_a_foreign_origin(client: Client) -> None:
+    person = client(hosts=["127.0.0.1", "localhost"])
+    for origin in ("http://127.0.0.1:3000", "http://localhost:3000"):
+        assert person.get("/api/runs", headers={"origin": origin}).status_code == 403
+
+
 def test_the_own_origin_is_answered(client: Client) -> None:
     assert client().get("/api/runs", headers={"origin": LOCAL}).status_code == 200
 

@@ -100,6 +100,15 @@ def tools_of(trajectory: Trajectory) -> set[str]:
     return {call.name for message in trajectory.messages for call in message.tool_calls}
 
 
+def failed_tools_of(trajectory: Trajectory) -> set[str]:
+    return {
+        call.name
+        for index in range(len(trajectory.messages))
+        for call, _, error in trajectory.answered_calls(index)
+        if error
+    }
+
+
 def score_of(trajectory: Trajectory, name: str) -> float | None:
     found = trajectory.score(name)
     return None if found is None else found.value
@@ -121,6 +130,7 @@ FILTERS: list[tuple[dict[str, Any], Callable[[Trajectory], bool]]] = [
     ({"max_reward": 0.5}, lambda one: one.reward is not None and one.reward <= 0.5),
     ({"tool": ("book",)}, lambda one: "book" in tools_of(one)),
     ({"tool": ("book", "cancel")}, lambda one: bool({"book", "cancel"} & tools_of(one))),
+    ({"tool_error": ("book",)}, lambda one: "book" in failed_tools_of(one)),
     ({"model": ("small",)}, lambda one: one.model == "small"),
     ({"mark": ("late",)}, lambda one: "late" in one.marks),
     ({"mark": ("none",)}, lambda one: True),

@@ -109,6 +109,13 @@ def test_a_selection_is_exported(client: Callable[..., TestClient], form: str) -
     assert len(found.content.splitlines()) == 3
 
 
+@pytest.mark.parametrize("path", ["export", "report"])
+def test_a_filter_that_does_not_exist_exports_nothing(client: Callable[..., TestClient], path: str) -> None:
+    found = client().post(f"/api/runs/run/{path}", json={"query": {"success": "0"}}, headers=WRITING)
+    assert found.status_code == 400
+    assert "query" in found.json()["error"]
+
+
 def test_named_trajectories_are_exported_in_their_order(client: Callable[..., TestClient]) -> None:
     keys = [{"dataset": "data", "id": name} for name in ("t4", "t1")]
     found = client().post("/api/runs/run/export", json={"format": "jsonl", "keys": keys}, headers=WRITING)

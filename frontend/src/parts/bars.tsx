@@ -1,7 +1,7 @@
 /** Distributions and counts as bars. */
 
 import type { VNode } from "preact";
-import { count, number, percent, short, words } from "../format";
+import { count, percent, plural, short } from "../format";
 import type { Distribution } from "../types";
 
 export function Histogram({ title, of, format = short }: { title: string; of: Distribution; format?: (value: number) => string }): VNode {
@@ -10,7 +10,7 @@ export function Histogram({ title, of, format = short }: { title: string; of: Di
   return (
     <figure class="histogram">
       <figcaption>
-        {title} <small>{`mean ${number(of.mean, 1)}`}</small>
+        {title} <small>{`mean ${format(of.mean)}`}</small>
       </figcaption>
       <svg viewBox="0 0 100 40" preserveAspectRatio="none" role="img" aria-label={`${title}: half below ${format(of.p50)}, 90% below ${format(of.p90)}, at most ${format(of.most)}`}>
         {of.bins.map((bin, place) => {
@@ -37,13 +37,15 @@ function binWords(low: number, high: number, format: (value: number) => string):
 
 export interface Bar {
   name: string;
+  /** What stands for the name where that is no name of the user's. */
+  words?: string;
   count: number;
   href?: string;
   /** How much of it is bad, such as calls that were errors. */
   errors?: number;
 }
 
-export function Bars({ title, bars, of, unit = "errors" }: { title: string; bars: Bar[]; of?: number; unit?: string }): VNode | null {
+export function Bars({ title, bars, of }: { title: string; bars: Bar[]; of?: number }): VNode | null {
   if (!bars.length) return null;
   const most = Math.max(...bars.map((bar) => bar.count), 1);
   return (
@@ -53,7 +55,7 @@ export function Bars({ title, bars, of, unit = "errors" }: { title: string; bars
         {bars.map((bar) => (
           <li>
             <span class="bar-name" title={bar.name}>
-              {bar.href ? <a href={bar.href}>{words(bar.name)}</a> : words(bar.name)}
+              {bar.href ? <a href={bar.href}>{bar.words ?? bar.name}</a> : (bar.words ?? bar.name)}
             </span>
             <svg viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">
               <rect class="bar-all" width={(100 * bar.count) / most} height="8" />
@@ -62,7 +64,7 @@ export function Bars({ title, bars, of, unit = "errors" }: { title: string; bars
             <span class="number">
               {count(bar.count)}
               {of !== undefined && <small> {percent(bar.count, of)}</small>}
-              {!!bar.errors && <small class="bad"> {`${count(bar.errors)} ${unit}`}</small>}
+              {!!bar.errors && <small class="bad"> {plural(bar.errors, "error")}</small>}
             </span>
           </li>
         ))}

@@ -122,6 +122,7 @@ function describe(key: string, value: string): string {
   if (key === "success") return { "1": "solved", "0": "not solved" }[value] ?? "not scored";
   if (key === "cause") return `cause: ${value.slice(0, 60)}`;
   if (key === "score") return value.replace(/^(.*):lt:1$/, "$1 below 1").replace(/:(lt|le|gt|ge|eq):/, (_, sign: string) => ` ${{ lt: "<", le: "≤", gt: ">", ge: "≥", eq: "=" }[sign] ?? sign} `);
+  if (key === "tool_error") return `error of the tool: ${value}`;
   if (key === "by") return value === "person" ? "made by people" : "made by the run";
   return `${words(key)}: ${key === "stop_reason" ? words(value) : value}`;
 }

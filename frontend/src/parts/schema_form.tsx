@@ -36,6 +36,8 @@ interface Properties {
   onChange: (value: JsonObject) => void;
 }
 
+const UNKNOWN: JsonObject = { description: "The tool has no argument of this name. Empty the field to leave it out." };
+
 export function SchemaForm({ schema, value, onChange }: Properties): VNode {
   const properties = propertiesOf(schema);
   const set = (name: string, next: Json | undefined) => {
@@ -47,7 +49,7 @@ export function SchemaForm({ schema, value, onChange }: Properties): VNode {
   const extra = Object.keys(value).filter((name) => !known.has(name));
   return (
     <div class="schema-form">
-      {[...properties, ...extra.map((name): [string, JsonObject] => [name, {}])].map(([name, each]) => (
+      {[...properties, ...extra.map((name): [string, JsonObject] => [name, UNKNOWN])].map(([name, each]) => (
         <Field key={name} name={name} schema={each} isRequired={isRequired(schema, name)} value={value[name]} onChange={(next) => set(name, next)} />
       ))}
     </div>

@@ -106,6 +106,8 @@ function Matrix({ first, others }: { first: string; others: string[] }): VNode |
     }
   });
   const rows = [...tasks.values()].slice(0, MOST_ROWS);
+  const missing = diffs.map((diff) => new Set(diff.only_first.map((task) => task.join("\n"))));
+  const isMissing = (flip: Flip, place: number) => missing[place]?.has(`${flip.dataset}\n${flip.task_id}`);
   if (!rows.length) return null;
   return (
     <details class="matrix" open>
@@ -133,7 +135,7 @@ function Matrix({ first, others }: { first: string; others: string[] }): VNode |
                 <MatrixCell run={first} flip={flip} attempts={flip.first} />
                 {others.map((name, place) => {
                   const found = cells[place];
-                  return found ? <MatrixCell run={name} flip={flip} attempts={found.second} change={found.change} /> : <td class="is-number hint">same</td>;
+                  return found ? <MatrixCell run={name} flip={flip} attempts={found.second} change={found.change} /> : <td class="is-number hint">{isMissing(flip, place) ? "not attempted" : "same"}</td>;
                 })}
               </tr>
             ))}

@@ -32,6 +32,9 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [play?.messages.length]);
   if (answer.error && !play) return <Problem error={answer.error} retry={answer.reload} />;
   if (!play) return <Loading what="the play" />;
+  const resume = async () => {
+    if (await attempt(session, () => post(["runs", run, "growths", number, "resume"], {}))) answer.reload();
+  };
   const act = async (what: "act" | "end", body: unknown) => {
     await attempt(session, async () => {
       const next = await post<Play | null>(["runs", run, "plays", number, what], body);
@@ -40,6 +43,7 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
     });
   };
   const isOpen = play.waits_for === play.role && session.canWrite;
+  const isInterrupted = play.state === "waiting" || play.state === "stopped";
   const isOver = play.state === "done" || play.state === "ended" || play.state === "failed";
   return (
     <main class="play">
@@ -47,7 +51,7 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
         <div>
           <h1>{play.task_id}</h1>
           <p class="hint">
-            You are the {play.role}. {isOver ? `It is over (${play.state}).` : play.waits_for === play.role ? "It is your turn." : "The other side is acting…"}
+            You are the {play.role}. {isOver ? `It is over (${play.state}).` : isInterrupted ? "It was interrupted and can be resumed." : play.waits_for === play.role ? "It is your turn." : "The other side is acting…"}
           </p>
         </div>
         <div class="actions">
@@ -55,6 +59,10 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
             <a class="button primary" href={href(trajectoryPath(run, play))}>
               Read the trajectory
             </a>
+          ) : isInterrupted ? (
+            <button type="button" class="primary" disabled={!session.canWrite} onClick={() => void resume()}>
+              Resume
+            </button>
           ) : (
             <button type="button" disabled={!session.canWrite} onClick={() => void act("end", {})}>
               End the conversation
@@ -63,7 +71,7 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
         </div>
       </header>
       {play.error && <p class="notice is-problem">{play.error}</p>}
-      <Conversation messages={play.messages} brief={play.brief} given={play.role === "agent" && <Given system={play.system} tools={play.tools} />} draw={(message) => <Step key={message.index} run={run} message={message} marks={[]} isCurrent={false} areOpen={false} began={null} actions={NO_ACTIONS} onSelect={() => undefined} />} />
+      <Conversation messages={play.messages} brief={play.brief} given={play.role === "agent" && <Given system={play.system} tools={play.tools} />} draw={(message) => <Step key={message.index} run={run} message={message} marks={[]} isCurrent={false} areOpen={false} start={null} actions={NO_ACTIONS} onSelect={() => undefined} />} />
       {isOpen && <ActForm key={play.messages.length} play={play} onAct={(body) => void act("act", body)} />}
       <div ref={end} />
     </main>

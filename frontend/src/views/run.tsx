@@ -44,7 +44,6 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
   });
   useEffect(() => setRow(page.data?.row ?? null), [page.data]);
   useTitle(page.data?.row.title || run);
-  const tab = query.get("tab") ?? "trajectories";
   useKeys("Run", [{ key: "e", words: "Export", act: () => setExporting(true) }]);
   const [isExporting, setExporting] = useState(false);
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
@@ -64,6 +63,7 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
           { name: "config", words: "Settings", href: href(path, changed(query, { tab: "config" })) },
         ]),
   ];
+  const tab = tabs.find((each) => each.name === query.get("tab"))?.name ?? "trajectories";
   return (
     <main class="run">
       <header class="view-head">

@@ -53,7 +53,11 @@ export function ErrorsPanel({ page, run }: { page: RunPage; run: string }): VNod
                     </a>
                   </td>
                   <td class="is-number">{count(tool.calls)}</td>
-                  <td class="is-number">{count(tool.errors)}</td>
+                  <td class="is-number">
+                    <a href={href(runPath(run), makeQuery({ tool_error: tool.name }))} aria-label={`${plural(tool.errors, "error")} of ${tool.name}`}>
+                      {count(tool.errors)}
+                    </a>
+                  </td>
                 </tr>
               ))}
             </tbody>
@@ -103,14 +107,14 @@ export function GrowthStatus({ run, growth, onChange }: { run: string; growth: G
           {growth.id === null ? ` at ${growth.task_id}` : " of "}
           {growth.id !== null && <a href={href(trajectoryPath(run, { dataset: growth.dataset, id: growth.id }), { at: growth.message })}>{growth.id}</a>}
         </b>
-        <span class={`tag is-${growth.state}`}>{growth.state}</span>
+        <span class={`tag is-${growth.state}`}>{growth.state === "waiting" ? "interrupted" : growth.state}</span>
         <small>{[growth.model, growth.temperature !== null && `temperature ${growth.temperature}`, growth.author, when(growth.at)].filter(Boolean).join(" · ")}</small>
         {session.canWrite && isOpen && (
           <button type="button" onClick={() => void act("stop")}>
             Stop
           </button>
         )}
-        {session.canWrite && (growth.state === "stopped" || growth.state === "failed") && (
+        {session.canWrite && growth.state !== "running" && growth.state !== "done" && (
           <button type="button" onClick={() => void act("resume")}>
             Resume
           </button>
@@ -120,7 +124,7 @@ export function GrowthStatus({ run, growth, onChange }: { run: string; growth: G
       <ul>
         {growth.attempts.map((each) => (
           <li>
-            <a href={href(trajectoryPath(run, { dataset: growth.dataset, id: each.id }))}>{each.id}</a> {each.status ? <Outcome success={each.success} status={each.status} scored={each.success !== null} /> : <span class="hint">{words(each.state)}</span>}
+            <a href={href(trajectoryPath(run, { dataset: growth.dataset, id: each.id }))}>{each.id}</a> {each.status ? <Outcome success={each.success} status={each.status} scored={each.success !== null} /> : <span class="hint">{growth.state === "running" ? words(each.state) : "unfinished"}</span>}
             {each.messages !== null && <small> {plural(each.messages, "message")}</small>}
           </li>
         ))}

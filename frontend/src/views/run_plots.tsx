@@ -3,7 +3,7 @@
 import type { VNode } from "preact";
 import { useMemo } from "preact/hooks";
 import { useAnswer } from "../answers";
-import { count, duration, money, percent, reward, short } from "../format";
+import { count, duration, money, percent, reward, short, words } from "../format";
 import { Bars, Histogram } from "../parts/bars";
 import { Chart, type Line } from "../parts/chart";
 import { Empty } from "../parts/notice";
@@ -39,11 +39,11 @@ export function PlotsPanel({ page, series, run, query }: { page: RunPage; series
             {stats.steps && <Histogram title="Steps" of={stats.steps} />}
             {stats.tool_calls && <Histogram title="Tool calls" of={stats.tool_calls} />}
             {stats.tokens && <Histogram title="Tokens" of={stats.tokens} />}
-            {stats.seconds && <Histogram title="Seconds an attempt" of={stats.seconds} format={duration} />}
-            {stats.latency && <Histogram title="Seconds a request" of={stats.latency} format={duration} />}
+            {stats.seconds && <Histogram title="Time of an attempt" of={stats.seconds} format={duration} />}
+            {stats.latency && <Histogram title="Latency of a request" of={stats.latency} format={duration} />}
           </div>
           <div class="plot-grid is-wide">
-            <Bars title="Ended by" bars={entries(stats.stop_reasons).map(([key, value]) => ({ name: key, count: value, href: list("stop_reason", key) }))} of={stats.attempts} />
+            <Bars title="Ended by" bars={entries(stats.stop_reasons).map(([key, value]) => ({ name: key, words: words(key), count: value, href: list("stop_reason", key) }))} of={stats.attempts} />
             <Bars title="Status" bars={entries(stats.statuses).map(([key, value]) => ({ name: key, count: value, href: list("status", key) }))} of={stats.attempts} />
             <Bars title="Tools" bars={stats.tools.slice(0, 20).map((tool) => ({ name: tool.name, count: tool.calls, errors: tool.errors, href: list("tool", tool.name) }))} />
             <Bars title="Marks of filters" bars={entries(page.filters).map(([key, value]) => ({ name: key, count: value, href: list("filter", key) }))} />

@@ -137,7 +137,7 @@ def _record(
 ) -> Growth:
     if wish.count < 1 or (wish.part is not None and wish.count > 1):
         expected = "1: a person plays one attempt" if wish.part is not None else "1 or more attempts"
-        raise ConfigError(f"count: expected {expected}, got {wish.count}")
+        raise ConfigError(f"n: expected {expected}, got {wish.count}")
     if wish.temperature is not None and wish.temperature < 0:
         raise ConfigError(f"temperature: expected 0 or more, got {wish.temperature}")
     journal = people.journal

@@ -14,7 +14,7 @@ from rollout.viewer.table import QueueKind, find_neighbours, make_queue, read_ta
 from rollout.viewer.trajectory_page import make_page, read_trajectory
 
 
-class OneTrajectory(msgspec.Struct, frozen=True, kw_only=True):
+class OneTrajectory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A trajectory."""
 
     dataset: str

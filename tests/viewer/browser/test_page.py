@@ -179,15 +179,47 @@ async def test_what_was_sent_is_shown_at_a_step(page: Page) -> None:
     assert "sent=" not in page.url
 
 
-async def test_what_was_sent_at_a_later_step_has_the_steps_before_it(page: Page) -> None:
-    await open_trajectory(page)
-    step = page.locator(".turn-steps .step[data-message]").nth(1)
-    await step.locator(".gutter a").click()
-    await expect(step).to_have_attribute("aria-current", "step")
+async def test_what_was_sent_at_the_last_step_ends_with_the_message_before_it(page: Page) -> None:
+    row = await open_trajectory(page)
+    last = page.locator(".turn-steps .step[data-message]").last
+    await last.locator(".gutter a").click()
     await page.keyboard.press("s")
     dialog = page.get_by_role("dialog")
-    await expect(dialog.get_by_role("heading")).to_contain_text("Sent at step 2")
-    await expect(dialog.get_by_role("button", name="Messages 4")).to_be_visible()
+    await expect(dialog).to_contain_text(f"Sent at step {row['steps']} ")
+    said = await page.locator(".turn-said .step.is-turn .text").last.text_content()
+    await expect(dialog.locator(".sent-messages .is-role-user").last).to_contain_text(said or "?")
+
+
+async def test_a_task_that_a_third_run_lacks_is_not_shown_as_solved_equally_often(page: Page) -> None:
+    await show(page, f"#/compare?run=first&run=second&run={TREE}")
+    await expect(page.locator(".matrix")).to_contain_text("not attempted")
+    await expect(page.locator(".matrix tbody td:last-child", has_text="same")).to_have_count(0)
+
+
+async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -> None:
+    await show(page, "#/run/first?tab=errors")
+    link = page.get_by_role("link", name=re.compile("errors? of ")).first
+    name = (await link.get_attribute("aria-label") or "").split(" of ")[1]
+    await link.click()
+    await expect(page.locator(".chosen")).to_contain_text(f"error of the tool: {name}")
+    await page.locator(".row-link").first.click()
+    call = page.locator(".call.is-error").filter(has=page.locator(".call-name", has_text=name))
+    await expect(call.first).to_be_visible()
+
+
+async def test_fit_shows_the_whole_tree(page: Page) -> None:
+    row = await first_trajectory(page, TREE)
+    await page.set_viewport_size({"width": 1000, "height": 360})
+    await show(page, f"#/run/{TREE}/tree/{row['dataset']}/{row['task_id']}")
+    await page.get_by_role("button", name="Fit").click()
+    frame = await page.locator(".tree-canvas").bounding_box()
+    marks = [await each.bounding_box() for each in await page.locator(".tree-mark").all()]
+    assert frame is not None
+    assert len(marks) > 3
+    for mark in marks:
+        assert mark is not None
+        assert frame["x"] <= mark["x"] <= frame["x"] + frame["width"]
+        assert frame["y"] <= mark["y"] <= frame["y"] + frame["height"]
 
 
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:

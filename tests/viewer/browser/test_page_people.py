@@ -180,6 +180,29 @@ async def test_a_person_plays_the_agent_with_the_prompt_and_tools_at_hand(page: 
     assert (played.author, played.model, played.reward) == ("Ada", "person", 1.0)
 
 
+async def test_an_interrupted_conversation_is_resumed_where_it_was(page: Page) -> None:
+    await show(page, "#/run/shop/play?dataset=busy&task=t5")
+    await page.get_by_role("button", name="Begin").click()
+    tool = page.get_by_label("Or call a tool")
+    await tool.select_option("add")
+    await page.get_by_label("item").fill("mug")
+    await page.get_by_role("button", name="Call add").click()
+    await expect(page.locator(".call-answered")).to_have_count(1)
+    number = page.url.rpartition("/")[2]
+    await page.evaluate(
+        """(number) => fetch(`api/runs/shop/growths/${number}/stop`, {
+            method: "POST", body: "{}", headers: {"Content-Type": "application/json", "X-Rollout": "1"}})""",
+        number,
+    )
+    await page.reload()
+    await expect(page.get_by_text("It was interrupted and can be resumed.")).to_be_visible()
+    await page.get_by_role("button", name="Resume").click()
+    await expect(tool).to_be_visible()
+    await expect(page.locator(".call-answered")).to_have_count(1)
+    await page.get_by_role("button", name="End the conversation").click()
+    await expect(page.get_by_role("link", name="Read the trajectory")).to_be_visible()
+
+
 async def test_from_any_step_a_person_may_go_on_playing(page: Page) -> None:
     await open_attempt(page, "t4")
     await go_to_step(page, 1)

@@ -8,7 +8,7 @@ import { useMemo } from "preact/hooks";
 import { plural } from "../../format";
 import { readTool } from "../../parts/schema_form";
 import { LongText } from "../../parts/text";
-import type { Json, Mark, ShownMessage, TrajectoryPage } from "../../types";
+import type { Json, Mark, ShownMessage, Span, TrajectoryPage } from "../../types";
 import { Step, type StepActions } from "./step";
 
 interface Properties {
@@ -22,13 +22,13 @@ interface Properties {
 
 export function Lanes({ run, page, at, areOpen, actions, onSelect }: Properties): VNode {
   const marks = useMemo(() => marksByMessage(page.marks), [page.marks]);
-  const began = page.messages[0]?.at ?? null;
+  const starts = useMemo(() => startsOf(page.spans), [page.spans]);
   return (
     <Conversation
       messages={page.messages}
       brief={page.brief}
       given={<Given system={page.system} tools={page.tools} />}
-      draw={(message) => <Row key={message.index} run={run} message={message} marks={marks.get(message.index) ?? NONE} isCurrent={at === message.index} areOpen={areOpen} began={began} actions={actions} onSelect={onSelect} />}
+      draw={(message) => <Row key={message.index} run={run} message={message} marks={marks.get(message.index) ?? NONE} isCurrent={at === message.index} areOpen={areOpen} start={starts.get(message.index) ?? null} actions={actions} onSelect={onSelect} />}
       end={
         <p class="lanes-end">
           <span>{page.stop_words || page.stop_reason}</span>
@@ -97,6 +97,13 @@ function marksByMessage(marks: Mark[]): Map<number, Mark[]> {
   return found;
 }
 
+/** When each message began, on the clock of the time bar. */
+function startsOf(spans: Span[]): Map<number, number> {
+  const found = new Map<number, number>();
+  for (const span of spans) if (span.kind !== "opening" && !found.has(span.message)) found.set(span.message, span.start);
+  return found;
+}
+
 function Brief({ text }: { text: string }): VNode {
   return (
     <div class="lane is-user is-brief">
@@ -137,7 +144,7 @@ interface RowProperties {
   marks: Mark[];
   isCurrent: boolean;
   areOpen: boolean;
-  began: number | null;
+  start: number | null;
   actions: StepActions;
   onSelect: (message: number) => void;
 }

@@ -7,7 +7,7 @@ import { firstLine, plural } from "../../format";
 import { copy } from "../../parts/copy";
 import { Dialog } from "../../parts/dialog";
 import { JsonView } from "../../parts/json";
-import { Loading, Problem } from "../../parts/notice";
+import { Empty, Loading, Problem } from "../../parts/notice";
 import { LongText } from "../../parts/text";
 import { useSession } from "../../session";
 import type { JsonObject, Sent, TrajectoryPage } from "../../types";
@@ -26,16 +26,17 @@ interface Properties {
 
 export function SentDialog({ run, page, message, onClose }: Properties): VNode {
   const session = useSession();
-  const step = page.messages.find((each) => each.index === message)?.step ?? 0;
+  const step = page.messages.find((each) => each.index === message)?.step ?? null;
   const query = new URLSearchParams({ dataset: page.dataset, id: page.id, step: String(step) });
-  const answer = useAnswer<Sent>(["runs", run, "sent"], query);
+  const answer = useAnswer<Sent>(step === null ? null : ["runs", run, "sent"], query);
   const [form, setForm] = useState<Form>("messages");
   const sent = answer.data;
   const text = sent ? { messages: JSON.stringify(sent.messages, null, 2), tools: JSON.stringify(sent.tools, null, 2), curl: sent.curl, python: sent.python }[form] : "";
   return (
-    <Dialog title={`Sent at step ${step}${sent?.model ? ` to ${sent.model}` : ""}`} onClose={onClose} isWide>
+    <Dialog title={step === null ? "What was sent" : `Sent at step ${step}${sent?.model ? ` to ${sent.model}` : ""}`} onClose={onClose} isWide>
       {answer.error && <Problem error={answer.error} />}
-      {!sent && !answer.error && <Loading what="the request" />}
+      {step === null && <Empty>No model was asked for this message. Choose a step of the agent.</Empty>}
+      {step !== null && !sent && !answer.error && <Loading what="the request" />}
       {sent && (
         <>
           {sent.note && <p class="hint">{sent.note}</p>}

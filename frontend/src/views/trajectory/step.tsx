@@ -27,7 +27,8 @@ interface Properties {
   marks: Mark[];
   isCurrent: boolean;
   areOpen: boolean;
-  began: number | null;
+  /** Seconds since the attempt began. */
+  start: number | null;
   actions: StepActions;
   onSelect: (message: number) => void;
 }
@@ -49,7 +50,7 @@ const SPEAKERS: Record<ShownMessage["speaker"], string> = {
   observation: "Observation",
 };
 
-export function Step({ run, message, marks, isCurrent, areOpen, began, actions, onSelect }: Properties): VNode {
+export function Step({ run, message, marks, isCurrent, areOpen, start, actions, onSelect }: Properties): VNode {
   const lane = LANES[message.speaker];
   const isAgent = message.speaker === "agent";
   const hasBody = !!message.text || !!message.reasoning || message.images.length > 0 || message.user_calls.length > 0 || !isAgent;
@@ -61,7 +62,7 @@ export function Step({ run, message, marks, isCurrent, areOpen, began, actions, 
   };
   return (
     <article class={`step ${states}`} data-message={message.index} aria-label={labelOf(message)} aria-current={isCurrent ? "step" : undefined} onClick={choose}>
-      <Gutter message={message} began={began} actions={actions} />
+      <Gutter message={message} start={start} actions={actions} />
       <div class={`lane is-${lane} is-said-by-${message.speaker}`}>
         <span class="speaker">
           {SPEAKERS[message.speaker]}
@@ -89,14 +90,14 @@ export function labelOf(message: ShownMessage): string {
   return message.turn !== null ? `User, turn ${message.turn}` : SPEAKERS[message.speaker];
 }
 
-function Gutter({ message, began, actions }: { message: ShownMessage; began: number | null; actions: StepActions }): VNode {
-  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : "·";
+function Gutter({ message, start, actions }: { message: ShownMessage; start: number | null; actions: StepActions }): VNode {
+  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : message.speaker === "user" ? "User" : "·";
   return (
     <span class="gutter">
       <a href={actions.linkTo(message.index)} aria-label={`Link to ${labelOf(message)}`}>
         {name}
       </a>
-      {message.at !== null && began !== null && message.at - began >= 0.001 && <small title="Since the first message">+{duration(message.at - began)}</small>}
+      {start !== null && start >= 0.001 && <small title="Since the attempt began">+{duration(start)}</small>}
       {message.seconds > 0 && <small title="Time of the request to the model">{duration(message.seconds)}</small>}
       {message.prompt_tokens > 0 && (
         <small title={`${message.prompt_tokens} prompt tokens, ${message.completion_tokens} completion tokens`}>

@@ -5,6 +5,7 @@ import { useState } from "preact/hooks";
 import { useAnswer } from "../../answers";
 import { count, plural } from "../../format";
 import { Empty, Loading, Problem } from "../../parts/notice";
+import { labelOf } from "./step";
 import type { TokenPage, TokenStep, TrajectoryPage } from "../../types";
 
 type Coloring = "kind" | "logprob" | "weights";
@@ -42,7 +43,7 @@ export function TokensPanel({ run, page, linkTo }: Properties): VNode {
       {steps.map((step) => (
         <section class="token-step">
           <h3>
-            <a href={linkTo(step.message)}>Message {step.message}</a>{" "}
+            <a href={linkTo(step.message)}>{nameOf(page, step.message)}</a>{" "}
             <small>
               {[step.shared > 0 && `${plural(step.shared, "token")} as before`, step.drift && `the prompt drifted: ${step.drift}`, !step.is_exact && "not exact", step.weight_version && `weights ${step.weight_version}`].filter(Boolean).join(" · ")}
             </small>
@@ -52,6 +53,11 @@ export function TokensPanel({ run, page, linkTo }: Properties): VNode {
       ))}
     </div>
   );
+}
+
+function nameOf(page: TrajectoryPage, index: number): string {
+  const message = page.messages.find((each) => each.index === index);
+  return message ? labelOf(message) : `Message ${index}`;
 }
 
 function Legend({ coloring, versions }: { coloring: Coloring; versions: (string | null)[] }): VNode {

@@ -54,6 +54,8 @@ export function TrajectoryView({ run, dataset, id, query, walk }: Properties): V
   return <Loaded key={`${dataset}/${id}`} run={run} page={page.data} query={query} reload={page.reload} walk={walk} />;
 }
 
+const PANELS = ["conversation", "pictures", "setup", "data", "tokens"];
+
 function concerns(data: unknown, dataset: string, id: string): boolean {
   if (typeof data !== "object" || data === null || !("id" in data)) return true;
   const key = data as Partial<Key>;
@@ -84,7 +86,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
     if (kind === "growth") growths.reload();
   });
 
-  const panel = query.get("panel") ?? "conversation";
+  const panel = PANELS.find((each) => each === query.get("panel")) ?? "conversation";
   // `step` counts answers of the agent, as comparisons do; `at` is the place among the messages.
   const step = query.get("step");
   // A result has no row of its own: it is shown with the answer that asked for it.

@@ -8,7 +8,8 @@ import { useKeys } from "../../keys";
 import { COLUMN, LABELS, LINE, type PlacedNode, type Range, shadeOf, type TreeLayout, worthOf } from "./layout";
 
 const MARGIN = 28;
-const LEAST_SCALE = 0.15;
+const LEAST_SCALE = 0.05;
+const READABLE_SCALE = 0.72;
 const MOST_SCALE = 2.5;
 /** Pixels of a tree that stay in sight, however far it is moved. */
 const LEAST_IN_SIGHT = 80;
@@ -33,15 +34,16 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
   const setView = (next: (before: View) => View) => setFreely((before) => keepInSight(next(before), layout, frame.current));
   const drag = useRef<{ x: number; y: number; from: View; isMoved: boolean } | null>(null);
 
-  const fit = () => {
+  const fit = (least = LEAST_SCALE) => {
     const box = frame.current;
     if (!box) return;
-    const scale = Math.max(LEAST_SCALE, Math.min(1.1, (box.clientWidth - 2 * MARGIN) / (layout.width + LABELS), (box.clientHeight - 2 * MARGIN) / layout.height));
-    // A large tree is shown at a size that can be read, from its beginning.
-    const readable = Math.max(scale, 0.72);
-    setFreely({ x: MARGIN, y: Math.max(MARGIN, (box.clientHeight - layout.height * readable) / 2), scale: readable });
+    const whole = Math.min(1.1, (box.clientWidth - 2 * MARGIN) / (layout.width + LABELS), (box.clientHeight - 2 * MARGIN) / layout.height);
+    const scale = Math.max(least, whole);
+    // A tree that does not fit is shown from its root on.
+    const middle = whole < scale ? (layout.nodes.find((each) => !each.parent)?.y ?? 0) : layout.height / 2;
+    setFreely({ x: MARGIN, y: box.clientHeight / 2 - middle * scale, scale });
   };
-  useEffect(fit, [layout]);
+  useEffect(() => fit(READABLE_SCALE), [layout]);
   useEffect(() => {
     const box = frame.current;
     if (!box || !selected) return;
@@ -91,7 +93,7 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
     { key: "k", words: "Previous node at this depth", isHidden: true, act: () => sibling(-1) },
     { key: "+", words: "Zoom in", act: () => zoom(1.25) },
     { key: "-", words: "Zoom out", act: () => zoom(0.8) },
-    { key: "0", words: "Show the whole tree", act: fit },
+    { key: "0", words: "Show the whole tree", act: () => fit() },
   ]);
   return (
     <div class="tree-frame">
@@ -126,7 +128,7 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
         <button type="button" aria-label="Zoom out" onClick={() => zoom(0.8)}>
           −
         </button>
-        <button type="button" onClick={fit}>
+        <button type="button" onClick={() => fit()}>
           Fit
         </button>
       </div>

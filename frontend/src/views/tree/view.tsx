@@ -91,6 +91,8 @@ interface PathProperties {
 function Path({ path, toRead, onSelect }: PathProperties): VNode {
   const selected = path.at(-1);
   const siblings = selected?.parent?.children ?? [];
+  const begins = siblings.map((each) => (each.node.text || each.node.title).replace(/\s+/g, " ").trim());
+  const alike = sharedStart(begins);
   const address = toRead(selected);
   return (
     <>
@@ -98,10 +100,10 @@ function Path({ path, toRead, onSelect }: PathProperties): VNode {
         <section class="tree-siblings">
           <h2>{plural(siblings.length, "branch", "branches")} from here</h2>
           <div class="tree-siblings-row" tabIndex={0} role="group" aria-label="Branches side by side">
-            {siblings.map((each) => (
+            {siblings.map((each, place) => (
               <button type="button" aria-pressed={each === selected} onClick={() => onSelect(each)}>
                 <NodeHead node={each.node} />
-                <span class="tree-sibling-text">{firstLine(each.node.text || each.node.title, 220)}</span>
+                <span class="tree-sibling-text">{(alike ? "… " : "") + firstLine((begins[place] ?? "").slice(alike), 220)}</span>
               </button>
             ))}
           </div>
@@ -129,6 +131,15 @@ function Path({ path, toRead, onSelect }: PathProperties): VNode {
       </section>
     </>
   );
+}
+
+/** How much to leave out at the beginning of several texts because all have it; some of it stays, to be recognized. */
+function sharedStart(texts: string[]): number {
+  const [first = "", ...others] = texts;
+  let place = 0;
+  while (place < first.length && others.every((text) => text[place] === first[place])) place += 1;
+  const isWhole = texts.some((text) => text.length === place);
+  return isWhole || place < 60 ? 0 : place - 30;
 }
 
 function NodeHead({ node }: { node: TreeNode }): VNode {
