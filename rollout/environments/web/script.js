@@ -21,7 +21,7 @@
     const settled = await settling.settle(options);
     const root = document.scrollingElement || document.documentElement;
     const seen = {
-      url: location.href, title: document.title, isLoaded: document.readyState === 'complete', isClosing: window.closed,
+      url: location.href, title: document.title, isLoaded: settling.isLoaded(), isClosing: window.closed,
       above: Math.round(root?.scrollTop || 0),
       below: Math.max(0, Math.round((root?.scrollHeight || 0) - (root?.scrollTop || 0) - innerHeight)),
       elements: [], text: '', isCut: false, foreign: 0, numbered: 0, ...settled,
