@@ -13,6 +13,7 @@ the letter. An action that has no other name there is called by its own, so ever
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -20,6 +21,7 @@ from typing import Any
 import msgspec
 
 from rollout.agents.dialects import TextDialect, describe_tools
+from rollout.core.calls import malformed_call
 from rollout.core.messages import JSON, ToolCall, Toolset, ToolSpec, read_arguments
 from rollout.trajectories.generation import Generation
 
@@ -39,6 +41,7 @@ OURS = {theirs: ours for ours, theirs in THEIRS.items()} | {
     "move": "hover",
     "hotkey": "press",
     "key_press": "press",
+    "keypress": "press",
     "hscroll": "scroll",
     "screenshot": "wait",
     "history_back": "goback",
@@ -51,6 +54,8 @@ OURS = {theirs: ours for ours, theirs in THEIRS.items()} | {
     "finished": "answer",
     "done": "answer",
 }
+ENDING = ("terminate", "finish", "finished", "done")
+"""Actions that end the work, with or without an answer."""
 ARGUMENTS = {
     "element_id": "element",
     "time": "seconds",
@@ -106,12 +111,18 @@ class ComputerUseDialect(TextDialect):
 
 
 def to_tool(call: ToolCall) -> ToolCall:
-    """A call of the one tool as a call of the tool that it means. Any other call is left as it is."""
-    if call.name not in ONE_TOOL:
-        return call
-    given = read_arguments(call)
-    action = given.pop("action", None)
-    if not isinstance(action, str):
+    """A call of the one tool, or one that has the name of an action, as a call of the tool that it means. Any other is
+    left as it is."""
+    given = _given(call)
+    if call.name in ONE_TOOL:
+        action = given.pop("action", None)
+        if not isinstance(action, str):
+            return malformed_call(
+                call.id, f"{call.name}: say in `action` what to do, and beside it where and with what."
+            )
+    elif call.name in OURS or not given.keys().isdisjoint(POINTS):
+        action = call.name
+    else:
         return call
     action = action.strip().lower()
     name = OURS.get(action, action)
@@ -123,6 +134,10 @@ def to_tool(call: ToolCall) -> ToolCall:
             if other in arguments:
                 value = arguments.pop(other)
                 arguments.setdefault(ours, value)
+        if _number(arguments.get(ours)) is not None:
+            arguments[ours] = str(arguments[ours])
+    if action in ENDING:
+        arguments.setdefault("text", "")
     if name == "type":
         has_place = not arguments.keys().isdisjoint(("x", "element"))
         # Models that say where they type are trained with a `type` that submits, those that click before are not.
@@ -136,6 +151,13 @@ def to_tool(call: ToolCall) -> ToolCall:
     if isinstance(arguments.get("key"), list):
         arguments["key"] = "+".join(map(str, arguments["key"]))
     return ToolCall(call.id, name, msgspec.json.encode(arguments).decode())
+
+
+def _given(call: ToolCall) -> JSON:
+    """The arguments, also where a model wrote them as a text that is JSON."""
+    with contextlib.suppress(msgspec.DecodeError, UnicodeError):
+        call = ToolCall(call.id, call.name, msgspec.json.decode(call.arguments, type=str))
+    return read_arguments(call)
 
 
 def to_action(call: ToolCall) -> ToolCall:

@@ -11,7 +11,7 @@ from rollout.agents.computer_use import ComputerUseDialect, one_tool, to_action,
 from rollout.agents.formats import make_dialect
 from rollout.config.browsing import WebSettings
 from rollout.core.calls import CallReader
-from rollout.core.messages import ToolCall
+from rollout.core.messages import ToolCall, ToolResult
 from rollout.core.world import Invocation
 from rollout.environments.web.actions import toolset_of
 
@@ -90,6 +90,9 @@ def _call(tool: str, arguments: dict[str, Any]) -> ToolCall:
         ),
         ({"action": "answer", "text": "42"}, "answer", {"text": "42"}),
         ({"action": "terminate", "status": "failure"}, "answer", {"text": "failure"}),
+        ({"action": "terminate"}, "answer", {"text": ""}),
+        ({"action": "answer", "text": 42}, "answer", {"text": "42"}),
+        ({"action": "keypress", "keys": ["enter"]}, "press", {"key": "enter"}),
     ],
 )
 def test_an_action_by_point_is_the_tool_that_it_means(
@@ -131,8 +134,36 @@ def test_the_tool_offers_every_action_and_examples_are_calls_of_it() -> None:
         assert to_tool(to_action(call)) == call
 
 
+@pytest.mark.parametrize(
+    ("call", "name", "arguments"),
+    [
+        (_call("left_click", {"coordinate": [1, 2]}), "click", {"x": 1, "y": 2}),
+        (_call("go_back", {}), "goback", {}),
+        (_call("hover", {"coordinate": [1, 2]}), "hover", {"x": 1, "y": 2}),
+        (
+            ToolCall("1", "computer_use", json.dumps('{"action": "left_click", "coordinate": [1, 2]}')),
+            "click",
+            {"x": 1, "y": 2},
+        ),
+    ],
+)
+def test_a_call_by_the_name_of_its_action_or_written_as_text_is_understood(
+    call: ToolCall, name: str, arguments: dict[str, Any]
+) -> None:
+    read = CallReader(POINTS).read(to_tool(call))
+    assert isinstance(read, Invocation), read
+    assert (read.name, read.arguments) == (name, arguments)
+
+
+@pytest.mark.parametrize("arguments", ["{}", "[", '{"coordinate": [1, 2]}'])
+def test_a_call_without_an_action_is_told_to_name_one(arguments: str) -> None:
+    read = CallReader(POINTS).read(to_tool(ToolCall("1", "computer_use", arguments)))
+    assert isinstance(read, ToolResult)
+    assert "computer_use: say in `action` what to do" in read.content
+
+
 def test_other_calls_are_left_as_they_are() -> None:
-    for call in (ToolCall("1", "click", "{}"), ToolCall("2", "computer_use", "{}"), ToolCall("3", "computer_use", "[")):
+    for call in (ToolCall("1", "click", "{}"), ToolCall("2", "lookup", '{"id":1}'), ToolCall("3", "lookup", "[")):
         assert to_tool(call) == call
 
 

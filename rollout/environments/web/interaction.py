@@ -22,8 +22,8 @@ MAX_KEYS = 400
 CHOOSER_TIMEOUT = 3.0
 """Seconds for a page to ask for a file after a click."""
 KEYS = "Enter, Tab, Escape, Backspace, Delete, Space, ArrowUp, ArrowDown, PageDown, Home, End, F5, Control+A"
-BOX_DELAY = 40
-"""Milliseconds between characters that are typed into boxes of one character. Many move the focus a moment later."""
+BOX_DELAY = 250
+"""Milliseconds that a box of one character has to move the focus on. Many do so a moment after the key."""
 
 NOTHING_BEFORE = "nothing_before"
 """The kind of error of a `goback` that leads nowhere."""
@@ -184,14 +184,30 @@ async def _write(tab: Tab, text: str, field: JSON) -> None:
     keyboard = tab.page.keyboard
     if field.get("isLine"):  # Enter would submit
         text = " ".join(text.splitlines()) if "\n" in text else text
-    if len(text) > MAX_KEYS or not await tab.listens_to_keys():
-        # The last character as a real key all the same: a listener may be hidden from us.
-        await keyboard.insert_text(text[:-1])
-        text = text[-1]
+    is_by_key = len(text) <= MAX_KEYS and await tab.listens_to_keys()
     for place, line in enumerate(text.split("\n")):
         if place:
-            await keyboard.insert_text("\n")  # not the key, which sends in many chats
-        await keyboard.type(line, delay=BOX_DELAY if field.get("isBox") else 0)
+            await _break_line(tab, field)
+        if field.get("isBox"):
+            for character in line:
+                await tab.call("watchFocus")
+                await keyboard.type(character)
+                await tab.call("focusMoved", BOX_DELAY)
+        elif is_by_key:
+            await keyboard.type(line)
+        elif line:
+            # The last character as a real key all the same: a listener may be hidden from us.
+            await keyboard.insert_text(line[:-1])
+            await keyboard.type(line[-1])
+
+
+async def _break_line(tab: Tab, field: JSON) -> None:
+    """Begin a new line without Enter, which sends in many chats."""
+    if field.get("isRich"):
+        # Inserted as text, a line break can leave the cursor in the line before it.
+        await tab.page.keyboard.press("Shift+Enter")
+    else:
+        await tab.page.keyboard.insert_text("\n")
 
 
 async def hover(session: BrowserSession, arguments: JSON) -> None:
@@ -233,7 +249,7 @@ async def scroll(session: BrowserSession, arguments: JSON) -> None:
         x, y = found["x"], found["y"]
     by = arguments.get("pages", 1) * PAGE
     across, down = {"up": (0.0, -by), "down": (0.0, by), "left": (-by, 0.0), "right": (by, 0.0)}[arguments["direction"]]
-    if not await session.active.call("scroll", x, y, across, down):
+    if not await session.active.scroll(x, y, across, down):
         # Nothing there scrolls by itself, but the page may listen to the wheel, as maps do.
         await session.active.page.mouse.move(x, y)
         await session.active.page.mouse.wheel(across * settings.width, down * settings.height)

@@ -13,7 +13,7 @@ import base64
 import contextlib
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
@@ -150,6 +150,20 @@ class Tab:
         if seen["foreign"] or self._foreign:
             await self._observe_foreign(seen, options)
         return seen
+
+    async def scroll(self, x: float, y: float, across: float, down: float) -> bool:
+        """Scroll what lies at a point, or what holds it, by so many times its own size. False where nothing scrolls."""
+        from playwright.async_api import Error
+
+        has_scrolled = await self.call("scroll", x, y, across, down)
+        if has_scrolled is None:
+            frames = [each async for each in self._foreign_frames()]
+            for _, world, left, top in reversed(frames):  # the innermost first
+                with contextlib.suppress(Error):
+                    if await self._evaluate(world, _call("scroll", x - left, y - top, across, down, True)):
+                        return True
+            has_scrolled = await self.call("scroll", x, y, across, down, True)
+        return bool(has_scrolled)
 
     def _numbered_in_frames(self) -> int:
         return max((frame.first + frame.count for frame in self._foreign), default=0)
@@ -302,12 +316,28 @@ class Tab:
     async def _observe_foreign(self, seen: JSON, options: JSON) -> None:
         from playwright.async_api import Error
 
-        tree = await self.cdp.send("Page.getFrameTree")
         asked = 0
-        for frame in _descendants(tree["frameTree"]):
+        async for frame, world, left, top in self._foreign_frames():
             if asked == MAX_FOREIGN:
                 seen["isCut"] = True
                 return
+            # A frame that goes away meanwhile is none.
+            with contextlib.suppress(Error):
+                asked += 1
+                first = self.numbered
+                # The page has waited for its frames to load already, as long as it may.
+                told = options | {"first": first, "x": left, "y": top, "load": 0}
+                inner = await self._evaluate(world, _call("observe", told))
+                self.numbered = max(first, inner["numbered"])
+                self._foreign.append(ForeignFrame(frame, world, first, self.numbered - first))
+                _add_frame(seen, inner, is_list=options["mode"] == "set_of_marks")
+
+    async def _foreign_frames(self) -> AsyncIterator[tuple[str, int, float, float]]:
+        """Frames of other origins that are shown, outer ones first: id, world, and where the content lies."""
+        from playwright.async_api import Error
+
+        tree = await self.cdp.send("Page.getFrameTree")
+        for frame in _descendants(tree["frameTree"]):
             # A frame that goes away meanwhile is none.
             with contextlib.suppress(Error):
                 entered = {"frameId": frame, "worldName": WORLD}
@@ -315,16 +345,8 @@ class Tab:
                 if not await self._evaluate(world, _script() + _call("isForeign")):
                     continue
                 offset = await self._offset(frame)
-                if offset is None:
-                    continue
-                asked += 1
-                first = self.numbered
-                # The page has waited for its frames to load already, as long as it may.
-                told = options | {"first": first, "x": offset[0], "y": offset[1], "load": 0}
-                inner = await self._evaluate(world, _call("observe", told))
-                self.numbered = max(first, inner["numbered"])
-                self._foreign.append(ForeignFrame(frame, world, first, self.numbered - first))
-                _add_frame(seen, inner, is_list=options["mode"] == "set_of_marks")
+                if offset is not None:
+                    yield frame, world, *offset
 
     async def _ask_foreign(self, function: str) -> list[Any]:
         from playwright.async_api import Error

@@ -2,8 +2,8 @@
   // see `page.py`, which puts them together. It runs in a world of its own beside the page's scripts: it sees the page's
   // elements but none of its variables, and the page sees nothing of it. settle.js, which comes first, does the waiting.
 
-  const CANDIDATES = 'a[href],area[href],button,input,select,textarea,summary,option,label,[contenteditable=""],'
-    + '[contenteditable="true"],[onclick],[tabindex],[role]';
+  const CANDIDATES = 'a[href],area[href],button,input,select,textarea,summary,option,label,'
+    + '[contenteditable]:not([contenteditable="false" i]),[onclick],[tabindex],[role]';
   const ROLES = new Set(['button', 'link', 'checkbox', 'radio', 'switch', 'tab', 'menuitem', 'menuitemcheckbox',
     'menuitemradio', 'option', 'combobox', 'textbox', 'searchbox', 'slider', 'spinbutton', 'listbox', 'treeitem',
     'gridcell']);
@@ -21,7 +21,7 @@
     const settled = await settling.settle(options);
     const root = document.scrollingElement || document.documentElement;
     const seen = {
-      url: location.href, title: document.title, isLoaded: document.readyState === 'complete', isClosing: window.closed,
+      url: location.href, title: document.title, isLoaded: settling.isLoaded(), isClosing: window.closed,
       above: Math.round(root?.scrollTop || 0),
       below: Math.max(0, Math.round((root?.scrollHeight || 0) - (root?.scrollTop || 0) - innerHeight)),
       elements: [], text: '', isCut: false, foreign: 0, numbered: 0, ...settled,
@@ -49,6 +49,6 @@
 
   globalThis.rollout = {
     find, observe, hasMore, fullText, scroll, isForeign: () => window !== window.top && window.frameElement === null, clear, locate,
-    setValue, focused, selectAll, choose, digest,
+    setValue, focused, watchFocus, focusMoved, selectAll, choose, digest,
     at: (x, y) => { const {element, ...found} = at(x, y); return found; },
   };

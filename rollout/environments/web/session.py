@@ -346,6 +346,7 @@ class BrowserSession:
     def _drop(self, tab: Tab) -> None:
         if tab in self.tabs:
             self.tabs.remove(tab)
+            self.requests.discard_page(tab.page)
         if self.active is tab and self.tabs:
             self.active = self.tabs[-1]
 
@@ -367,6 +368,7 @@ class BrowserSession:
             if len(self.tabs) >= self.settings.max_tabs:
                 self.note(f"The page opened another tab; there are {len(self.tabs)} already, so it was closed.")
                 await page.close()
+                self.requests.discard_page(page)
                 return
             is_first = not self.tabs
             self.active = await self._adopt(page)

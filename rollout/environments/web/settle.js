@@ -118,6 +118,10 @@
     return !hasShown;
   }
 
+  // A script that writes into a loaded or empty document often forgets to close it: it would be loading for ever.
+  const isLoaded = () => document.readyState === 'complete' || location.href === 'about:blank'
+    || performance.timing.loadEventEnd > 0;
+
   // Returns how long it waited after the document was loaded, and what was still under way when `settle` was over.
   async function settle(options) {
     const {quiet, load} = options;
@@ -131,7 +135,7 @@
     try {
       for (;;) {
         const now = performance.now();
-        const isLoading = document.readyState !== 'complete' && !hasGivenUp;
+        const isLoading = !isLoaded() && !hasGivenUp;
         if (isLoading && now - start >= load) { hasGivenUp = true; continue; }
         let due = start + load;
         if (!isLoading) {
@@ -179,7 +183,7 @@
   }
 
   globalThis.settling = {
-    settle,
+    settle, isLoaded,
     // Changes of this element, which is ours, do not count. Of any other `changed` is called.
     ignore: (element, changed) => { ignored = element; tell = changed; },
     forget: () => { watcher.takeRecords(); ignored = tell = null; },

@@ -25,7 +25,7 @@ from rollout.config.browsing import WebSettings
 from rollout.core.messages import JSON
 
 if TYPE_CHECKING:
-    from playwright.async_api import Request
+    from playwright.async_api import Page, Request
 
 AWAITED = frozenset({"document", "stylesheet", "script", "xhr", "fetch"})
 """Kinds of requests that a page depends on and that come to an end. Images are many, and seldom decide anything."""
@@ -124,6 +124,11 @@ class PendingRequests:
         self._pending.discard(request)
         self._returned.set()
 
+    def discard_page(self, page: Page) -> None:
+        """A page was closed. What it had asked for is not always reported as failed."""
+        self._pending = {request for request in self._pending if not _is_of(request, page)}
+        self._returned.set()
+
     async def settle(self, budget: SettleBudget) -> bool:
         """Wait until none is left. True where there were some, also while the document was waited for: its script may
         not have got to the answer yet, and the page may look different now."""
@@ -163,6 +168,15 @@ def settle_options(settings: WebSettings, budget: SettleBudget, step: int, timer
 def settle_script() -> str:
     """For the isolated world, before the script that asks it."""
     return _read("settle.js")
+
+
+def _is_of(request: Request, page: Page) -> bool:
+    from playwright.async_api import Error
+
+    try:
+        return request.frame.page is page
+    except Error:
+        return False  # of a service worker, or of a tab that has not arrived yet
 
 
 def _without_query(url: str) -> str:

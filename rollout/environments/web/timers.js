@@ -19,7 +19,7 @@
   let step = -1;
 
   // Timers with the same delay and source are of one kind. A kind that fires and is set again three times within a step
-  // is a clock or a poll: nobody waits for it.
+  // is a clock or a poll: nobody waits for it. Nor for one of any delay, set again from the same source twice as often.
   function kindOf(callback, delay) {
     const key = delay + (typeof callback === 'function' ? apply(slice, apply(toText, callback, []), [0, 120]) : '');
     if (!kinds[key]) {
@@ -29,21 +29,28 @@
     return kinds[key];
   }
 
+  function noteKind(kind, due, at, most) {
+    if (kind.due && at >= kind.due - 1 && ++kind.rearmed >= most) kind.isRecurring = true;
+    kind.due = due;
+  }
+
   function noteSet(id, values, ticks = 1) {
     const callback = values[0], given = values[1];
     const delay = typeof given === 'number' ? given : typeof given === 'string' ? +given : 0;
     if (!isFinite(delay) || delay < SHORTEST || delay > LONGEST) return;
-    const kind = kindOf(callback, delay), at = now();
-    if (kind.due && at >= kind.due - 1 && ++kind.rearmed >= REARMED) kind.isRecurring = true;
-    kind.due = at + max(delay, min(ticks * delay, TICKING));
+    const kind = kindOf(callback, delay), source = kindOf(callback, ''), at = now();
+    const due = at + max(delay, min(ticks * delay, TICKING));
+    noteKind(kind, due, at, REARMED);
+    noteKind(source, due, at, 2 * REARMED);
     if (++pendingCount > MAX_KNOWN) prune(at);
-    pending[id] = {due: kind.due, kind};
+    pending[id] = {due, kind, source};
   }
 
   function noteCleared(_, values) {
     const id = values[0], timer = typeof id === 'number' ? pending[id] : undefined;
     if (!timer) return;
     if (timer.kind.due === timer.due) timer.kind.due = 0;
+    if (timer.source.due === timer.due) timer.source.due = 0;
     delete pending[id];
   }
 
@@ -119,7 +126,10 @@
     }
     prune(at - 5);  // one that is due has perhaps not fired yet
     let left = 0;
-    for (const id in pending) if (!pending[id].kind.isRecurring && pending[id].due - at > left) left = pending[id].due - at;
+    for (const id in pending) {
+      const {due, kind, source} = pending[id];
+      if (!kind.isRecurring && !source.isRecurring && due - at > left) left = due - at;
+    }
     apply(dispatchEvent, document, [new Answer(answered, {detail: left + ' ' + animationsLeft()})]);
   }]);
 })

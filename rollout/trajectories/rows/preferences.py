@@ -53,17 +53,21 @@ class Preferences(RowForm):
 
     def records(self, group: Sequence[Attempted], account: Account) -> Iterator[JSON]:
         paired: set[str] = set()
+        unfit: dict[str, str] = {}
         for pair in pairs_of(group, self.pairs, self.margin):
+            attempts = {*pair.chosen.rewards, *pair.rejected.rewards}
             try:
                 record = pair.to_json()
             except Unfit as error:
                 account.note(f"pairs left out: {error}")
+                unfit |= dict.fromkeys(attempts, str(error))
                 continue
-            paired |= {*pair.chosen.rewards, *pair.rejected.rewards}
+            paired |= attempts
             yield {"task_id": group[0].head.task_id, "group_id": group[0].group, **record}
         for attempted in group:
             if attempted.is_learnt and attempted.id not in paired:
-                account.drop("no reward" if attempted.reward is None else "no sibling with another value")
+                why = unfit.get(attempted.id, "no sibling with another value")
+                account.drop("no reward" if attempted.reward is None else why)
 
 
 class Candidate(msgspec.Struct):

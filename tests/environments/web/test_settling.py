@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator
 from types import TracebackType
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import pytest_asyncio
 from aiohttp import web
 
 from rollout.core.messages import ToolResult
+from rollout.environments.web.settling import PendingRequests
 from tests.environments.web.conftest import Browsing, Driver
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -97,6 +99,13 @@ setInterval(() => { clock.textContent = new Date().toISOString(); }, 900);
 </script>""",
     "/open-root": "<x-panel data-mode=open></x-panel>",
     "/closed-root": "<x-panel data-mode=closed></x-panel><button id=outside>Open</button>",
+    "/irregular": """<button>Press</button><p id=clock></p><script>
+let wait = 0;
+(function tick() { clock.textContent = performance.now();
+  wait = (wait * 7 + 37) % 300; setTimeout(tick, 100 + wait); })();
+</script>""",
+    "/writes": """<button onclick="window.open('').document.write('<p>Written</p>')">Print view</button>
+<button onclick="document.open(); document.write('<p>Written</p>')">Replace</button>""",
     "/far": """<button onclick="setTimeout(() => document.title = 'much later', 5000)">Later</button>""",
     "/quiet": "<button onclick=\"document.title = 'pressed'\">Press</button>",
     "/looks": """<p id=out></p><script>
@@ -236,6 +245,33 @@ async def test_clock_does_not_hold_a_page_up(browsing: Browsing, busy_site: Busy
     assert driver.opening.data is not None
     assert "busy" not in driver.opening.data
     assert is_settled(await driver.do("click", element=driver.number("Press")))
+
+
+async def test_clock_of_changing_delays_does_not_hold_a_page_up(browsing: Browsing, busy_site: BusySite) -> None:
+    driver = await opened(browsing, busy_site, "/irregular")
+    for _ in range(3):
+        assert is_settled(await driver.do("click", element=driver.number("Press")))
+
+
+@pytest.mark.parametrize("name", ["Print view", "Replace"])
+async def test_document_that_a_script_wrote_and_left_open_is_not_waited_for(
+    browsing: Browsing, busy_site: BusySite, name: str
+) -> None:
+    driver = await opened(browsing, busy_site, "/writes", load_timeout=30, step_timeout=15)
+    result = await driver.do("click", element=driver.number(name))
+    assert "Written" in result.content
+    assert "still loading" not in result.content
+
+
+async def test_what_a_closed_tab_had_asked_for_is_not_waited_for() -> None:
+    requests = PendingRequests()
+    pages = [Mock(), Mock()]
+    for page in pages:
+        requests.add(Mock(resource_type="document", url="http://shop.test/", frame=Mock(page=page)))
+    requests.discard_page(pages[0])
+    assert requests.has_any
+    requests.discard_page(pages[1])
+    assert not requests.has_any
 
 
 async def test_page_gets_a_moment_after_an_answer_that_came_while_it_was_waited_for(

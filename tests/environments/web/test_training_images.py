@@ -225,3 +225,12 @@ def test_an_image_that_is_gone_leaves_its_trajectories_out(browsed: tuple[Path, 
         main(["train-data", "alone.jsonl", "-o", "data", "--advantage", "none"])
     assert ended.value.code == 2
     command("train-data", "alone.jsonl", "-o", "data", "--advantage", "none", "--run", str(browsed[0]))
+
+
+def test_pairs_that_have_no_place_for_images_say_so(
+    browsed: tuple[Path, list[JSON]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["train-data", str(browsed[0]), "-o", "data", "--form", "preferences"])
+    assert ended.value.code == 2
+    assert "none is left (has images 2)" in " ".join(capsys.readouterr().err.split())

@@ -30,6 +30,19 @@ for (const box of document.querySelectorAll('input'))
 LATE_CODE = CODE.replace(
     "() => box.nextElementSibling?.focus?.()", "() => setTimeout(() => box.nextElementSibling?.focus?.(), 15)"
 )
+LATER_CODE = CODE.replace(
+    "'input', () => box.nextElementSibling?.focus?.()",
+    "'keyup', () => setTimeout(() => box.nextElementSibling?.focus?.(), 100)",
+)
+RICH = """<!doctype html><title>Rich</title>
+<div contenteditable role=textbox aria-label=Letter><p>Dear all</p></div>
+<div contenteditable=plaintext-only aria-label=Note>old</div>"""
+TERMS = """<!doctype html><title>Terms</title><div style="height:150px;overflow:auto">
+<p style="height:600px">clauses</p></div><button disabled>Accept</button><script>
+const terms = document.querySelector('div');
+terms.onscroll = () => { if (terms.scrollTop > 400) document.querySelector('button').disabled = false; };</script>"""
+SHUT = """<!doctype html><title>Shut</title><button onclick="panel.style.height = ''">Open</button>
+<div id=panel style="height:0;overflow:hidden"><a href="#inside">Inside</a></div>"""
 MENU = """<!doctype html><title>Menu</title><p id=text style="width:200px;height:60px;background:#eee">one two</p>
 <script>text.oncontextmenu = (event) => { event.preventDefault(); document.title = 'menu'; };
 text.onclick = (event) => { document.title = `click ${event.detail}`; };</script>"""
@@ -69,7 +82,7 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Any:
     return serve
 
 
-@pytest.mark.parametrize("html", [CODE, LATE_CODE])
+@pytest.mark.parametrize("html", [CODE, LATE_CODE, LATER_CODE])
 async def test_a_code_typed_into_one_digit_boxes_fills_them_all(
     browsing: Browsing, site: Site, page: Any, html: str
 ) -> None:
@@ -77,6 +90,62 @@ async def test_a_code_typed_into_one_digit_boxes_fills_them_all(
     await driver.do("type", element=driver.number("Digit 1"), text="123456")
     values = "[...document.querySelectorAll('input')].map((box) => box.value).join('')"
     assert await driver.page.evaluate(values) == "123456"
+
+
+async def test_lines_typed_into_an_editor_stay_in_order(browsing: Browsing, site: Site, page: Any) -> None:
+    driver = await browsing.driver(mode="text").open(site.url(page(RICH)))
+    await driver.do("type", element=driver.number("Letter"), text="one\ntwo")
+    await driver.do("type", element=driver.number("Letter"), text=" and more", append=True)
+    text = await driver.page.evaluate("document.querySelector('div').innerText")
+    assert text.replace("\xa0", " ").strip() == "one\ntwo and more"
+
+
+@pytest.mark.parametrize("mode", ["set_of_marks", "text", "accessibility_tree"])
+async def test_an_editor_of_plain_text_is_a_field(browsing: Browsing, site: Site, page: Any, mode: str) -> None:
+    driver = await browsing.driver(mode=mode).open(site.url(page(RICH)))
+    assert 'textbox "Note" (= "new")' in (await driver.do("type", element=driver.number("Note"), text="new")).content
+
+
+@pytest.mark.parametrize("mode", ["set_of_marks", "text", "accessibility_tree"])
+async def test_a_box_of_text_that_scrolls_has_a_number(browsing: Browsing, site: Site, page: Any, mode: str) -> None:
+    driver = await browsing.driver(mode=mode).open(site.url(page(TERMS)))
+    assert "[1] scrollable" in driver.text
+    assert "clauses" in driver.text
+    for _ in range(5):
+        await driver.do("scroll", element=1, direction="down")
+    assert 'button "Accept" (disabled)' not in driver.text
+
+
+async def test_what_is_clipped_away_cannot_be_seen(browsing: Browsing, site: Site, page: Any) -> None:
+    driver = await browsing.driver(mode="text").open(site.url(page(SHUT)))
+    result = await driver.do("click", element=driver.number("Inside"))
+    assert "cannot be seen now; open or scroll to what holds it" in result.content
+    await driver.do("click", element=driver.number("Open"))
+    assert "#inside" in (await driver.do("click", element=driver.number("Inside"))).content
+
+
+@pytest.mark.parametrize("mode", ["set_of_marks", "coordinates"])
+async def test_a_frame_of_another_origin_scrolls_before_the_page(
+    browsing: Browsing, site: Site, page: Any, mode: str
+) -> None:
+    other = site.url("/tall-frame").replace("127.0.0.1", "localhost")
+    frame = f'<!doctype html><iframe src="{other}" width=400 height=300></iframe><p style="height:2000px">below</p>'
+    PAGES["/tall-frame"] = "<button>First</button><p style='height:600px'>middle</p><button>Last</button>"
+    try:
+        hosts = [site.host, site.host.replace("127.0.0.1", "localhost")]
+        driver = await browsing.driver(mode=mode).open(site.url(page(frame)), private_hosts=hosts)
+        place = {"element": driver.number("First")} if mode == "set_of_marks" else {"x": 100, "y": 100}
+        await driver.do("scroll", **place, direction="down")
+        inner = driver.page.frames[1]
+        assert await inner.evaluate("scrollY") > 200
+        assert await driver.page.evaluate("scrollY") == 0
+        place = {"x": 100, "y": 100} if mode == "coordinates" else {}
+        for _ in range(3):
+            result = await driver.do("scroll", **place, direction="down")
+        assert "nothing more to scroll" not in result.content
+        assert await driver.page.evaluate("scrollY") > 0
+    finally:
+        del PAGES["/tall-frame"]
 
 
 async def test_a_field_that_listens_gets_every_key(browsing: Browsing, site: Site, page: Any) -> None:

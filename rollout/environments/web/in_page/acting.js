@@ -57,7 +57,18 @@
     const active = activeElement();
     if (active && isClosed(active)) return {isForeign: true};
     if (!active || !isField(active)) return {fault: 'unfocused', what: active ? describe(active) : 'nothing'};
-    return {isLine: active.tagName === 'INPUT', isBox: active.maxLength === 1};
+    return {isLine: active.tagName === 'INPUT', isBox: active.maxLength === 1, isRich: active.isContentEditable};
+  }
+
+  let focusedBefore = null;
+
+  function watchFocus() { focusedBefore = activeElement(); }
+
+  // Returns when another element than at `watchFocus` has the focus, or after so many milliseconds.
+  async function focusMoved(longest) {
+    const end = performance.now() + longest;
+    while (activeElement() === focusedBefore && performance.now() < end)
+      await new Promise((resolve) => setTimeout(resolve, 5));
   }
 
   function selectAll() {
@@ -85,9 +96,11 @@
     return {value: found.label};
   }
 
-  // Scrolls what scrolls under a point, or the page, by so many times its own size. False where nothing does.
-  function scroll(x, y, across, down) {
+  // Scrolls what scrolls under a point, or the page, by so many times its own size. False where nothing does; null where
+  // a frame of another origin lies there, which has to be asked first: then `isAsked`.
+  function scroll(x, y, across, down, isAsked = false) {
     let element = topmostAt(x, y);
+    if (!isAsked && element && isClosed(element)) return null;
     for (; element; element = element.parentElement || element.getRootNode().host
         || element.ownerDocument.defaultView?.frameElement) {
       const isRoot = element === element.ownerDocument.scrollingElement;

@@ -87,6 +87,15 @@
     return false;
   }
 
+  // Whether nothing of a box shows, because something that holds its element is too small for it, as a closed panel.
+  function isClippedAway(element, box) {
+    for (let at = element.parentElement; at && at !== at.ownerDocument.body; at = at.parentElement) {
+      const style = getComputedStyle(at);
+      if ((style.overflowX !== 'visible' || style.overflowY !== 'visible') && isEmpty(common(box, boxOf(at)))) return true;
+    }
+    return false;
+  }
+
   // A point of the element at which a click reaches it; and what lies over it where there is none.
   function pointOf(element, target = targetBoxOf(element)) {
     const box = clipped(target);
@@ -100,5 +109,6 @@
         return {x, y};
       over ||= hit;
     }
+    if (isClippedAway(element, target)) return null;
     return {x: box.left + width / 2, y: box.top + height / 2, over: over ? describe(over) : 'nothing'};
   }

@@ -20,15 +20,24 @@
       if (role && ROLES.has(role)) return true;
       if (element.tabIndex >= 0 && element.hasAttribute('tabindex')) return true;
     }
+    if (isScroller(element, style)) return true;
     if (style.cursor !== 'pointer') return false;
     const parent = element.parentElement;
     // The outermost element with the pointer is the one: its parts have inherited it.
     return !parent || getComputedStyle(parent).cursor !== 'pointer';
   }
 
+  // A box of mere text that scrolls by itself. One that holds something to act on is scrolled by that.
+  function isScroller(element, style = getComputedStyle(element)) {
+    return /auto|scroll/.test(style.overflowY) && element.scrollHeight > element.clientHeight + 8 && element.clientHeight >= 40
+      && element !== element.ownerDocument.body && element !== element.ownerDocument.documentElement
+      && !CONTROLS.test(element.tagName) && !element.isContentEditable && !element.querySelector(CANDIDATES);
+  }
+
   // Whether an element's name says all that stands in it, so that its text need not be listed beside it.
   function isToldByName(element) {
     if (/^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName)) return true;
+    if (isScroller(element)) return false;
     const text = clean(element.innerText ?? element.textContent, 1000), label = element.getAttribute('aria-label');
     return text.length <= MAX_NAME && (!label || label.includes(text));
   }
@@ -128,7 +137,7 @@
         yield {element: node, box, told};
         if (isBlock) yield {text: '\n'};
         // Whatever is no control by itself may hold others, and more to read than its name says.
-        if (CONTROLS.test(node.tagName) || !(node.querySelector(CANDIDATES) || told.includes('…"'))) continue;
+        if (CONTROLS.test(node.tagName) || !(node.querySelector(CANDIDATES) || told.includes('…"') || isScroller(node, style))) continue;
       }
       if (/^H[1-6]$/.test(node.tagName)) yield {text: '#'.repeat(Number(node.tagName[1])) + ' '};
       if (node.tagName === 'LI') yield {text: '- '};

@@ -21,7 +21,7 @@
     if (given && given !== 'none' && given !== 'presentation') return given;
     if (element.tagName === 'INPUT') return element.list ? 'combobox' : INPUT_ROLES[element.type] || element.type;
     if (element.tagName === 'SELECT') return element.multiple || element.size > 1 ? 'listbox' : 'combobox';
-    return TAG_ROLES[element.tagName] || (element.isContentEditable ? 'textbox' : 'clickable');
+    return TAG_ROLES[element.tagName] || (element.isContentEditable ? 'textbox' : isScroller(element) ? 'scrollable' : 'clickable');
   }
 
   function nameOf(element) {
@@ -62,7 +62,7 @@
       return '';
     };
     let name = own(element);
-    if (!name.trim() && !NAMED_APART.test(roleOf(element))) { seen.clear(); name = content(element); }
+    if (!name.trim() && !NAMED_APART.test(roleOf(element)) && !isScroller(element)) { seen.clear(); name = content(element); }
     // The attribute: a form's own `title` is its field of that name, where it has one.
     return clean(name) || clean(element.getAttribute('title') || element.getAttribute('placeholder') || element.getAttribute('name') || '');
   }
