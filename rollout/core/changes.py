@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from rollout.core.values import key_of
+from rollout.core.workdir import Entry
 
 Row = dict[str, Any]
 
@@ -65,12 +66,20 @@ def _rows(counted: Counter[bytes]) -> tuple[Row, ...]:
     return tuple(msgspec.json.decode(row) for row in sorted(counted.elements()))
 
 
-def tables_of_attributes(attributes: Mapping[str, Any], files: Mapping[str, bytes]) -> dict[str, list[Row]]:
+def tables_of_attributes(attributes: Mapping[str, Any], files: Mapping[str, Entry]) -> dict[str, list[Row]]:
     """The attributes of a world as tables: entries of dicts and lists are rows, any other value is one row. The files
     of its folder are the table `workdir`."""
     tables = {name: _rows_of(value) for name, value in attributes.items()}
-    tables["workdir"] = [{"file": name, "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()]
+    tables["workdir"] = [_row_of_entry(name, entry) for name, entry in files.items()]
     return tables
+
+
+def _row_of_entry(name: str, entry: Entry) -> Row:
+    if isinstance(entry, bytes):
+        return {"file": name, "sha256": hashlib.sha256(entry).hexdigest()}
+    kind, content = entry
+    data = content if isinstance(content, bytes) else content.encode()
+    return {"file": name, "kind": kind, "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def _rows_of(value: Any) -> list[Row]:

@@ -62,39 +62,44 @@ class NotPlain(TypeError):
     """A value that cannot be written down. The text names the place and the class."""
 
 
-def encode(value: Any) -> bytes:
-    """The value as bytes. Raises `NotPlain`."""
-    return msgspec.msgpack.encode(_Writer().write(value, ""))
+def encode(value: Any, folder: str = "") -> bytes:
+    """The value as bytes. Raises `NotPlain`.
+
+    Where a text or a path names `folder`, `decode` puts the folder there that it is given."""
+    return msgspec.msgpack.encode(_Writer(folder).write(value, ""))
 
 
-def decode(data: bytes) -> Any:
+def decode(data: bytes, folder: Callable[[], str] = str) -> Any:
     """The value that `encode` was given. Raises ValueError where the bytes are none of `encode`'s."""
     try:
-        return _Reader().read(msgspec.msgpack.decode(data))
+        return _Reader(folder).read(msgspec.msgpack.decode(data))
     except (msgspec.DecodeError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a value that was written down here: {error}") from error
 
 
-def key_of(value: Any) -> str:
-    """A hash of the value. Raises `NotPlain`."""
-    return hashlib.blake2b(_canonical(value, "", []), digest_size=16).hexdigest()
+def key_of(value: Any, folder: str = "") -> str:
+    """A hash of the value, the same wherever `folder` is. Raises `NotPlain`."""
+    return hashlib.blake2b(_canonical(value, "", [], folder), digest_size=16).hexdigest()
 
 
 class _Writer:
-    def __init__(self) -> None:
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
 
     def write(self, value: Any, where: str) -> Any:
         kind = type(value)
-        if value is None or kind is bool or kind is float or kind is str or kind is bytes:
+        if kind is str:
+            return self._write_text(value)
+        if value is None or kind is bool or kind is float or kind is bytes:
             return value
         if kind is int:
             return value if -_BIG <= value < _BIG else ["int", str(value)]
         if kind in _TEXTS:
-            return [_TEXTS[kind][0], _text(value)]
+            return [_TEXTS[kind][0], self._write_text(_text(value))]
         if kind is tuple or kind is frozenset:
-            return [kind.__name__, [self.write(inner, f"{where}[…]") for inner in value]]
+            return [kind.__name__, [self.write(inner, where and f"{where}[…]") for inner in value]]
         if isinstance(value, enum.Enum):
             return ["enum", _name_of(kind, where), value.name]
         if kind is datetime.timedelta:
@@ -107,7 +112,10 @@ class _Writer:
         if kind in _LISTS:
             return [_LISTS[kind], [self.write(inner, f"{where}[…]") for inner in value], getattr(value, "maxlen", None)]
         if kind in _DICTS:
-            items = [[self.write(key, where), self.write(inner, f"{where}[{key!r}]")] for key, inner in value.items()]
+            items = [
+                [self.write(key, where), self.write(inner, f"{where}[{key!r}]" if where else str(key))]
+                for key, inner in value.items()
+            ]
             return [_DICTS[kind], items, _factory_name(value, where)]
         if kind is bytearray:
             return ["bytearray", bytes(value)]
@@ -116,12 +124,16 @@ class _Writer:
         state = attributes(value, where)
         return ["object", _name_of(kind, where), [[key, self.write(v, f"{where}.{key}")] for key, v in state.items()]]
 
+    def _write_text(self, text: str) -> Any:
+        return ["around", text.split(self._folder)] if self._folder and self._folder in text else text
+
 
 _UNMADE = object()
 
 
 class _Reader:
-    def __init__(self) -> None:
+    def __init__(self, folder: Callable[[], str]) -> None:
+        self._folder = folder
         self._made: list[Any] = []
 
     def read(self, form: Any) -> Any:
@@ -129,7 +141,9 @@ class _Reader:
             return form
         tag = form[0]
         if tag in _READ_TEXT:
-            return _READ_TEXT[tag](form[1])
+            return _READ_TEXT[tag](self.read(form[1]))
+        if tag == "around":
+            return self._folder().join(form[1])
         if tag in _EMPTY:
             return self._fill(tag, form)
         if tag == "same":
@@ -272,10 +286,12 @@ def _article(kind: type) -> str:
     return f"a {kind.__module__}.{kind.__qualname__}"
 
 
-def _canonical(value: Any, where: str, above: list[int]) -> bytes:
+def _canonical(value: Any, where: str, above: list[int], folder: str) -> bytes:
     """Bytes by which equal values are equal."""
     kind = type(value)
-    if value is None or kind in (bool, str, bytes, float) or (kind is int and -_BIG <= value < _BIG):
+    if kind is str:
+        return b"str:" + msgspec.msgpack.encode(_Writer(folder).write(value, where))
+    if value is None or kind in (bool, bytes, float) or (kind is int and -_BIG <= value < _BIG):
         # 1, 1.0 and True are equal in Python and mean different things in a state.
         return kind.__name__.encode() + b":" + msgspec.msgpack.encode(value)
     if id(value) in above:
@@ -283,7 +299,7 @@ def _canonical(value: Any, where: str, above: list[int]) -> bytes:
     above = [*above, id(value)]
 
     def parts(values: Any) -> list[bytes]:
-        return [_canonical(inner, f"{where}[…]", above) for inner in values]
+        return [_canonical(inner, f"{where}[…]", above, folder) for inner in values]
 
     if kind in (list, tuple, collections.deque):
         return _joined(kind.__name__, parts(value))
@@ -291,16 +307,18 @@ def _canonical(value: Any, where: str, above: list[int]) -> bytes:
         return _joined(kind.__name__, sorted(parts(value)))
     if kind in _DICTS:
         pairs = [
-            _canonical(key, where, above) + b"=" + _canonical(inner, f"{where}[{key!r}]", above)
+            _canonical(key, where, above, folder) + b"=" + _canonical(inner, f"{where}[{key!r}]", above, folder)
             for key, inner in value.items()
         ]
         return _joined(_DICTS[kind], pairs if kind is collections.OrderedDict else sorted(pairs))
     if kind is random.Random:
-        return _joined("random", [_canonical(value.getstate(), where, above)])
+        return _joined("random", [_canonical(value.getstate(), where, above, folder)])
     if kind is int or kind in _TEXTS or kind in (datetime.timedelta, bytearray) or isinstance(value, enum.Enum):
-        return _joined(_article(kind), [msgspec.msgpack.encode(_Writer().write(value, where))])
+        return _joined(_article(kind), [msgspec.msgpack.encode(_Writer(folder).write(value, where))])
     state = attributes(value, where)
-    pairs = [name.encode() + b"=" + _canonical(inner, f"{where}.{name}", above) for name, inner in state.items()]
+    pairs = [
+        name.encode() + b"=" + _canonical(inner, f"{where}.{name}", above, folder) for name, inner in state.items()
+    ]
     return _joined(_article(kind), sorted(pairs))
 
 

@@ -126,7 +126,7 @@ class World:
         """A folder of this world alone, created on first use. It is part of snapshots and deleted with the world."""
         life = self._alive
         if life.workdir is None:
-            life.workdir = Path(tempfile.mkdtemp(prefix="rollout-world-"))
+            life.workdir = Path(tempfile.mkdtemp(prefix="rollout-world-")).resolve()
         return life.workdir
 
     @property
@@ -152,7 +152,7 @@ class World:
         except Exception as error:
             raise WorldError(f"{type(self).__name__} cannot be set up: {describe_error(error)}") from error
         with contextlib.suppress(NotPlain):
-            self._life.before = encode(await self._state())
+            self._life.before = encode(await self._state(), self._folder)
         observation = Message(role="user", content=shown) if isinstance(shown, str) else None
         return Opening(tools_of(type(self)), observation)
 
@@ -180,7 +180,7 @@ class World:
         """The present state; None if this world can only be replayed."""
         try:
             state = await self._state()
-            return Snapshot(encode(state), key_of(state))
+            return Snapshot(encode(state, self._folder), key_of(state, self._folder))
         except NotPlain as error:
             _warn_once(type(self), error)
             return None
@@ -188,7 +188,7 @@ class World:
     async def restore(self, snapshot: Snapshot) -> None:
         """Become the state of a snapshot made by a world of the same kind and task."""
         try:
-            attributes, files, drawn, is_finished = decode(snapshot.data)
+            attributes, files, drawn, is_finished = decode(snapshot.data, lambda: str(self.workdir))
         except (ValueError, TypeError) as error:
             raise WorldError(f"{type(self).__name__}: the snapshot cannot be read: {error}") from error
         for name in _attributes_of(self):
@@ -208,7 +208,7 @@ class World:
         """A stable hash of the state: equal states, equal keys, in every process. Where the state cannot be copied, a
         hash of what was called and answered."""
         try:
-            return key_of(await self._state())
+            return key_of(await self._state(), self._folder)
         except NotPlain:
             return self._alive.history.hexdigest()
 
@@ -220,13 +220,14 @@ class World:
         if before is None:
             raise WorldError(f"{type(self).__name__}: its state cannot be copied, so its changes are unknown")
         try:
-            attributes, files, *_ = decode(before)
-            attributes_now, files_now, *_ = await self._state()
+            now = encode(await self._state(), self._folder)
+            attributes, files, *_ = decode(before, lambda: WORKDIR)
+            attributes_now, files_now, *_ = decode(now, lambda: WORKDIR)
             return compare_tables(
                 tables_of_attributes(attributes, files), tables_of_attributes(attributes_now, files_now)
             )
         except NotPlain as error:
-            raise WorldError(f"{type(self).__name__}: {error}") from error
+            raise WorldError(f"{type(self).__name__}: self.{error}") from error
 
     @property
     def has_changes(self) -> bool:
@@ -252,6 +253,11 @@ class World:
             # Also outside of a run, where a world is tried by hand.
             self._life = _Life(0)
         return self._life
+
+    @property
+    def _folder(self) -> str:
+        """The place of its folder, which differs in every attempt; empty where there is none."""
+        return "" if self._alive.workdir is None else str(self._alive.workdir)
 
     async def _state(self) -> tuple[Any, ...]:
         life = self._alive
@@ -374,7 +380,7 @@ _warned: set[type] = set()
 def _warn_once(kind: type, error: NotPlain) -> None:
     if kind not in _warned:
         _warned.add(kind)
-        log.warning("%s: %s; its worlds have no snapshots and are replayed instead", kind.__qualname__, error)
+        log.warning("%s: self.%s; its worlds have no snapshots and are replayed instead", kind.__qualname__, error)
 
 
 WorldFactory = Callable[[Task], World]

@@ -123,6 +123,37 @@ async def test_a_snapshot_is_by_value_and_brings_attributes_files_and_draws_back
     await other.close()
 
 
+class Diary(World):
+    """Keeps where its file is: as a path, as a text, and in the dict of another attribute."""
+
+    def setup(self) -> None:
+        self.path = self.workdir / "diary.txt"
+        self.places = {str(self.path): str(self.workdir)}
+        self.path.touch()
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write a line."""
+        with self.path.open("a") as file:
+            file.write(text)
+        return self.path.read_text()
+
+
+async def test_attributes_that_name_the_folder_name_that_of_their_own_world() -> None:
+    one, two = await opened(Diary), await opened(Diary)
+    assert await one.state_key() == await two.state_key()
+    snapshot = await one.snapshot()
+    assert snapshot is not None
+    await do(one, "note", '{"text": "one"}')
+    (added,) = (await one.changes())["workdir"].added
+    assert added["file"] == "diary.txt"
+    await two.restore(snapshot)
+    await one.close()
+    assert (await do(two, "note", '{"text": "two"}')).content == "two"
+    assert vars(two)["places"] == {str(two.workdir / "diary.txt"): str(two.workdir)}
+    await two.close()
+
+
 async def test_worlds_of_one_seed_are_alike_and_share_nothing() -> None:
     one, two = await opened(), await opened()
     assert await one.state_key() == await two.state_key()
@@ -146,6 +177,16 @@ async def test_changes_are_rows_by_attribute() -> None:
     assert set(changes) == {"stock", "log"}
     assert changes["stock"].added == ({"key": "mug", "value": 2},)
     assert changes["stock"].removed == ({"key": "mug", "value": 3},)
+
+
+async def test_changes_show_every_kind_of_entry_in_the_folder() -> None:
+    world = await opened()
+    (world.workdir / "empty").mkdir()
+    (world.workdir / "run.sh").write_text("true")
+    (world.workdir / "run.sh").chmod(0o755)
+    (world.workdir / "link").symlink_to("run.sh")
+    assert {row["file"] for row in (await world.changes())["workdir"].added} == {"empty", "run.sh", "link"}
+    await world.close()
 
 
 async def test_a_tool_that_finishes_is_the_last() -> None:
@@ -188,7 +229,7 @@ async def test_a_world_that_cannot_be_copied_is_replayed_and_says_so(caplog: pyt
     assert opening.observation.content == "The line is open."
     before = await world.state_key()
     assert await world.snapshot() is None
-    assert "Wired: [0]['socket'] is a socket.socket" in caplog.text.replace("[…]", "[0]")
+    assert "Wired: self.socket is a socket.socket" in caplog.text
     await do(world, "ping")
     assert await world.state_key() != before, "what was called is all that is known of its state"
     with pytest.raises(WorldError, match="cannot be copied"):
