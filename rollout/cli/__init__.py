@@ -151,7 +151,8 @@ def _with_defaults(function: Callable[..., object], defaults: Mapping[str, objec
     def called(**options: object) -> object:
         return function(**options)
 
-    signature = inspect.signature(function)
+    # Evaluated, because typer takes a signature that is given to it as it is: names of annotations say nothing to it.
+    signature = inspect.signature(function, eval_str=True)
     changed = [
         parameter.replace(default=defaults.get(name, parameter.default))
         for name, parameter in signature.parameters.items()

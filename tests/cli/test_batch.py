@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -262,3 +263,13 @@ def test_only_the_scripts_write_to_folders_with_a_date(kind: str, dated: str, mo
     said = rollout(kind, "--help").stdout
     assert f"outputs_{kind}" in said
     assert dated not in said
+
+
+@pytest.mark.parametrize("kind", ["single", "cross"])
+def test_scripts_take_the_options_of_their_commands(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    script = [sys.executable, str(ROOT / "scripts" / f"batch_rollout_{kind}.py"), "--help"]
+    of_script = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    options = [re.findall(r"--?[a-z][a-z-]*\b-?", said) for said in (of_script, rollout(kind, "--help").stdout)]
+    assert set(options[0]) == set(options[1])
+    assert {"--all", "--list", "--no-resume", "-v"} <= set(options[0])
