@@ -26,6 +26,7 @@ from rollout.config.shipped import find_config
 from rollout.core import secrets
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import look_in
+from rollout.core.text_files import read_text
 
 _VARIABLE = re.compile(r"\$\$|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _PLACEHOLDER = re.compile(r"your[-_ ]?(api[-_ ]?)?(key|endpoint)", re.IGNORECASE)
@@ -126,7 +127,7 @@ def parse_file(
 ) -> M:
     """Read a YAML or JSON file as a section. Raises ConfigError that names the file and every key that is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

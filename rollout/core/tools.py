@@ -73,21 +73,27 @@ def mark_of(function: Any) -> ToolMark | None:
 
 
 def spec_of(function: Callable[..., Any], name: str | None = None, is_write: bool | None = None) -> ToolSpec:
-    """A function or bound method as a tool: signature = schema, docstring = description."""
+    """A function or bound method as a tool: signature = schema, docstring = description. Raises TypeError where the
+    signature does not say what the arguments are."""
     from pydantic import TypeAdapter
+    from pydantic.errors import PydanticUserError
 
-    kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
-    if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
-        raise TypeError(f"tool {name or function.__name__}: *args and **kwargs have no schema; name each parameter")
-    if inspect.Parameter.POSITIONAL_ONLY in kinds:
-        raise TypeError(
-            f"tool {name or function.__name__}: arguments are given by name; leave out the / in its signature"
-        )
-    schema = TypeAdapter(cast(Any, _readable(function))).json_schema()
+    called = name or function.__name__
+    try:
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+        if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
+            raise TypeError("*args and **kwargs have no schema; name each parameter")
+        if inspect.Parameter.POSITIONAL_ONLY in kinds:
+            raise TypeError("arguments are given by name; leave out the / in its signature")
+        schema = TypeAdapter(cast(Any, _readable(function))).json_schema()
+    except PydanticUserError as error:
+        raise TypeError(f"tool {called}: its signature has no schema: {error.message.splitlines()[0]}") from error
+    except (TypeError, ValueError, NameError) as error:
+        raise TypeError(f"tool {called}: {error}") from error
     schema.setdefault("type", "object")
     schema.setdefault("properties", {})
     description = inspect.getdoc(function) or ""
-    return ToolSpec(name=name or function.__name__, description=description, parameters=schema, is_write=is_write)
+    return ToolSpec(name=called, description=description, parameters=schema, is_write=is_write)
 
 
 def _readable(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -72,7 +72,12 @@ class OpenFunctions(OpenEnvironment):
     """Functions in use."""
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]], call_timeout: float) -> None:
-        super().__init__(Toolset(tuple(spec_of(function, name) for name, function in functions.items())))
+        try:
+            super().__init__(Toolset(tuple(spec_of(function, name) for name, function in functions.items())))
+            for function in functions.values():
+                argument_reader(function)
+        except (TypeError, NameError) as error:
+            raise ConfigError(f"tools: {error}") from error
         self._functions = functions
         self._call_timeout = call_timeout
 

@@ -21,6 +21,7 @@ import msgspec
 
 from rollout.core.errors import ConfigError, ModelError
 from rollout.core.messages import JSON, NO_TOOLS, Message, Toolset, message_to_json, read_arguments
+from rollout.core.text_files import read_text
 from rollout.core.tokenizers import load_tokenizer
 from rollout.trajectories.token_view import TokenKind
 
@@ -46,7 +47,7 @@ class ChatTemplate:
         """Read a tokenizer from a folder, or out of a GGUF file. Imports transformers, which takes seconds."""
         tokenizer = load_tokenizer(source, "tokenizer")
         try:
-            text = None if template is None else template.read_text(encoding="utf-8")
+            text = None if template is None else read_text(template)
         except (OSError, ValueError) as error:
             raise ConfigError(f"chat_template: {template} cannot be read: {error}") from error
         return cls(tokenizer, text)

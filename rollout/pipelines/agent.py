@@ -20,6 +20,7 @@ from rollout.config.schema import Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import find_plugin
 from rollout.core.task import Task
+from rollout.core.text_files import read_text
 from rollout.core.world import World
 from rollout.engine.plan import MakeUser
 from rollout.environments.environment import Environment, OpenEnvironment
@@ -117,9 +118,12 @@ def system_prompt(name: str, dataset: Dataset, environment: Environment) -> str 
         text = environment.system_for(dataset.agent)
     else:
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_text(path)
         except OSError as error:
             raise ConfigError(f"datasets.{name}.agent.system_prompt_file: {path}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            text = f"datasets.{name}.agent.system_prompt_file: {path}: is not UTF-8 text: {error.reason}"
+            raise ConfigError(text) from error
     if dataset.agent.preamble is None:
         return text
     return dataset.agent.preamble if text is None else f"{dataset.agent.preamble}\n\n{text}"

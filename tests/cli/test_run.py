@@ -139,12 +139,17 @@ def test_dry_run_shows_what_would_run_and_writes_nothing() -> None:
 def test_dry_run_finds_everything_that_is_wrong_at_once() -> None:
     task = {"id": "same", "messages": [{"role": "user", "content": "x"}]}
     write_tasks(Path("tasks.jsonl"), task, task)
+    Path("latin.md").write_bytes("Höflich".encode("latin-1"))
     datasets = {
         "dup": {"path": "tasks.jsonl", "mcp_domain": "StudentAcademicPortal", "agent": "openai/gpt-5"},
         "gone": {"path": "nowhere.jsonl", "mcp_domain": "NoSuchDomain", "agent": "unheard-of"},
         "prompt": {
             "mcp_domain": "StudentAcademicPortal",
             "agent": {"model": "builtin/oracle", "system_prompt_file": "p.md"},
+        },
+        "latin": {
+            "mcp_domain": "StudentAcademicPortal",
+            "agent": {"model": "builtin/oracle", "system_prompt_file": "latin.md"},
         },
         "talk": {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "max_turns": 5},
     }
@@ -158,6 +163,7 @@ def test_dry_run_finds_everything_that_is_wrong_at_once() -> None:
         "'NoSuchDomain' names no known servers",
         "'unheard-of' is not in the registry",
         "p.md: No such file or directory",
+        "latin.md: is not UTF-8 text",
         "user: needed because max_turns is 5",
     ):
         assert told in done.stdout, f"{told!r} missing in\n{done.stdout}"

@@ -211,6 +211,11 @@ def test_reading_a_config_leaves_the_environment_alone(monkeypatch: pytest.Monke
     assert dict(os.environ) == before
 
 
+def test_a_file_that_never_ends_is_refused() -> None:
+    with pytest.raises(ConfigError, match="/dev/zero: cannot be read: longer than 32 MB"):
+        load_config(Path("/dev/zero"), {})
+
+
 def test_missing_file_is_named() -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yml: cannot be read"):
         load_config(Path("nowhere.yml"))

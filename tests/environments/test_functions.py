@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import collections
 import enum
+import functools
 import logging
+import math
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,15 @@ from rollout.core.results import MAX_RESULT_CHARS, to_result
 from rollout.core.task import Task
 from rollout.core.tools import spec_of
 from rollout.core.world import Invocation
-from rollout.environments.functions import FunctionWorld, import_function
+from rollout.environments.functions import FunctionWorld, OpenFunctions, import_function
+
+
+def _waits_for(lock: threading.Lock) -> None:
+    """Its argument cannot come from JSON."""
+
+
+def _names_nothing(place: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821, UP037
+    """Its argument's type does not exist."""
 
 
 def test_signature_becomes_the_schema_and_docstring_the_description() -> None:
@@ -33,6 +43,22 @@ def test_signature_becomes_the_schema_and_docstring_the_description() -> None:
     assert (spec.name, spec.description) == ("find", "Find the weather.")
     assert spec.parameters["properties"]["city"]["type"] == "string"
     assert spec.parameters["required"] == ["city"]
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (math.sqrt, "tools: tool f: .*leave out the /"),
+        (lambda *words: None, r"tools: tool f: \*args"),
+        (dict, "tools: tool f: no signature"),
+        (_waits_for, "tools: tool f: its signature has no schema: .*lock"),
+        (_names_nothing, "tools: tool f: name 'Nowhere' is not defined"),
+        (functools.partial(_waits_for, None), "tools: tool f: "),
+    ],
+)
+def test_a_function_that_cannot_be_a_tool_is_a_configuration_error(function: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        OpenFunctions({"f": function}, 60.0)
 
 
 async def test_calls_of_one_message_run_together() -> None:

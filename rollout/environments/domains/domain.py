@@ -16,6 +16,7 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Toolset, ToolSpec
 from rollout.core.spelling import suggest
+from rollout.core.text_files import read_text
 from rollout.environments.domains.host import ServerFile
 from rollout.environments.routes import Route, find_offered
 from rollout.tasks.discovery import find_file, find_policy, fused_database, known_servers
@@ -121,7 +122,7 @@ def read_tool_list(path: Path) -> list[ToolSpec]:
 def read_policy(path: Path) -> str:
     """The text of a policy."""
     try:
-        return path.read_text(encoding="utf-8")
+        return read_text(path)
     except OSError as error:
         raise ConfigError(f"{path}: cannot read the policy: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
