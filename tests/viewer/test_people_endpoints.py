@@ -112,6 +112,18 @@ def test_attempts_are_grown_in_the_background_and_are_in_table_and_tree(page: Pa
     assert sorted(node["reason"] for node in tree["nodes"] if node["reason"]) == ["person", "person"]
 
 
+def test_nothing_is_offered_behind_the_message_that_ends_a_conversation(client: Callable[..., TestClient]) -> None:
+    async def bye(request: rollout.Request) -> str:
+        return "Bye. ###STOP###"
+
+    rollout.run(shop, model=seller, user=bye, max_turns=3, run_dir="bye/shop", progress=False)
+    with client(Path("bye/shop")) as opened:
+        page = Page(opened)
+        can_grow = page.get("trajectory", **KEY)["can_grow"]
+        assert (can_grow["ok"], can_grow["last"], can_grow["why"]) == (True, 5, "the conversation ends there")
+        assert "ends with message 6" in page.post("growths", 400, **KEY, message=6)["error"]
+
+
 def test_what_could_not_be_grown_says_why(page: Page) -> None:
     growth = page.post("growths", dataset="Cart", id="t1", message=2, model="nobody/none")
     failed = page.growth(growth["number"])
