@@ -90,6 +90,7 @@ export interface Facet {
 }
 
 export type FacetName =
+  | "outcomes"
   | "datasets"
   | "statuses"
   | "stop_reasons"

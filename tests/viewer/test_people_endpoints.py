@@ -107,6 +107,8 @@ def test_attempts_are_grown_in_the_background_and_are_in_table_and_tree(page: Pa
     rows = page.get("trajectories", by="person", sort="task")["rows"]
     assert sorted(row["id"] for row in rows) == ["t1~+1", "t1~+2"]
     assert [row["id"] for row in page.get("trajectories", by="run")["rows"]] == ["t1"]
+    for outcome in page.facets()["outcomes"]:
+        assert page.get("trajectories", success=outcome["value"])["total"] == outcome["count"] == 3
     tree = page.get("tree", dataset="Cart", task="t1")
     assert tree["leaves"] == 3
     assert sorted(node["reason"] for node in tree["nodes"] if node["reason"]) == ["person", "person"]

@@ -91,7 +91,7 @@ export function labelOf(message: ShownMessage): string {
 }
 
 function Gutter({ message, start, actions }: { message: ShownMessage; start: number | null; actions: StepActions }): VNode {
-  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : message.speaker === "user" ? "User" : "·";
+  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : message.speaker === "user" ? "Closing" : "·";
   return (
     <span class="gutter">
       <a href={actions.linkTo(message.index)} aria-label={`Link to ${labelOf(message)}`}>
