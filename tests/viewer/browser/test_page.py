@@ -320,10 +320,11 @@ def views(place: str) -> list[str]:
     run, trajectory = "#/run/first", f"#/run/first/t/{place}"
     return [
         "#/",
-        *(f"{run}{more}" for more in ("", "?success=0", "?tab=plots", "?tab=errors", "?tab=config", "/queue", "/play")),
+        *(f"{run}{more}" for more in ("", "?success=0&q=flight", "?tab=plots", "?tab=errors", "?tab=config")),
+        *(f"{run}/{more}" for more in ("queue", "play")),
         *(f"{trajectory}?{more}" for more in ("at=2", "panel=setup", "panel=data", "at=2&sent=2")),
         f"#/run/first/tree/{place}",
-        "#/compare?run=first&run=second",
+        f"#/compare?run=first&run=second&run={TREE}",
     ]
 
 
@@ -363,7 +364,7 @@ async def test_no_text_of_an_answer_ever_runs(page: Page) -> None:
 
     place = f"{row['dataset']}/{row['id']}"
     await page.route(lambda url: "/api/" in url and "/events" not in url, poison)
-    for address in (*views(place), "#/run/first?q=flight", "#/run/<img src=x onerror=window.__pwned=8>"):
+    for address in (*views(place), "#/run/<img src=x onerror=window.__pwned=8>"):
         await show(page, address)
         await is_settled(page)
         await page.evaluate(UNFOLD)
