@@ -43,7 +43,7 @@ function rowOf(data: ReportData): RunRow {
     name: REPORT_RUN,
     is_live: false,
     planned: null,
-    finished: pages.length,
+    finished: pages.filter((each) => each.status !== "failed").length,
     failed: pages.filter((each) => each.status === "failed").length,
     scored: pages.filter((each) => each.scored).length,
     solved: pages.filter((each) => each.success).length,

@@ -144,7 +144,7 @@ function Counters({ row, page, series }: { row: RunRow; page: RunPage; series: S
       </Counter>
       <Counter title="Failed" spark={row.failed ? series?.failed : undefined} isBad={row.failed > 0}>
         {count(row.failed)}
-        {row.failed > 0 && <small> {percent(row.failed, row.finished)}</small>}
+        {row.failed > 0 && <small> {percent(row.failed, row.finished + row.failed)}</small>}
       </Counter>
       {total?.turns && (
         <Counter title="Turns" spark={series?.turns}>

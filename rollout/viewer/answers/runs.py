@@ -38,6 +38,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     user_model: str | None
     planned: int | None
     finished: int
+    """Attempts that have ended without failing."""
     failed: int
     scored: int
     solved: int

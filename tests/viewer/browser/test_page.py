@@ -207,6 +207,23 @@ async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -
     await expect(call.first).to_be_visible()
 
 
+async def test_failed_attempts_are_a_share_of_all_that_have_ended(page: Page) -> None:
+    async def failed(route: Route) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        found["row"] |= {"planned": 20, "finished": 6, "failed": 4, "scored": 6, "solved": 1}
+        await route.fulfill(response=answer, json=found)
+
+    await page.route("**/api/events*", lambda route: route.abort())
+    await page.route("**/api/runs/first", failed)
+    await show(page, "#/run/first")
+    await expect(page.locator(".counter.is-bad")).to_have_text("Failed4 40.0%")
+    bar = page.locator(".counter .progress")
+    widths = [float(await bar.locator(f".fill-{kind}").get_attribute("width") or 0) for kind in ("unsolved", "failed")]
+    assert widths == [25, 20]
+    await page.unroute_all(behavior="ignoreErrors")
+
+
 async def test_fit_shows_the_whole_tree(page: Page) -> None:
     row = await first_trajectory(page, TREE)
     await page.set_viewport_size({"width": 1000, "height": 360})
