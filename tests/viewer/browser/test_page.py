@@ -183,6 +183,7 @@ async def test_what_was_sent_at_the_last_step_ends_with_the_message_before_it(pa
     row = await open_trajectory(page)
     last = page.locator(".turn-steps .step[data-message]").last
     await last.locator(".gutter a").click()
+    await expect(last).to_have_attribute("aria-current", "step")
     await page.keyboard.press("s")
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text(f"Sent at step {row['steps']} ")
