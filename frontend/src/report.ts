@@ -43,7 +43,7 @@ function rowOf(data: ReportData): RunRow {
     name: REPORT_RUN,
     is_live: false,
     planned: null,
-    finished: pages.length,
+    finished: pages.filter((each) => each.status !== "failed").length,
     failed: pages.filter((each) => each.status === "failed").length,
     scored: pages.filter((each) => each.scored).length,
     solved: pages.filter((each) => each.success).length,
@@ -66,6 +66,7 @@ function runPage(data: ReportData): RunPage {
     ranks: [],
     index: { rows: data.trajectories.length, of: data.trajectories.length, is_ready: true },
     facets: {
+      outcomes: facet(data.trajectories.map((each) => (each.scored ? (each.success ? "1" : "0") : "none"))),
       datasets: facet(data.trajectories.map((each) => each.dataset)),
       statuses: facet(data.trajectories.map((each) => each.status)),
       stop_reasons: facet(data.trajectories.map((each) => each.stop_reason)),

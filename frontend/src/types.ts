@@ -90,6 +90,7 @@ export interface Facet {
 }
 
 export type FacetName =
+  | "outcomes"
   | "datasets"
   | "statuses"
   | "stop_reasons"
@@ -364,7 +365,7 @@ export interface TrajectoryPage {
   siblings: { id: string; author: string | null; status: string; success: boolean; scored: boolean; reward: number | null }[];
   has: { states: boolean; tokens: boolean; nodes: boolean };
   /** `last`: the last message behind which branches can be grown; null where it is the last of all. */
-  can_grow: { ok: boolean; reason: string | null; last?: number | null };
+  can_grow: { ok: boolean; reason: string | null; last?: number | null; why?: string | null };
   commands: { show?: string; replay?: string; [name: string]: string | undefined };
 }
 

@@ -87,7 +87,9 @@ class IndexFigures:
             return self._values(f"SELECT {value}, count(*) FROM {name} {where} GROUP BY 1")
 
         marks = "SELECT kind AS v, count(DISTINCT dataset || char(0) || id) AS c FROM marks GROUP BY 1"
+        outcome = "CASE WHEN NOT scored THEN 'none' WHEN success THEN '1' ELSE '0' END"
         return Facets(
+            outcomes=self._values(f"SELECT {outcome}, count(*) FROM attempts GROUP BY 1"),
             datasets=column("dataset"),
             statuses=column("status"),
             stop_reasons=column("stop_reason"),

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import shlex
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -166,7 +167,17 @@ def _can_grow(run: OpenRun, read: ReadTrajectory, *, is_reader: bool) -> CanGrow
     if asking and read.trajectory.stop_reason == StopReason.CORRECTED and asking[0] == read.nodes[-1][0]:
         # The calls of a correction have not been made.
         asking = []
-    return CanGrow(reason is None, reason, asking[0] - 1 if asking else None)
+    if asking:
+        return CanGrow(reason is None, reason, asking[0] - 1, "it would make an irreversible call again")
+    ends = _ends_at(read.nodes)
+    return CanGrow(reason is None, reason, *(() if ends is None else (ends - 1, "the conversation ends there")))
+
+
+def _ends_at(nodes: Sequence[PlacedNode]) -> int | None:
+    """The message with which a conversation ends, or whose results end it; None if it was left open."""
+    if not nodes or nodes[-1][2].end is None:
+        return None
+    return next((index for index, _, body in reversed(nodes) if body.kind != "tool"), None)
 
 
 def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -> PageMessage:

@@ -130,9 +130,23 @@ def test_attempts_are_grown_in_the_background_and_are_in_table_and_tree(page: Pa
     rows = page.get("trajectories", by="person", sort="task")["rows"]
     assert sorted(row["id"] for row in rows) == ["t1~+1", "t1~+2"]
     assert [row["id"] for row in page.get("trajectories", by="run")["rows"]] == ["t1"]
+    for outcome in page.facets()["outcomes"]:
+        assert page.get("trajectories", success=outcome["value"])["total"] == outcome["count"] == 3
     tree = page.get("tree", dataset="Cart", task="t1")
     assert tree["leaves"] == 3
     assert sorted(node["reason"] for node in tree["nodes"] if node["reason"]) == ["person", "person"]
+
+
+def test_nothing_is_offered_behind_the_message_that_ends_a_conversation(client: Callable[..., TestClient]) -> None:
+    async def bye(request: rollout.Request) -> str:
+        return "Bye. ###STOP###"
+
+    rollout.run(shop, model=seller, user=bye, max_turns=3, run_dir="bye/shop", progress=False)
+    with client(Path("bye/shop")) as opened:
+        page = Page(opened)
+        can_grow = page.get("trajectory", **KEY)["can_grow"]
+        assert (can_grow["ok"], can_grow["last"], can_grow["why"]) == (True, 5, "the conversation ends there")
+        assert "ends with message 6" in page.post("growths", 400, **KEY, message=6)["error"]
 
 
 def test_what_could_not_be_grown_says_why(page: Page) -> None:

@@ -37,15 +37,15 @@ export function Facets({ page, path, query }: Properties): VNode {
       {number !== undefined && <small>{count(number)}</small>}
     </button>
   );
-  const { row, facets } = page;
-  const unsolved = row.scored - row.solved;
+  const { facets } = page;
+  const ofOutcome = (value: string) => facets.outcomes?.find((each) => each.value === value)?.count ?? 0;
   const hasPeople = (facets.authors?.length ?? 0) > 0;
   return (
     <div class="facets">
       <Group title="Outcome">
-        {chip("success", "1", "solved", row.solved, true)}
-        {chip("success", "0", "not solved", unsolved, true)}
-        {row.scored < row.finished ? chip("success", "none", "not scored", row.finished - row.scored, true) : null}
+        {chip("success", "1", "solved", ofOutcome("1"), true)}
+        {chip("success", "0", "not solved", ofOutcome("0"), true)}
+        {ofOutcome("none") > 0 && chip("success", "none", "not scored", ofOutcome("none"), true)}
       </Group>
       {GROUPS.map(({ facet, key, title }) => {
         const found = facets[facet] ?? [];

@@ -5,8 +5,9 @@ import { count, percent } from "../format";
 import type { RunRow } from "../types";
 
 export function Progress({ row }: { row: RunRow }): VNode {
-  const whole = Math.max(row.planned ?? 0, row.finished, 1);
-  const unsolved = Math.max(0, row.finished - row.solved - row.failed);
+  // A failed attempt has not finished: `--resume` makes it again.
+  const whole = Math.max(row.planned ?? 0, row.finished + row.failed, 1);
+  const unsolved = Math.max(0, row.finished - row.solved);
   const parts = [
     ["solved", row.solved],
     ["unsolved", unsolved],

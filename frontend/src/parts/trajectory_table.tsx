@@ -252,7 +252,9 @@ function TaskCell({ row }: { row: TrajectoryRow }): VNode {
 function Ended({ row }: { row: TrajectoryRow }): VNode {
   return (
     <>
-      {words(row.stop_reason)}
+      <span class="ended-words" title={words(row.stop_reason)}>
+        {words(row.stop_reason)}
+      </span>
       {row.status !== "completed" && <span class={`tag is-${row.status}`}>{row.status}</span>}
     </>
   );

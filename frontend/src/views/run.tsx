@@ -144,7 +144,7 @@ function Counters({ row, page, series }: { row: RunRow; page: RunPage; series: S
       </Counter>
       <Counter title="Failed" spark={row.failed ? series?.failed : undefined} isBad={row.failed > 0}>
         {count(row.failed)}
-        {row.failed > 0 && <small> {percent(row.failed, row.finished)}</small>}
+        {row.failed > 0 && <small> {percent(row.failed, row.finished + row.failed)}</small>}
       </Counter>
       {total?.turns && (
         <Counter title="Turns" spark={series?.turns}>
@@ -208,7 +208,8 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
   const [total, setTotal] = useState<number | null>(null);
   const path = runPath(run);
   const { index, row, total: stats } = page;
-  const without = [...(row.cost ? [] : ["cost"]), ...(stats && !stats.tokens && !row.is_live ? ["tokens"] : [])];
+  const hasTokens = report ? report.trajectories.some(({ usage }) => Object.values(usage).some((used) => used.prompt_tokens || used.completion_tokens)) : !stats || !!stats.tokens;
+  const without = [...(row.cost ? [] : ["cost"]), ...(hasTokens || row.is_live ? [] : ["tokens"])];
   return (
     <div class="trajectories">
       {isNarrow ? (

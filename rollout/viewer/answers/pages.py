@@ -100,7 +100,9 @@ class CanGrow(msgspec.Struct, frozen=True):
     reason: str | None
     """Why not, if they cannot."""
     last: int | None = None
-    """The last message behind which they can; null for the last of all. The next one makes an irreversible call."""
+    """The last message behind which they can; null for the last of all."""
+    why: str | None = None
+    """Why not behind the next one."""
 
 
 class Commands(msgspec.Struct, frozen=True):

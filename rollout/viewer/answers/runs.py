@@ -38,6 +38,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
     user_model: str | None
     planned: int | None
     finished: int
+    """Attempts that have ended without failing."""
     failed: int
     scored: int
     solved: int
@@ -90,6 +91,8 @@ class FacetValue(msgspec.Struct, frozen=True):
 class Facets(msgspec.Struct, frozen=True, kw_only=True):
     """The values to filter the table of trajectories by, the most frequent first."""
 
+    outcomes: tuple[FacetValue, ...] = ()
+    """As `success` of a query: `1`, `0` or `none`."""
     datasets: tuple[FacetValue, ...] = ()
     statuses: tuple[FacetValue, ...] = ()
     stop_reasons: tuple[FacetValue, ...] = ()

@@ -183,6 +183,7 @@ async def test_what_was_sent_at_the_last_step_ends_with_the_message_before_it(pa
     row = await open_trajectory(page)
     last = page.locator(".turn-steps .step[data-message]").last
     await last.locator(".gutter a").click()
+    await expect(last).to_have_attribute("aria-current", "step")
     await page.keyboard.press("s")
     dialog = page.get_by_role("dialog")
     await expect(dialog).to_contain_text(f"Sent at step {row['steps']} ")
@@ -205,6 +206,23 @@ async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -
     await page.locator(".row-link").first.click()
     call = page.locator(".call.is-error").filter(has=page.locator(".call-name", has_text=name))
     await expect(call.first).to_be_visible()
+
+
+async def test_failed_attempts_are_a_share_of_all_that_have_ended(page: Page) -> None:
+    async def failed(route: Route) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        found["row"] |= {"planned": 20, "finished": 6, "failed": 4, "scored": 6, "solved": 1}
+        await route.fulfill(response=answer, json=found)
+
+    await page.route("**/api/events*", lambda route: route.abort())
+    await page.route("**/api/runs/first", failed)
+    await show(page, "#/run/first")
+    await expect(page.locator(".counter.is-bad")).to_have_text("Failed4 40.0%")
+    bar = page.locator(".counter .progress")
+    widths = [float(await bar.locator(f".fill-{kind}").get_attribute("width") or 0) for kind in ("unsolved", "failed")]
+    assert widths == [25, 20]
+    await page.unroute_all(behavior="ignoreErrors")
 
 
 async def test_fit_shows_the_whole_tree(page: Page) -> None:
@@ -320,10 +338,11 @@ def views(place: str) -> list[str]:
     run, trajectory = "#/run/first", f"#/run/first/t/{place}"
     return [
         "#/",
-        *(f"{run}{more}" for more in ("", "?success=0", "?tab=plots", "?tab=errors", "?tab=config", "/queue", "/play")),
+        *(f"{run}{more}" for more in ("", "?success=0&q=flight", "?tab=plots", "?tab=errors", "?tab=config")),
+        *(f"{run}/{more}" for more in ("queue", "play")),
         *(f"{trajectory}?{more}" for more in ("at=2", "panel=setup", "panel=data", "at=2&sent=2")),
         f"#/run/first/tree/{place}",
-        "#/compare?run=first&run=second",
+        f"#/compare?run=first&run=second&run={TREE}",
     ]
 
 
@@ -363,7 +382,7 @@ async def test_no_text_of_an_answer_ever_runs(page: Page) -> None:
 
     place = f"{row['dataset']}/{row['id']}"
     await page.route(lambda url: "/api/" in url and "/events" not in url, poison)
-    for address in (*views(place), "#/run/first?q=flight", "#/run/<img src=x onerror=window.__pwned=8>"):
+    for address in (*views(place), "#/run/<img src=x onerror=window.__pwned=8>"):
         await show(page, address)
         await is_settled(page)
         await page.evaluate(UNFOLD)

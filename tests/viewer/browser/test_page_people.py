@@ -126,7 +126,7 @@ async def test_nothing_offers_to_grow_on_where_it_would_be_refused(page: Page) -
         await route.fulfill(response=answer, json={**await answer.json(), "can_grow": given})
 
     await page.route("**/trajectory?*", limited)
-    given.update(ok=True, reason=None, last=2)
+    given.update(ok=True, reason=None, last=2, why="it would make an irreversible call again")
     await open_attempt(page, "t0")
     await go_to_step(page, 1)
     await expect(page.get_by_role("button", name="Grow on")).to_have_count(2)

@@ -30,10 +30,18 @@ export function MarkList({ marks, actions }: { marks: Mark[]; actions: StepActio
         <li class={`mark is-mark-${mark.kind}`}>
           <span title={`${mark.author}, ${wholeDate(mark.at)}`}>
             <span aria-hidden="true">{SIGNS[mark.kind]} </span>
-            <b>{mark.kind === "label" ? (mark.text ?? "label") : mark.kind}</b>
+            <b>{mark.kind === "label" ? <bdi>{mark.text ?? "label"}</bdi> : mark.kind}</b>
             {mark.kind === "verdict" && ` ${reward(mark.value)}`}
-            {mark.text && mark.kind !== "label" && ` ${mark.text}`}
-            <small> {mark.author}</small>
+            {mark.text && mark.kind !== "label" && (
+              <>
+                {" "}
+                <bdi>{mark.text}</bdi>
+              </>
+            )}
+            <small>
+              {" "}
+              <bdi>{mark.author}</bdi>
+            </small>
           </span>
           {actions.canWrite && (
             <button type="button" class="quiet small" aria-label={`Remove the mark ${mark.kind} by ${mark.author}`} onClick={() => actions.unmark(mark.number)}>

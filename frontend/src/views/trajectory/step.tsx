@@ -87,11 +87,12 @@ export function Step({ run, message, marks, isCurrent, areOpen, start, actions, 
 /** A message in words: the step of the agent, or who speaks. */
 export function labelOf(message: ShownMessage): string {
   if (message.step !== null) return `Step ${message.step}`;
-  return message.turn !== null ? `User, turn ${message.turn}` : SPEAKERS[message.speaker];
+  if (message.turn !== null) return `User, turn ${message.turn}`;
+  return message.speaker === "user" ? "Closing words of the user" : SPEAKERS[message.speaker];
 }
 
 function Gutter({ message, start, actions }: { message: ShownMessage; start: number | null; actions: StepActions }): VNode {
-  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : message.speaker === "user" ? "User" : "·";
+  const name = message.step !== null ? String(message.step) : message.turn !== null ? `Turn ${message.turn}` : message.speaker === "user" ? "Closing" : "·";
   return (
     <span class="gutter">
       <a href={actions.linkTo(message.index)} aria-label={`Link to ${labelOf(message)}`}>

@@ -190,10 +190,10 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
 }
 
 /** Why no branch can be grown behind a message; null where one can. */
-function refusedGrowth({ can_grow: { ok, reason, last } }: TrajectoryPage, message: number): string | null {
+function refusedGrowth({ can_grow: { ok, reason, last, why } }: TrajectoryPage, message: number): string | null {
   if (!ok) return `No branch can be grown from this attempt: ${reason ?? "no reason is known"}.`;
   const isTooLate = last !== null && last !== undefined && message > last;
-  return isTooLate ? "No branch can be grown from here: it would make an irreversible call again. Choose an earlier step." : null;
+  return isTooLate ? `No branch can be grown from here: ${why ?? "it is too late"}. Choose an earlier step.` : null;
 }
 
 function useNeighbours(run: string, page: TrajectoryPage | null, list: URLSearchParams): Neighbours | null {
