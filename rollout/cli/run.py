@@ -204,7 +204,8 @@ async def _roll_out(
         show_summary(console, opened, again, paused=opened.engine.control.reason)
     if signals.exit_code is not None:
         return signals.exit_code
-    if total.unfinished:
+    # A resumed run that was paused has not tried all again that failed before.
+    if total.unfinished or (total.failed and opened.engine.control.reason is not None):
         return EXIT_UNFINISHED
     return EXIT_FAILED if total.failed else 0
 

@@ -31,3 +31,8 @@ def printable(text: str) -> str:
     if _UNSAFE.search(text) is None:
         return text
     return _UNSAFE.sub("", _SEQUENCE.sub("", text))
+
+
+def printable_json(text: str) -> str:
+    """JSON in which such characters are escaped, so that programs read the same values."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -73,10 +73,12 @@ def recover(run_dir: Path, target: Path) -> Recovered:
 def _nobody_writing(run_dir: Path) -> Iterator[None]:
     """Hold the lock of a run directory without changing anything in it."""
     try:
-        lock = os.open(run_dir / LOCK, os.O_RDONLY)
+        lock = os.open(run_dir / LOCK, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would wait for a writer
     except FileNotFoundError:
         yield
         return
+    except OSError as error:
+        raise JournalError(f"{run_dir / LOCK}: cannot be opened: {error.strerror or error}; remove it") from error
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

@@ -44,7 +44,7 @@ def _held_inodes() -> set[int] | None:
 
 def _is_locked(lock: Path) -> bool:
     try:
-        file = os.open(lock, os.O_RDONLY)
+        file = os.open(lock, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return False
     try:

@@ -17,7 +17,7 @@ from rich.segment import Segment
 from rich.text import Text
 
 from rollout.core.errors import RolloutError
-from rollout.core.printable import printable
+from rollout.core.printable import printable, printable_json
 from rollout.core.secrets import excerpt, redact
 
 MOST_SHOWN = 2000
@@ -46,9 +46,9 @@ def make_console(no_colors: bool = False) -> Console:
 
 
 def print_json(document: Any) -> None:
-    """What a command found, for programs: JSON on standard output, without secrets."""
+    """What a command found, for programs: JSON on standard output, without secrets and control characters."""
     text = msgspec.json.format(msgspec.json.encode(document, enc_hook=_as_text), indent=2).decode()
-    sys.stdout.write(f"{redact(text)}\n")
+    sys.stdout.write(f"{printable_json(redact(text))}\n")
 
 
 def _as_text(value: Any) -> str:

@@ -327,6 +327,18 @@ def test_a_run_in_which_nothing_works_pauses_and_says_why(rollout: Command) -> N
     assert "Fix the cause first. To go on, run: rollout run c.yml --resume" in said
 
 
+def test_a_resume_that_pauses_before_all_failed_attempts_are_tried_again_says_so(rollout: Command) -> None:
+    fault = {"kind": "status", "status": 401, "times": "always"}
+    with StubProcess({"faults": [fault]}) as stub:
+        document = functions(tasks=[f"hello {number}" for number in range(60)])
+        document["models"] = {"m": {"api_base": stub.url}}
+        path = str(write_yaml(Path("c.yml"), document))
+        rollout("run", path, "--set", "max_workers=60", "--no-colors")
+        done = rollout("run", path, "--resume", "--set", "max_workers=4", "--no-colors")
+    assert done.code == 3
+    assert "0 unfinished" in " ".join(done.out.split())
+
+
 def test_a_missing_extra_is_one_line_that_names_it() -> None:
     document = functions(mcpServers={"notes": {"command": sys.executable}}, tools=[])
     document["models"] = {"m": {"api_base": "http://localhost:1/v1"}}

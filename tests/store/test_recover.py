@@ -290,6 +290,10 @@ def test_existing_folder_and_running_run_and_unreadable_journal_are_refused(whol
     with pytest.raises(JournalError, match="another process is running"):
         recover(folder / "run", folder / "other")
     os.close(lock)
+    (folder / "run" / "journal.lock").unlink()
+    (folder / "run" / "journal.lock").symlink_to("journal.lock")
+    with pytest.raises(JournalError, match=r"journal\.lock: cannot be opened: .*; remove it"):
+        recover(folder / "run", folder / "other")
     for damage in ("noise", "empty", "no trees table"):
         copy_run(whole, tmp_path / damage)
         DAMAGES[damage](tmp_path / damage)

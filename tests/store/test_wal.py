@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sqlite3
 import subprocess
@@ -83,6 +84,16 @@ def test_damage_in_the_middle_of_a_log_is_noticed_and_nothing_is_lost_by_it(
             open_journal(Path("run"))
     assert WAL.read_bytes() == before
     assert recover(Path("run"), Path("new")).unfinished["d"] >= COMMITS - 2
+
+
+def test_a_log_that_was_found_whole_is_read_again_only_after_it_has_changed(killed: Path) -> None:
+    assert lost_frames(DATABASE) == 0
+    times = WAL.stat()
+    zero(WAL_HEADER + FRAME_HEADER)
+    os.utime(WAL, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert lost_frames(DATABASE) == 0, "nothing says that it changed, so it is not read"
+    os.utime(WAL, ns=(times.st_atime_ns, times.st_mtime_ns + 1_000_000_000))
+    assert lost_frames(DATABASE) > 0
 
 
 @pytest.mark.parametrize("length", [0, 10, WAL_HEADER, WAL_HEADER + 5 * FRAME, WAL_HEADER + 5 * FRAME + 100])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
 import logging
 import re
 import unicodedata
@@ -18,7 +20,7 @@ from rollout.agents.users.person import PersonUser
 from rollout.core.errors import ModelError
 from rollout.core.messages import Message, ToolCall
 from rollout.core.printable import printable
-from rollout.terminal.console import SafeConsole, show_error, show_warning
+from rollout.terminal.console import SafeConsole, print_json, show_error, show_warning
 from rollout.terminal.log_lines import set_up_logging
 from rollout.terminal.tables import side_by_side
 from rollout.terminal.verbose import VerbosePrinter
@@ -55,6 +57,14 @@ def test_control_sequences_are_removed_and_every_letter_stays() -> None:
 def test_nothing_that_a_terminal_obeys_is_left_of_any_text(text: str) -> None:
     assert_harmless(printable(text))
     assert printable(printable(text)) == printable(text)
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_for_programs_is_harmless_on_a_terminal_and_says_the_same(text: str) -> None:
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        print_json({text: text})
+    assert_harmless(output.getvalue())
+    assert json.loads(output.getvalue()) == {text: text}
 
 
 def test_verbose_shows_hostile_messages_tools_and_ids_without_their_commands() -> None:
