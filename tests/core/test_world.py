@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import socket
 import threading
 from typing import Any, Literal
@@ -91,6 +92,22 @@ async def test_arguments_arrive_as_the_types_that_a_tool_asks_for() -> None:
     world = await opened()
     assert (await do(world, "cut", '{"size": {"width": 4, "height": 2}}')).content == '{"area":8,"how":"fine"}'
     assert (await do(world, "cut", '{"size": {"width": "wide"}}')).error_kind == "bad_arguments"
+
+
+class Calendar(World):
+    @tool
+    def free(self, day: datetime.date, hours: tuple[int, int] = (9, 17)) -> str:
+        """Keep a day free."""
+        return f"{day} {hours}"
+
+
+async def test_an_argument_that_does_not_fit_its_type_is_named_without_the_validators_own_words() -> None:
+    world = await opened(Calendar)
+    refused = await do(world, "free", '{"day": "tomorrow"}')
+    assert refused.error_kind == "bad_arguments"
+    assert "free: day: Input should be a valid date" in refused.content
+    assert "ValidationError" not in refused.content
+    assert "pydantic" not in refused.content
 
 
 async def test_what_a_tool_raises_is_an_error_result() -> None:
