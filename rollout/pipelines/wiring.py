@@ -169,7 +169,7 @@ def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
             return
         one.tasks = tasks = one.environment.tasks
         if tasks is not None and not len(tasks):
-            unread = f"; its {len(tasks.problems)} lines cannot be read" if tasks.problems else ""
+            unread = f"; its {len(tasks.problems)} lines cannot be read ({tasks.problems[0]})" if tasks.problems else ""
             one.problems.append(f"{tasks}: there is no task in it{unread}; expected one JSON object a line")
 
 
