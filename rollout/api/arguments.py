@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 from pydantic import BaseModel, SecretStr
-from rich.console import Console
 
 from rollout.config.exploring import StrategyChoice
 from rollout.config.load import complete_config, load_config, validate
@@ -29,6 +28,7 @@ from rollout.core.plugins import Offers, is_importing, offering
 from rollout.environments.environment import Environment
 from rollout.pipelines.discover import with_discovered
 from rollout.pipelines.run import Opened, run_dir_of
+from rollout.terminal.console import SafeConsole
 from rollout.terminal.log_lines import logging_to
 from rollout.terminal.shown_run import open_shown_run
 
@@ -119,8 +119,8 @@ def read_arguments(
 
 
 @contextlib.asynccontextmanager
-async def open_arguments(arguments: Arguments, console: Console | None = None) -> AsyncIterator[Opened]:
-    """The run that a call asks for, ready, with its progress on a console where there is one."""
+async def open_arguments(arguments: Arguments, progress: bool) -> AsyncIterator[Opened]:
+    """The run that a call asks for, ready, with its progress on the console where that is wanted."""
     config = arguments.config
     async with contextlib.AsyncExitStack() as held:
         if config.log_file is not None:
@@ -131,7 +131,7 @@ async def open_arguments(arguments: Arguments, console: Console | None = None) -
                 arguments.run_dir,
                 resume=arguments.resume,
                 warn=log.warning,
-                console=console,
+                console=SafeConsole(stderr=True) if progress else None,
                 is_called=True,
             )
             opened = await held.enter_async_context(run)
@@ -216,6 +216,8 @@ def _name_of(one: Any) -> str:
 
 
 def _reference(one: Any, objects: Offers) -> str:
+    if isinstance(one, _PLAIN) and not isinstance(one, str):
+        raise ConfigError(f"expected a rollout.Environment, or module:Name, got {one!r}")
     if isinstance(one, Environment):
         objects.update(one.objects)
     return one if isinstance(one, str) else objects.add(one)

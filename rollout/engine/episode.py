@@ -285,8 +285,16 @@ class Episode:
                 raise
         except Exception as error:
             if session.error is None:
-                log.warning("%s: the agent failed", self.trajectory, exc_info=error)
-                raise AgentError(f"the agent failed: {describe_error(error)}") from error
+                what = f"the agent failed: {describe_error(error)}"
+                log.log(
+                    logging.DEBUG if what in self._plan.logged else logging.WARNING,
+                    "%s: %s; where it does again, this is reported without the traceback",
+                    self.trajectory,
+                    what,
+                    exc_info=error,
+                )
+                self._plan.logged.add(what)
+                raise AgentError(what) from error
         if session.error is not None:
             raise session.error
 
