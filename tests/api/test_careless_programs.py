@@ -273,6 +273,7 @@ def make(**parts: Any) -> rollout.Environment:
         (lambda: make(tasks={"a": 1}), "tasks: expected a list"),
         (lambda: make(tasks=[]), "tasks: there are none"),
         (lambda: make(scorers=filled), "scorers: expected a list"),
+        (lambda: make(scorers=[lambda: 1, lambda: 2]), "scorers: several are called <lambda>; give them names"),
         (lambda: make(max_turns=0), "max_turns: expected a number"),
         (lambda: make(system=3), "system: expected the text"),
         (lambda: run(shop, model=seller, config=[1]), "config: expected a dict"),

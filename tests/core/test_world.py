@@ -186,6 +186,28 @@ async def test_worlds_of_one_seed_are_alike_and_share_nothing() -> None:
     await two.close()
 
 
+class Notes(World):
+    lines: list[str] = []  # noqa: RUF012
+    KINDS: dict[str, int] = {}  # noqa: RUF012
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write a line."""
+        self.lines.append(text)
+        return str(len(self.lines))
+
+
+async def test_worlds_share_no_list_of_their_class_but_its_constants() -> None:
+    one, two = await opened(Notes), await opened(Notes)
+    snapshot = await one.snapshot()
+    assert snapshot is not None
+    assert [(await do(world, "note", '{"text": "a"}')).content for world in (one, one, two)] == ["1", "2", "1"]
+    assert (Notes.lines, vars(one)["lines"]) == ([], ["a", "a"])
+    assert "KINDS" not in vars(one)
+    await one.restore(snapshot)
+    assert (await do(one, "note", '{"text": "a"}')).content == "1"
+
+
 async def test_changes_are_rows_by_attribute() -> None:
     world = await opened()
     assert await world.changes() == {}
