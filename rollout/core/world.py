@@ -387,8 +387,8 @@ def _slots_of(kind: type) -> tuple[str, ...]:
 
 
 def _defaults_of(kind: type) -> tuple[str, ...]:
-    """The lists, dicts and sets of a class and of its bases that its worlds would otherwise share. Constants, whose names
-    are upper case, are meant to be shared."""
+    """The lists, dicts and sets of a class and its bases that its worlds would otherwise share. Constants are shared:
+    their names are upper case."""
     shared = (list, dict, set, bytearray, collections.deque)
     names = dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base) if not name.startswith("__"))
     return tuple(

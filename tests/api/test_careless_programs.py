@@ -326,6 +326,15 @@ def test_an_agent_that_always_fails_shows_its_traceback_once(caplog: pytest.LogC
     assert sum(record.exc_info is not None for record in caplog.records if record.levelname == "WARNING") == 1
 
 
+def test_an_agent_that_exits_fails_its_attempt_and_not_the_program() -> None:
+    async def leaving(task: rollout.Task, session: rollout.Session) -> None:
+        sys.exit("usage: …")
+
+    (attempt,) = run(shop, agent=leaving).trajectories
+    assert attempt.error is not None
+    assert attempt.error.text == "the agent failed: SystemExit: usage: …"
+
+
 def test_a_stream_is_used_once() -> None:
     groups = rollout.stream(shop, model=seller)
     with groups:
