@@ -48,6 +48,8 @@ class Arguments(msgspec.Struct, frozen=True):
     resume: bool
     objects: Offers
     """The objects that the configuration names."""
+    is_temporary: bool
+    """Whether the run directory was made for this call."""
 
     @property
     def run_dir(self) -> Path:
@@ -103,6 +105,7 @@ def read_arguments(
     if not raw["datasets"]:
         raise ConfigError(f"{where}: there is nothing to roll out; expected an environment, or a file with datasets")
     place = run_dir or top.get("run_dir") or default_dir
+    is_temporary = place is None
     with contextlib.ExitStack() as refused:
         if place is None:
             place = tempfile.mkdtemp(prefix="rollout-")
@@ -115,7 +118,7 @@ def read_arguments(
         with offering(objects):
             made = complete_config(validate(raw, Config, where), where)
         refused.pop_all()
-    return Arguments(made, made.resume if resume is None else resume, objects)
+    return Arguments(made, made.resume if resume is None else resume, objects, is_temporary)
 
 
 @contextlib.asynccontextmanager
@@ -134,7 +137,13 @@ async def open_arguments(arguments: Arguments, progress: bool) -> AsyncIterator[
                 console=SafeConsole(stderr=True) if progress else None,
                 is_called=True,
             )
-            opened = await held.enter_async_context(run)
+            try:
+                opened = await held.enter_async_context(run)
+            except BaseException:
+                if arguments.is_temporary:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(arguments.run_dir)  # Only where nothing was recorded.
+                raise
         yield opened
 
 

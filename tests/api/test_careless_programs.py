@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -303,6 +304,17 @@ def test_a_file_without_one_good_task_says_what_is_wrong_with_its_first_line() -
     Path("tasks.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
     with pytest.raises(rollout.ConfigError, match=r"2 lines cannot be read \(tasks.jsonl:1: .*'messages' is missing"):
         run(make(tasks="tasks.jsonl"), model=seller)
+
+
+@pytest.mark.parametrize("mistake", [{"sampels": 2}, {"max_turns": 3}], ids=["in the keys", "in the wiring"])
+def test_a_call_that_is_refused_leaves_no_folder(
+    mistake: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with pytest.raises(rollout.ConfigError):
+        run(shop, model=seller, **mistake)
+    assert not list((tmp_path / "temporary").iterdir())
 
 
 def test_what_is_not_in_a_run_is_a_missing_key() -> None:
