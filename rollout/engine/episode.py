@@ -288,7 +288,7 @@ class Episode:
                 what = f"the agent failed: {describe_error(error)}"
                 log.log(
                     logging.DEBUG if what in self._plan.logged else logging.WARNING,
-                    "%s: %s; where it does again, this is reported without the traceback",
+                    "%s: %s (the traceback of an error is logged once)",
                     self.trajectory,
                     what,
                     exc_info=error,
