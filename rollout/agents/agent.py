@@ -29,6 +29,7 @@ from typing import Any, Protocol
 
 from rollout.core.errors import ConfigError, describe_error
 from rollout.core.messages import Message, ToolCall, ToolSpec
+from rollout.core.plugins import refuse_signature
 from rollout.core.task import Task
 
 
@@ -131,9 +132,11 @@ def as_agent(given: Any, name: str) -> Agent:
             f"{name}: the agent cannot be made: {describe_error(error)}; give the object itself"
         ) from error
     if inspect.iscoroutinefunction(getattr(made, "act", None)):
+        refuse_signature(made.act, f"{name}: act", "task", "session")
         found: Agent = made
         return found
     if inspect.iscoroutinefunction(made) or inspect.iscoroutinefunction(getattr(made, "__call__", None)):  # noqa: B004
+        refuse_signature(made, name, "task", "session")
         return FunctionAgent(made)
     raise ConfigError(
         f"{name} is no agent: expected an object with `async def act(task, session)`, or such a function itself"

@@ -18,7 +18,6 @@ from typing import Any
 
 import msgspec
 from pydantic import BaseModel, SecretStr
-from rich.console import Console
 
 from rollout.config.exploring import StrategyChoice
 from rollout.config.load import complete_config, load_config, validate
@@ -29,6 +28,7 @@ from rollout.core.plugins import Offers, is_importing, offering
 from rollout.environments.environment import Environment
 from rollout.pipelines.discover import with_discovered
 from rollout.pipelines.run import Opened, run_dir_of
+from rollout.terminal.console import SafeConsole
 from rollout.terminal.log_lines import logging_to
 from rollout.terminal.shown_run import open_shown_run
 
@@ -48,6 +48,8 @@ class Arguments(msgspec.Struct, frozen=True):
     resume: bool
     objects: Offers
     """The objects that the configuration names."""
+    is_temporary: bool
+    """Whether the run directory was made for this call."""
 
     @property
     def run_dir(self) -> Path:
@@ -103,6 +105,7 @@ def read_arguments(
     if not raw["datasets"]:
         raise ConfigError(f"{where}: there is nothing to roll out; expected an environment, or a file with datasets")
     place = run_dir or top.get("run_dir") or default_dir
+    is_temporary = place is None
     with contextlib.ExitStack() as refused:
         if place is None:
             place = tempfile.mkdtemp(prefix="rollout-")
@@ -115,12 +118,12 @@ def read_arguments(
         with offering(objects):
             made = complete_config(validate(raw, Config, where), where)
         refused.pop_all()
-    return Arguments(made, made.resume if resume is None else resume, objects)
+    return Arguments(made, made.resume if resume is None else resume, objects, is_temporary)
 
 
 @contextlib.asynccontextmanager
-async def open_arguments(arguments: Arguments, console: Console | None = None) -> AsyncIterator[Opened]:
-    """The run that a call asks for, ready, with its progress on a console where there is one."""
+async def open_arguments(arguments: Arguments, progress: bool) -> AsyncIterator[Opened]:
+    """The run that a call asks for, ready, with its progress on the console where that is wanted."""
     config = arguments.config
     async with contextlib.AsyncExitStack() as held:
         if config.log_file is not None:
@@ -131,10 +134,16 @@ async def open_arguments(arguments: Arguments, console: Console | None = None) -
                 arguments.run_dir,
                 resume=arguments.resume,
                 warn=log.warning,
-                console=console,
+                console=SafeConsole(stderr=True) if progress else None,
                 is_called=True,
             )
-            opened = await held.enter_async_context(run)
+            try:
+                opened = await held.enter_async_context(run)
+            except BaseException:
+                if arguments.is_temporary:
+                    with contextlib.suppress(OSError):
+                        os.rmdir(arguments.run_dir)  # Only where nothing was recorded.
+                raise
         yield opened
 
 
@@ -216,6 +225,8 @@ def _name_of(one: Any) -> str:
 
 
 def _reference(one: Any, objects: Offers) -> str:
+    if isinstance(one, _PLAIN) and not isinstance(one, str):
+        raise ConfigError(f"expected a rollout.Environment, or module:Name, got {one!r}")
     if isinstance(one, Environment):
         objects.update(one.objects)
     return one if isinstance(one, str) else objects.add(one)

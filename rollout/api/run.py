@@ -18,10 +18,10 @@ from rollout.api.engine_thread import EngineThread
 from rollout.api.runs import Run
 from rollout.api.stream import Stream
 from rollout.api.tracebacks import at_the_call
+from rollout.core.errors import ConfigError
 from rollout.engine.engine import Engine
 from rollout.pipelines.run import Opened
 from rollout.store.run_dir import FAILED
-from rollout.terminal.console import SafeConsole
 
 log = logging.getLogger(__name__)
 
@@ -95,6 +95,7 @@ def stream(
     user: Any = None,
     run_dir: str | os.PathLike[str] | None = None,
     resume: bool | None = None,
+    progress: bool = False,
     ahead: int = 4,
     config: Mapping[str, Any] | None = None,
     **keys: Any,
@@ -107,18 +108,19 @@ def stream(
 
     Use it with `with` and `for`, or with `async with` and `async for`. Other tasks go on meanwhile, until `ahead`
     groups wait. A group counts as delivered when the next one is asked for: groups that were not delivered when the
-    program ended come again when the run is resumed. Leaving the block early pauses the run. Arguments are those of
-    `run`.
+    program ended come again when the run is resumed. Leaving the block early pauses the run. The other arguments are
+    those of `run`.
     """
     arguments = read_arguments(
         environment, model=model, agent=agent, user=user, run_dir=run_dir, resume=resume, config=config, keys=keys
     )
-    return Stream(arguments, ahead)
+    if isinstance(ahead, bool) or not isinstance(ahead, int) or ahead < 1:
+        raise ConfigError(f"ahead: expected a number of groups, at least 1, got {ahead!r}")
+    return Stream(arguments, ahead, progress)
 
 
 async def _roll_out(arguments: Arguments, progress: bool, watch: Callable[[Engine], None]) -> None:
-    console = SafeConsole(stderr=True) if progress else None
-    async with open_arguments(arguments, console) as opened:
+    async with open_arguments(arguments, progress) as opened:
         watch(opened.engine)
         await run_to_end(opened.engine)
     warn_of_rest(opened)

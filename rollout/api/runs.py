@@ -117,8 +117,8 @@ class Run:
         """Add what an answer of the agent should have been. Returns the attempt that ends there; the original stays.
 
         `message` is the place of the answer in the trajectory's messages, `instead` the right words or a whole
-        message, `calls` the right tool calls, each a `ToolCall` or a dict with `name` and `arguments`. `author` is by
-        default who is logged in. Go on from there with `grow`.
+        message, `calls` the right tool calls, each a `ToolCall` or a dict with `name` and `arguments`. `author`
+        defaults to the login name. Go on from there with `grow`.
         """
         from rollout.api.people import correct_message
 
@@ -141,7 +141,7 @@ class Run:
     ) -> list[Trajectory]:
         """Grow `n` attempts that go on from a step, and wait for them.
 
-        `step` is a trajectory, or its id, with the `message` behind which to go on, by default its last one (of a
+        `step` is a trajectory, or its id, with the `message` after which to go on, by default its last one (of a
         correction). Or it is a node of `tree(…).nodes`. `model`, `user_model` and `temperature` replace those of the
         run. The world is brought there by making the recorded calls again. `config` is the run's YAML file, needed
         where it holds keys that the environment and the registry of models do not have.

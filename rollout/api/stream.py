@@ -25,8 +25,9 @@ class _Ended(msgspec.Struct, frozen=True):
 class Stream:
     """Groups of attempts, delivered as they are completed: see `rollout.stream`."""
 
-    def __init__(self, arguments: Arguments, ahead: int) -> None:
+    def __init__(self, arguments: Arguments, ahead: int, progress: bool) -> None:
         self._arguments = arguments
+        self._progress = progress
         self._ahead = ahead
         self._thread: EngineThread | None = None
         self._groups: queue.SimpleQueue[Group | _Ended] = queue.SimpleQueue()
@@ -90,7 +91,7 @@ class Stream:
         """In the engine's thread: hand over a group whenever one is asked for."""
         error: BaseException | None = None
         try:
-            async with open_arguments(self._arguments) as opened:
+            async with open_arguments(self._arguments, self._progress) as opened:
                 assert self._thread is not None
                 self.engine = opened.engine
                 self._thread.watch(opened.engine)
@@ -118,7 +119,7 @@ class Stream:
         if self._thread is not None or self._async is not None:
             raise RuntimeError("a stream is used once; call rollout.stream again for another one")
         self._async = contextlib.AsyncExitStack()
-        opened = await self._async.enter_async_context(open_arguments(self._arguments))
+        opened = await self._async.enter_async_context(open_arguments(self._arguments, self._progress))
         self.engine = opened.engine
         self._live = await self._async.enter_async_context(
             contextlib.aclosing(opened.engine.stream(self._ahead))  # type: ignore[type-var]

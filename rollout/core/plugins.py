@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import inspect
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -167,6 +168,16 @@ def import_object(reference: str) -> Any:
         known = [one for one in vars(module) if not one.startswith("_")]
         text = f"{reference!r} cannot be imported: {module_name} has no {attribute!r}; {suggest(attribute, known)}"
         raise ConfigError(text) from None
+
+
+def refuse_signature(function: Callable[..., Any], what: str, *parameters: str) -> None:
+    """Raise ConfigError where a function cannot be called with these parameters, by place."""
+    try:
+        inspect.signature(function).bind(*parameters)
+    except ValueError:
+        return  # Python does not know the signature.
+    except TypeError as error:
+        raise ConfigError(f"{what}: cannot be called with ({', '.join(parameters)}): {error}") from error
 
 
 def find_plugin(group: Group, name: str) -> Any | None:

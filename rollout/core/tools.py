@@ -87,7 +87,7 @@ def spec_of(function: Callable[..., Any], name: str | None = None, is_write: boo
             raise TypeError("arguments are given by name; leave out the / in its signature")
         schema = TypeAdapter(cast(Any, _readable(function))).json_schema()
     except PydanticUserError as error:
-        raise TypeError(f"tool {called}: its signature has no schema: {error.message.splitlines()[0]}") from error
+        raise TypeError(f"tool {called}: its parameters have no JSON schema: {error.message.splitlines()[0]}") from error
     except (TypeError, ValueError, NameError) as error:
         raise TypeError(f"tool {called}: {error}") from error
     schema.setdefault("type", "object")
@@ -119,8 +119,9 @@ Arguments = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 @functools.lru_cache(maxsize=1024)
 def argument_reader(function: Callable[..., Any]) -> Arguments | None:
-    """A function that turns JSON arguments into the types that a tool asks for; None where they are JSON already."""
-    from pydantic import Field, create_model
+    """A function that turns JSON arguments into the types that a tool asks for; None where they are JSON already. It
+    raises ValueError where they do not fit."""
+    from pydantic import Field, ValidationError, create_model
 
     parameters = [
         parameter
@@ -144,7 +145,11 @@ def argument_reader(function: Callable[..., Any]) -> Arguments | None:
     names = {f"p{place}": parameter.name for place, parameter in enumerate(parameters)}
 
     def read(given: Mapping[str, Any]) -> Mapping[str, Any]:
-        read_in = model.model_validate(given)
+        try:
+            read_in = model.model_validate(given)
+        except ValidationError as error:
+            faults = (f"{'/'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
+            raise ValueError("; ".join(faults)) from error
         return {names[field]: getattr(read_in, field) for field in read_in.model_fields_set}
 
     return read
@@ -157,7 +162,7 @@ async def run_tool(
     try:
         arguments = call.arguments if read is None else read(call.arguments)
     except ValueError as error:
-        return failed_result(call.call_id, "bad_arguments", f"{call.name}: {describe_error(error)}")
+        return failed_result(call.call_id, "bad_arguments", f"{call.name}: {error}")
     try:
         if inspect.iscoroutinefunction(function):
             value = await run_async(call.name, function(**arguments), seconds)

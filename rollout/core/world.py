@@ -9,7 +9,9 @@ elsewhere (a worker process, a browser, MCP servers) override the life cycle: `o
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextlib
+import copy
 import hashlib
 import inspect
 import logging
@@ -18,7 +20,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import msgspec
 
@@ -67,7 +69,8 @@ class World:
     """Where an attempt acts. One instance belongs to one attempt and shares no state with any other.
 
     A subclass marks methods with `@tool`. Plain attributes are its state: they are copied for snapshots and compared
-    for state keys. Files belong in `self.workdir`, which is part of the state, random draws in `self.random`. The
+    for state keys. Each world has a copy of the lists, dicts and sets in the body of its class, unless their names are
+    upper case. Files belong in `self.workdir`, which is part of the state, random draws in `self.random`. The
     constructor may ask for `task` and `seed`; `setup`, which may be async, can do so, too, and may return a text that
     the agent is shown first. `teardown` releases what `setup` took. A tool that ends the attempt calls `self.finish()`.
 
@@ -96,17 +99,26 @@ class World:
     task."""
     _tools: ClassVar[Mapping[str, _Method] | None] = None
     _slotted: ClassVar[tuple[str, ...]] = ()
+    _defaults: ClassVar[tuple[str, ...]] = ()
+    """The attributes of the class that every world gets a copy of."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls._tools = None
         cls._slotted = _slots_of(cls)
+        cls._defaults = _defaults_of(cls)
         for name, member in vars(cls).items():
             if mark_of(member) is not None and hasattr(World, name):
                 raise TypeError(
                     f"{cls.__qualname__}.{name}: a tool may not hide World.{name}; give the method another name and "
                     f'offer it as @rollout.tool(name="{name}")'
                 )
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        for name in cls._defaults:
+            setattr(made, name, copy.deepcopy(getattr(cls, name)))
+        return made
 
     # ---- for subclasses -----------------------------------------------------------------------------------------
 
@@ -372,6 +384,16 @@ def _slots_of(kind: type) -> tuple[str, ...]:
             if name not in ("__dict__", "__weakref__"):
                 found.append(f"_{base.__name__.lstrip('_')}{name}" if name.startswith("__") else name)
     return tuple(found)
+
+
+def _defaults_of(kind: type) -> tuple[str, ...]:
+    """The lists, dicts and sets of a class and its bases that its worlds would otherwise share. Constants are shared:
+    their names are upper case."""
+    shared = (list, dict, set, bytearray, collections.deque)
+    names = dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base) if not name.startswith("__"))
+    return tuple(
+        name for name in names if not name.isupper() and isinstance(inspect.getattr_static(kind, name), shared)
+    )
 
 
 _warned: set[type] = set()

@@ -285,8 +285,16 @@ class Episode:
                 raise
         except Exception as error:
             if session.error is None:
-                log.warning("%s: the agent failed", self.trajectory, exc_info=error)
-                raise AgentError(f"the agent failed: {describe_error(error)}") from error
+                what = f"the agent failed: {describe_error(error)}"
+                log.log(
+                    logging.DEBUG if what in self._plan.logged else logging.WARNING,
+                    "%s: %s (the traceback of an error is logged once)",
+                    self.trajectory,
+                    what,
+                    exc_info=error,
+                )
+                self._plan.logged.add(what)
+                raise AgentError(what) from error
         if session.error is not None:
             raise session.error
 
@@ -343,10 +351,20 @@ class Episode:
         )
 
 
+async def _without_exit(program: Coroutine[Any, Any, None]) -> None:
+    """A program that calls `sys.exit` ends itself, not the process."""
+    try:
+        await program
+    except SystemExit as error:
+        if type(error) is not SystemExit:
+            raise  # A signal ended the command.
+        raise AgentError(f"the agent failed: SystemExit: {error}") from error
+
+
 async def _run_program(program: Coroutine[Any, Any, None]) -> None:
     """Run a foreign coroutine in a task of its own: a program that cancels its task must not look like a
     cancelled episode, which would stay unfinished."""
-    task = asyncio.ensure_future(program)
+    task = asyncio.ensure_future(_without_exit(program))
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

@@ -149,7 +149,7 @@ class Environment:
     ) -> None:
         """An environment from parts.
 
-        `tasks` are `Task` objects, dicts of the JSONL form, first messages, or the path of a JSONL file. `world` is a
+        `tasks` are `Task` objects, dicts with their fields, first messages, or the path of a JSONL file. `world` is a
         subclass of `World`, or a function that makes one; without it the agent can only talk. `scorers` decide how
         well it went; without them the checks that a task itself declares. `system` is the agent's system prompt.
         `user` is who the agent talks to, `reward` what an attempt is worth: as in a dataset, or the object itself. They
@@ -176,6 +176,12 @@ class Environment:
             raise ConfigError(f"{self.name}: scorers: expected a list of scorers, got {scorers!r}")
         self._world = world
         self._scorers = tuple(map(as_scorer, scorers))
+        names = [str(getattr(scorer, "name", "")) for scorer in self._scorers]
+        if twice := {scorer for scorer in names if names.count(scorer) > 1}:
+            raise ConfigError(
+                f"{self.name}: scorers: several are called {', '.join(sorted(twice))}; give them names: "
+                "@rollout.scorer(name=…)"
+            )
         self._system = system
 
     def _named(self, given: Any) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from rollout.core.errors import ConfigError, ModelError, RolloutError, describe_error
 from rollout.core.messages import Message, message_from_json
+from rollout.core.plugins import refuse_signature
 from rollout.models.model import Capability, Model, Request
 from rollout.models.reference import AgentModel, ReferenceModel
 from rollout.trajectories.generation import Generation
@@ -80,9 +81,11 @@ def as_model(given: Any, name: str) -> AgentModel:
     if isinstance(made, ReferenceModel):
         return made
     if callable(getattr(made, "generate", None)):
+        refuse_signature(made.generate, f"model {name!r}: generate", "request")
         found: Model = made
         return found
     if inspect.iscoroutinefunction(made) or inspect.iscoroutinefunction(getattr(made, "__call__", None)):  # noqa: B004
+        refuse_signature(made, f"model {name!r}", "request")
         return FunctionModel(made, name)
     raise ConfigError(
         f"model {name!r} is no model: expected an object with `async def generate(request)`, or an async function of "

@@ -18,7 +18,9 @@ from typing import Any
 
 import msgspec
 
+from rollout.agents.agent import Agent
 from rollout.agents.prompts import with_tool_list
+from rollout.agents.viewing import Viewing
 from rollout.config.exploring import StrategyChoice
 from rollout.config.schema import Config, Dataset, Scoring
 from rollout.core.calls import CallReader
@@ -68,6 +70,9 @@ class Wired:
     tasks: Tasks | None = None
     strategy: Strategy | None = None
     panel: Panel | None = None
+    program: Agent | None = None
+    agent: AgentModel | None = None
+    viewing: Viewing | None = None
     plan: Plan | None = None
     environment_problems: list[str] = dataclasses.field(default_factory=list)
     """Why no world can be opened, or nothing be scored."""
@@ -129,7 +134,9 @@ async def open_wired(
             one = Wired(name, dataset, config.seed if dataset.seed is None else dataset.seed)
             await _wire_environment(one, resources, held, makes_worlds, is_scoring)
             _wire_tasks(one, tasks)
+            _wire_exploring(one, config, registry)
             _wire_agent(one, config, registry)
+            _wire_plan(one, config, registry)
             wired.append(one)
         room = asyncio.Semaphore(CHECKED_AT_ONCE)
         async with asyncio.TaskGroup() as group:
@@ -169,51 +176,59 @@ def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
             return
         one.tasks = tasks = one.environment.tasks
         if tasks is not None and not len(tasks):
-            unread = f"; its {len(tasks.problems)} lines cannot be read" if tasks.problems else ""
+            unread = f"; its {len(tasks.problems)} lines cannot be read ({tasks.problems[0]})" if tasks.problems else ""
             one.problems.append(f"{tasks}: there is no task in it{unread}; expected one JSON object a line")
 
 
-def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
-    """Everything between the environment and a plan. Each part is looked at, whatever is wrong with the others."""
+def _wire_exploring(one: Wired, config: Config, registry: Registry) -> None:
+    """What is attempted and what it is worth: strategy and scorers."""
     name, dataset = one.name, one.dataset
-    strategy = panel = agent = viewing = program = None
     with _collecting(one.problems):
         refuse_reward(name, dataset)
-        strategy = one.strategy = make_dataset_strategy(name, dataset, config)
+        one.strategy = make_dataset_strategy(name, dataset, config)
         if one.tasks is not None:
-            refuse_clashes(one.tasks, strategy.most)
+            refuse_clashes(one.tasks, one.strategy.most)
     if one.opened is not None:
         with _collecting(one.environment_problems):
-            panel = one.panel = make_panel(name, dataset, config, registry, one.opened, one.seed_of)
+            one.panel = make_panel(name, dataset, config, registry, one.opened, one.seed_of)
     if dataset.max_turns > 1 and dataset.user is None:
         one.problems.append(
             f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1"
         )
+
+
+def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
+    """Who attempts it: the agent's program, its model, and what that is sent."""
+    name, dataset = one.name, one.dataset
     with _collecting(one.problems):
         found = registry.resolve(dataset.agent.model)
         if one.environment is not None:
-            viewing = make_viewing(name, dataset, found.entry, one.environment)
-            if (blindness := describe_blindness(one.environment, viewing, found)) is not None:
+            one.viewing = make_viewing(name, dataset, found.entry, one.environment)
+            if (blindness := describe_blindness(one.environment, one.viewing, found)) is not None:
                 one.warnings.append(blindness)
     with _collecting(one.problems):
-        program = make_program(name, dataset.agent.program)
+        one.program = make_program(name, dataset.agent.program)
     with _collecting(one.problems):
-        agent = _make_agent(dataset, registry)
-        if strategy is not None:
-            refuse_model(name, dataset, strategy, agent)
+        one.agent = _make_agent(dataset, registry)
+        if one.strategy is not None:
+            refuse_model(name, dataset, one.strategy, one.agent)
     one.warnings += describe_unpriced(dataset, config, registry)
-    environment, opened, tasks = one.environment, one.opened, one.tasks
+
+
+def _wire_plan(one: Wired, config: Config, registry: Registry) -> None:
+    """The plan, where nothing that it needs is missing."""
+    name, dataset, environment, opened = one.name, one.dataset, one.environment, one.opened
     if environment is None or opened is None:
         return
     with _collecting(one.problems):
         one.warnings += environment.warnings(dataset.agent)
         system = system_prompt(name, dataset, environment)
-        if unknown := sorted(set(dataset.irreversible) - set(opened.toolset.by_name)):
-            hint = suggest(unknown[0], opened.toolset.by_name)
-            raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; {hint}")
+        _refuse_irreversible(name, dataset, opened)
         make_user, user_name = None, None
         if dataset.max_turns > 1 and dataset.user is not None:
             make_user, user_name = user_maker(dataset.user, registry, environment, opened)
+        tasks, strategy, panel, agent = one.tasks, one.strategy, one.panel, one.agent
+        viewing, program = one.viewing, one.program
         if tasks is None or strategy is None or panel is None or agent is None or viewing is None or program is None:
             return
         entry = registry.resolve(dataset.agent.model).entry
@@ -264,6 +279,12 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
             measures=(*environment.measures(), *token_measures),
         )
         one.plan = dataclasses.replace(plan, identity=_identity(plan, dataset, environment))
+
+
+def _refuse_irreversible(name: str, dataset: Dataset, opened: OpenEnvironment) -> None:
+    if unknown := sorted(set(dataset.irreversible) - set(opened.toolset.by_name)):
+        hint = suggest(unknown[0], opened.toolset.by_name)
+        raise ConfigError(f"datasets.{name}.irreversible: there is no tool {', '.join(unknown)}; {hint}")
 
 
 def _make_agent(dataset: Dataset, registry: Registry) -> AgentModel:

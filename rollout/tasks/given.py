@@ -24,8 +24,6 @@ from rollout.tasks.source import Problem, TaskList, Tasks
 
 TasksLike = Tasks | str | os.PathLike[str] | Iterable[Task | Mapping[str, Any] | str]
 """A JSONL path, or tasks: as `Task`, as a dict with its fields or those of the JSONL form, or as the first message."""
-_IN_INFO = ("actions", "user_actions", "user_turns", "replies", "communicate", "max_steps")
-"""Fields of `Task` that the JSONL form has in `task_info`."""
 
 
 def open_tasks(given: TasksLike, name: str = "tasks") -> Tasks:
@@ -49,21 +47,10 @@ def _read(entry: Any, place: int, name: str) -> Task:
     if isinstance(entry, str):
         return Task(str(place), entry)
     try:
-        return parse_task(_as_line(entry) if isinstance(entry, Mapping) else entry)
+        return parse_task(dict(entry) if isinstance(entry, Mapping) else entry)
     except (KeyError, TypeError, ValueError) as error:
         why = f"{error} is missing" if isinstance(error, KeyError) else describe_error(error)
         raise ConfigError(f"{name}: entry {place} is no task: {why}") from error
-
-
-def _as_line(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry of the JSONL form, from a dict that may also have fields of `Task` by their own names."""
-    line = dict(entry)
-    if isinstance(line.get("messages"), str):
-        line["messages"] = [{"role": "user", "content": line["messages"]}]
-    own = {name: line.pop(name) for name in _IN_INFO if name in line}
-    if "info" in line or own:
-        line["task_info"] = {**(line.pop("info", None) or {}), **own, **(line.get("task_info") or {})}
-    return line
 
 
 class SpooledTasks:

@@ -27,6 +27,8 @@ from rollout.tasks.source import Problem
 _decode = msgspec.json.Decoder().decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _MaxSteps = Annotated[int, msgspec.Meta(ge=1)] | None
+_IN_INFO = ("actions", "user_actions", "user_turns", "replies", "communicate", "max_steps")
+"""Fields of `Task` that the JSONL form has in `task_info`."""
 _BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
 
 
@@ -145,13 +147,13 @@ class TaskFile:
 
 
 def parse_task(entry: Any) -> Task:
-    """Read one decoded line, also one of a web benchmark (`rollout.tasks.benchmarks`).
+    """Read one decoded line, also one with the fields of `Task` or of a web benchmark (`rollout.tasks.benchmarks`).
 
     Raises KeyError, TypeError or msgspec's ValidationError on what is no task.
     """
     if not isinstance(entry, dict):
         raise TypeError(f"expected an object, got {type(entry).__name__}")
-    entry = ordinary_entry(entry)
+    entry = _as_line(ordinary_entry(entry))
     raw_messages = entry["messages"]
     if not isinstance(raw_messages, list):
         raise TypeError(f"messages: expected a list, got {type(raw_messages).__name__}")
@@ -175,6 +177,17 @@ def parse_task(entry: Any) -> Task:
         max_steps=None if (most := info.get("max_steps")) is None else msgspec.convert(most, _MaxSteps),
         info=info,
     )
+
+
+def _as_line(entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of the JSONL form, where it has fields of `Task` by their own names."""
+    line = dict(entry)
+    if isinstance(line.get("messages"), str):
+        line["messages"] = [{"role": "user", "content": line["messages"]}]
+    own = {name: line.pop(name) for name in _IN_INFO if name in line}
+    if "info" in line or own:
+        line["task_info"] = {**(line.pop("info", None) or {}), **own, **(line.get("task_info") or {})}
+    return line
 
 
 def _read_list(path: Path) -> list[bytes] | None:

@@ -25,7 +25,7 @@ class PersonMark(msgspec.Struct, frozen=True, kw_only=True):
     """A remark of a person on a trajectory, or on one of its messages."""
 
     number: int
-    """Its number within the run. A number is never given again."""
+    """Its number within the run. Numbers are never reused."""
     dataset: str
     id: str
     """The trajectory."""

@@ -11,6 +11,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,17 @@ class Loose(rollout.World):
         return "taken"
 
 
+class Held(rollout.World):
+    @rollout.tool
+    def take(self, lock: threading.Thread) -> str:
+        """Take what no model can name."""
+        return "taken"
+
+
+async def two_things(request: rollout.Request, more: str) -> str:
+    return more
+
+
 class Untyped(rollout.World):
     @rollout.tool
     def take(self, item, count=1):  # type: ignore[no-untyped-def]
@@ -262,6 +274,7 @@ def make(**parts: Any) -> rollout.Environment:
         (lambda: make(tasks={"a": 1}), "tasks: expected a list"),
         (lambda: make(tasks=[]), "tasks: there are none"),
         (lambda: make(scorers=filled), "scorers: expected a list"),
+        (lambda: make(scorers=[lambda: 1, lambda: 2]), "scorers: several are called <lambda>; give them names"),
         (lambda: make(max_turns=0), "max_turns: expected a number"),
         (lambda: make(system=3), "system: expected the text"),
         (lambda: run(shop, model=seller, config=[1]), "config: expected a dict"),
@@ -272,6 +285,11 @@ def make(**parts: Any) -> rollout.Environment:
         (lambda: run(shop, model=seller, agent=Stock), "the agent cannot be made"),
         (lambda: run(make(world=Loose), model=seller), "name each parameter"),
         (lambda: run(shop, model=seller, config={"datasets": {}}), "config: datasets"),
+        (lambda: run(3, model=seller), "expected a rollout.Environment, or module:Name, got 3"),
+        (lambda: run(shop, model=two_things), r"two_things': cannot be called with \(request\): missing .*'more'"),
+        (lambda: run(shop, agent=seller), r"seller: cannot be called with \(task, session\): too many"),
+        (lambda: run(make(world=Held), model=seller), "tool take: its parameters have no JSON schema"),
+        (lambda: rollout.stream(shop, model=seller, ahead=0), "ahead: expected a number of groups, at least 1, got 0"),
         (lambda: rollout.export([1], path="x.jsonl"), "expected rollout.Trajectory"),  # type: ignore[list-item]
         (lambda: rollout.export([], path="."), "is a folder"),
     ],
@@ -282,12 +300,51 @@ def test_wrong_arguments_are_named_in_one_line(wrong: Any, said: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+def test_a_file_without_one_good_task_says_what_is_wrong_with_its_first_line() -> None:
+    Path("tasks.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
+    with pytest.raises(rollout.ConfigError, match=r"2 lines cannot be read \(tasks.jsonl:1: .*'messages' is missing"):
+        run(make(tasks="tasks.jsonl"), model=seller)
+
+
+@pytest.mark.parametrize("mistake", [{"sampels": 2}, {"max_turns": 3}], ids=["in the keys", "in the wiring"])
+def test_a_call_that_is_refused_leaves_no_folder(
+    mistake: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with pytest.raises(rollout.ConfigError):
+        run(shop, model=seller, **mistake)
+    assert not list((tmp_path / "temporary").iterdir())
+
+
 def test_what_is_not_in_a_run_is_a_missing_key() -> None:
     result = run(shop, model=seller)
     with pytest.raises(KeyError, match="no attempt 'nobody'"):
         result.read_trajectory("Cart", "nobody")
     with pytest.raises(KeyError, match="there is no dataset 'nope'; there are Cart"):
         result.tree("t1", dataset="nope")
+
+
+def test_a_stream_takes_what_a_run_takes() -> None:
+    with rollout.stream(shop, model=seller, progress=True, samples=2) as groups:
+        assert [len(group.rewards) for group in groups] == [2]
+
+
+def test_an_agent_that_always_fails_shows_its_traceback_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(task: rollout.Task, session: rollout.Session) -> None:
+        raise ValueError("not written yet")
+
+    assert rollout.run(busy_shop, agent=broken, progress=False).failed == 6
+    assert sum(record.exc_info is not None for record in caplog.records if record.levelname == "WARNING") == 1
+
+
+def test_an_agent_that_exits_fails_its_attempt_and_not_the_program() -> None:
+    async def leaving(task: rollout.Task, session: rollout.Session) -> None:
+        sys.exit("usage: …")
+
+    (attempt,) = run(shop, agent=leaving).trajectories
+    assert attempt.error is not None
+    assert attempt.error.text == "the agent failed: SystemExit: usage: …"
 
 
 def test_a_stream_is_used_once() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import socket
 import threading
 from typing import Any, Literal
@@ -93,6 +94,22 @@ async def test_arguments_arrive_as_the_types_that_a_tool_asks_for() -> None:
     assert (await do(world, "cut", '{"size": {"width": "wide"}}')).error_kind == "bad_arguments"
 
 
+class Calendar(World):
+    @tool
+    def free(self, day: datetime.date, hours: tuple[int, int] = (9, 17)) -> str:
+        """Keep a day free."""
+        return f"{day} {hours}"
+
+
+async def test_an_argument_that_does_not_fit_its_type_is_named_without_the_validators_own_words() -> None:
+    world = await opened(Calendar)
+    refused = await do(world, "free", '{"day": "tomorrow"}')
+    assert refused.error_kind == "bad_arguments"
+    assert "free: day: Input should be a valid date" in refused.content
+    assert "ValidationError" not in refused.content
+    assert "pydantic" not in refused.content
+
+
 async def test_what_a_tool_raises_is_an_error_result() -> None:
     world = await opened()
     refused = await do(world, "take", '{"item": "mug", "count": 9}')
@@ -167,6 +184,28 @@ async def test_worlds_of_one_seed_are_alike_and_share_nothing() -> None:
     await one.close()
     assert not folder.exists()
     await two.close()
+
+
+class Notes(World):
+    lines: list[str] = []  # noqa: RUF012
+    KINDS: dict[str, int] = {}  # noqa: RUF012
+
+    @tool
+    def note(self, text: str) -> str:
+        """Write a line."""
+        self.lines.append(text)
+        return str(len(self.lines))
+
+
+async def test_worlds_share_no_list_of_their_class_but_its_constants() -> None:
+    one, two = await opened(Notes), await opened(Notes)
+    snapshot = await one.snapshot()
+    assert snapshot is not None
+    assert [(await do(world, "note", '{"text": "a"}')).content for world in (one, one, two)] == ["1", "2", "1"]
+    assert (Notes.lines, vars(one)["lines"]) == ([], ["a", "a"])
+    assert "KINDS" not in vars(one)
+    await one.restore(snapshot)
+    assert (await do(one, "note", '{"text": "a"}')).content == "1"
 
 
 async def test_changes_are_rows_by_attribute() -> None:

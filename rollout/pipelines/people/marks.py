@@ -56,7 +56,7 @@ class RunMarks:
         1, solved); `text` may also be the reason for a `good`, a `bad` or a verdict. `author` defaults to the login
         name.
 
-        On the same place, an author's `good` replaces `bad` and the other way round, and a verdict replaces the earlier
+        On the same place, an author's `good` replaces `bad` and vice versa, and a verdict replaces the earlier
         one. Raises `ConfigError` if there is no such trajectory or message or the mark makes no sense, and
         `JournalError` if the run directory cannot be written.
         """
