@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 from jsonschema_rs import ValidationError, validator_for
 
-from rollout.core.messages import JSON, MALFORMED_CALL, ToolCall, ToolResult, Toolset
+from rollout.core.errors import WorldError
+from rollout.core.messages import JSON, MALFORMED_CALL, WORLD_ENDS, ToolCall, ToolResult, Toolset
 from rollout.core.results import failed_result
 from rollout.core.secrets import excerpt, mask, mask_data
 from rollout.core.world import Invocation, World
@@ -100,11 +101,29 @@ class CallReader:
 
 
 async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: World) -> list[ToolResult]:
-    """One result for each call, in the order asked. What cannot be called is answered without the world."""
+    """One result for each call, in the order asked. What cannot be called is answered without the world. Raises
+    WorldError where the world breaks its contract."""
     read = [reader.read(call) for call in calls]
     wanted = [entry for entry in read if isinstance(entry, Invocation)]
-    answers = iter(await world.call(wanted)) if wanted else iter(())
+    given = await world.call(wanted) if wanted else []
+    _check_results(given, wanted, world)
+    answers = iter(given)
     return [_masked(next(answers)) if isinstance(entry, Invocation) else entry for entry in read]
+
+
+def _check_results(given: object, wanted: Sequence[Invocation], world: World) -> None:
+    """Worlds of other people answer here: what does not fit would damage the record, or answer another call."""
+    if not isinstance(given, list | tuple) or [getattr(each, "call_id", None) for each in given] != [
+        call.call_id for call in wanted
+    ]:
+        expected = f"one ToolResult for each call, in order, with its call_id: {[call.call_id for call in wanted]}"
+        raise WorldError(f"{type(world).__name__}.call: expected {expected}; got {excerpt(repr(given), 200)}")
+    for each in given:
+        if not isinstance(each, ToolResult) or not isinstance(each.content, str):
+            raise WorldError(f"{type(world).__name__}.call: expected a ToolResult; got {excerpt(repr(each), 200)}")
+        if each.end is not None and each.end not in WORLD_ENDS:
+            allowed = " or ".join(map(repr, WORLD_ENDS))
+            raise WorldError(f"{type(world).__name__}.call: end is {each.end!r}; expected None, {allowed}")
 
 
 def is_too_deep(text: str, value: Any) -> bool:

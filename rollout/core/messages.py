@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import unicodedata
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
 Role = Literal["system", "user", "assistant", "tool"]
 JSON = dict[str, Any]
 WorldEnd = Literal["answered", "world_done"]
+WORLD_ENDS: tuple[WorldEnd, ...] = get_args(WorldEnd)
 MALFORMED_CALL = "malformed_call"
 """The name of a call that could not be read out of a model's text, and the kind of error that answers it."""
 CALL_BEGIN, CALL_END = "<tool_call>", "</tool_call>"

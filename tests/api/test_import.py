@@ -161,3 +161,8 @@ def test_a_typed_program_passes_a_strict_type_checker(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_package_runs_as_the_command() -> None:
+    ended = subprocess.run([sys.executable, "-m", "rollout", "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout.startswith("rollout ")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.core.calls import CallReader
+from rollout.core.calls import CallReader, answer_calls
+from rollout.core.errors import WorldError
 from rollout.core.messages import ToolCall, ToolResult, Toolset, ToolSpec
-from rollout.core.world import Invocation
+from rollout.core.world import Invocation, World
 
 SCHEMA = {
     "type": "object",
@@ -87,3 +89,29 @@ def test_arguments_that_are_nested_too_deeply_are_bad_arguments_whatever_the_sch
 def test_many_lists_side_by_side_are_not_deep() -> None:
     reader = CallReader(Toolset((ToolSpec("any"),)))
     assert isinstance(reader.read(ToolCall("id", "any", f'{{"x": [{"[]," * 500}1]}}')), Invocation)
+
+
+class _Careless(World):
+    """Answers every call with what it was made with."""
+
+    def __init__(self, *given: object) -> None:
+        self.given = given
+
+    async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:
+        return list(self.given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ([], "one ToolResult for each call"),
+        (["done"], "one ToolResult for each call"),
+        ([ToolResult("other", "done")], r"with its call_id: \['id'\]"),
+        ([ToolResult("id", "done"), ToolResult("id", "done")], "one ToolResult for each call"),
+        ([ToolResult("id", 5)], "expected a ToolResult"),  # type: ignore[arg-type]
+        ([ToolResult("id", "done", end="over")], "end is 'over'; expected None, 'answered' or 'world_done'"),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_world_that_breaks_its_contract_is_named(given: list[object], named: str) -> None:
+    with pytest.raises(WorldError, match=rf"_Careless\.call: .*{named}"):
+        await answer_calls([ToolCall("id", "cancel", "{}")], READER, _Careless(*given))

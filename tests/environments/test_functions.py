@@ -51,7 +51,7 @@ def test_signature_becomes_the_schema_and_docstring_the_description() -> None:
         (math.sqrt, "tools: tool f: .*leave out the /"),
         (lambda *words: None, r"tools: tool f: \*args"),
         (dict, "tools: tool f: no signature"),
-        (_waits_for, "tools: tool f: its signature has no schema: .*lock"),
+        (_waits_for, "tools: tool f: its parameters have no JSON schema: .*lock"),
         (_names_nothing, "tools: tool f: name 'Nowhere' is not defined"),
         (functools.partial(_waits_for, None), "tools: tool f: "),
     ],
