@@ -13,7 +13,8 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
-from rollout.store.reader import NO_TIMES, EpisodeTimes, JournalReader
+from rollout.store.episodes import NO_TIMES, EpisodeTimes
+from rollout.store.reader import JournalReader
 from rollout.store.run_file import recorded_part
 from rollout.trajectories.line import with_person_marks
 from rollout.trajectories.stop import StopReason, stop_words
