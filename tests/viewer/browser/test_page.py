@@ -13,7 +13,7 @@ import yaml
 pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
 pytest.importorskip("starlette", reason="needs the extra rollout-engine[view]")
 
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from tests.viewer.browser.attacks import EVIL, FORBIDDEN
 from tests.viewer.browser.driving import (
@@ -188,6 +188,22 @@ async def test_what_was_sent_at_a_later_step_has_the_steps_before_it(page: Page)
     dialog = page.get_by_role("dialog")
     await expect(dialog.get_by_role("heading")).to_contain_text("Sent at step 2")
     await expect(dialog.get_by_role("button", name="Messages 4")).to_be_visible()
+
+
+async def test_a_hidden_tab_holds_no_connection_and_asks_again_when_it_is_shown(page: Page) -> None:
+    def is_stream(request: Request) -> bool:
+        return "/api/events" in request.url
+
+    show_or_hide = """(isHidden) => {
+        Object.defineProperty(document, "hidden", {value: isHidden, configurable: true});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    async with page.expect_request(is_stream):
+        await open_trajectory(page)
+    async with page.expect_event("requestfailed", is_stream):
+        await page.evaluate(show_or_hide, True)
+    async with page.expect_request(is_stream), page.expect_request(lambda request: "/trajectory?" in request.url):
+        await page.evaluate(show_or_hide, False)
 
 
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:
