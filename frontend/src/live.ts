@@ -23,7 +23,8 @@ class Channel {
   state: LiveState = "connecting";
 
   constructor(private readonly run: string) {
-    this.open();
+    document.addEventListener("visibilitychange", this.onVisibility);
+    if (!document.hidden) this.open();
   }
 
   add(listener: Listener): void {
@@ -37,9 +38,17 @@ class Channel {
   }
 
   close(): void {
+    document.removeEventListener("visibilitychange", this.onVisibility);
     this.source?.close();
     clearInterval(this.timer);
   }
+
+  /** A hidden tab gives its connection back: a browser has six for a server, and those of some tabs would take all. */
+  private readonly onVisibility = (): void => {
+    if (this.state === "polling") return;
+    this.source?.close();
+    if (!document.hidden) this.open();
+  };
 
   private open(): void {
     const source = new EventSource(`api/events${this.run ? `?run=${encodeURIComponent(this.run)}` : ""}`);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def mark(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    run: o.RunName,
     name: Annotated[
         str | None, typer.Argument(metavar="ID", help="A trajectory's id, or the beginning of one.", show_default=False)
     ] = None,

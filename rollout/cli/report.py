@@ -11,7 +11,7 @@ from rollout.cli import options as o
 
 
 def report(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run below runs/.")],
+    run: o.RunName,
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Trajectories or tasks. Default: the first ones.")
     ] = None,

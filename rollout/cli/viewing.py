@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib.util
 import os
+import secrets
 import stat
 import sys
 import webbrowser
@@ -60,10 +61,12 @@ async def opened_page(
     """Serve these runs inside the block, and say where."""
     from rollout.viewer.serve import serving
 
-    async with serving(places, **options) as address:
+    code = secrets.token_urlsafe(24) if opens_browser else None
+    async with serving(places, code=code, **options) as address:
         console.print(f"Look at {address}", highlight=False, soft_wrap=True)
-        if opens_browser:
-            await asyncio.to_thread(webbrowser.open, address)
+        if code is not None:
+            # Not the token: other users can read the arguments of the browser's process.
+            await asyncio.to_thread(webbrowser.open, f"{address.partition('?')[0]}?token={code}")
         yield address
 
 

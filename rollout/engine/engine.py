@@ -24,8 +24,8 @@ from rollout.engine.groups import Group, GroupStream
 from rollout.engine.live_tree import DueEpisode, LiveTree
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import AttemptSpec, Plan
+from rollout.store.episodes import SavedEpisode
 from rollout.store.journal import Journal
-from rollout.store.reader import SavedEpisode
 from rollout.store.trajectory_files import TrajectoryFiles
 from rollout.store.trees import leaf_of
 from rollout.strategies.strategy import Expansion

@@ -20,7 +20,8 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import JSON, Message, encode_message
 from rollout.store.damage import DATA_ERRORS
-from rollout.store.reader import Branch, JournalReader
+from rollout.store.episodes import Branch
+from rollout.store.reader import JournalReader
 from rollout.store.recover_marks import RecoveredMarks
 from rollout.store.run_dir import BLOBS, JOURNAL
 from rollout.store.token_pieces import put_together

@@ -16,6 +16,7 @@ from rollout.store.figures import FiguresReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.saved import read_saved
 
+LARGEST_PLACE = 2**63 - 1
 _head_decoder = msgspec.msgpack.Decoder(Head)
 _messages_decoder = msgspec.msgpack.Decoder(tuple[Message, ...])
 
@@ -64,6 +65,21 @@ class ScannedNode(msgspec.Struct, gc=False):
         return self.generation.latency if self.kind == "generation" and self.generation is not None else None
 
 
+class _UnreadNode(msgspec.Struct, gc=False):
+    """What a node is, with its content undecoded."""
+
+    kind: str
+    message: msgspec.Raw = msgspec.Raw()
+    generation: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def has_said(self) -> bool:
+        """Whether it adds a message (`NodeBody.said`)."""
+        if self.kind == "generation" and self.generation:
+            return True
+        return self.kind not in ("user_call", "user_tool") and bool(self.message)
+
+
 class ScannedAttempt(msgspec.Struct):
     """An attempt that has ended, with what it added itself."""
 
@@ -84,6 +100,7 @@ class ScannedAttempt(msgspec.Struct):
 
 
 _node_decoder = msgspec.msgpack.Decoder(ScannedNode)
+_unread_decoder = msgspec.msgpack.Decoder(_UnreadNode)
 
 
 @reads_journal
@@ -153,6 +170,16 @@ class ScanReader(FiguresReader):
         """The nodes that an episode added, in order."""
         rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? ORDER BY place", (episode,))
         return [_node_decoder.decode(body) for (body,) in rows]
+
+    def count_messages(self, episode: int) -> int:
+        """The number of messages behind the opening on the path of an episode so far. Decodes none of them."""
+        count = 0
+        path: tuple[int, int] | None = (episode, LARGEST_PLACE)
+        while path is not None:
+            rows = self._db.execute("SELECT body FROM nodes WHERE episode = ? AND place <= ?", path)
+            count += sum(_unread_decoder.decode(body).has_said for (body,) in rows)
+            path = self.scan_branch(path[0])
+        return count
 
     def scan_branch(self, episode: int) -> tuple[int, int] | None:
         """The episode that this one branched from and the last node of it that both share; None at the trunk."""

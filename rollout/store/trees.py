@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from rollout.store.damage import missing, reading
-from rollout.store.reader import Branch, JournalReader, SavedLeaf
+from rollout.store.episodes import Branch, SavedLeaf
+from rollout.store.reader import JournalReader
 from rollout.tasks.source import attempt_number
 from rollout.trajectories.line import Head
 from rollout.trajectories.stop import Status

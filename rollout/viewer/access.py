@@ -39,13 +39,17 @@ _HOST = re.compile(r"(?:\[([0-9a-f:.]+)\]|([^:\[\]]+))(?::\d+)?")
 class Access:
     """Middleware that refuses requests without access and adds security headers to every response."""
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: Sequence[str] = (), prefix: str = "") -> None:
+    def __init__(
+        self, app: ASGIApp, *, token: str, hosts: Sequence[str] = (), prefix: str = "", code: str | None = None
+    ) -> None:
         """`hosts` are accepted beside loopback, with or without a port. `prefix` is the path under which a reverse
-        proxy shows the server; the proxy may forward it or strip it."""
+        proxy shows the server; the proxy may forward it or strip it. `code` replaces the token in an address, once:
+        other users of the machine can read the arguments with which a browser is started."""
         self._app = app
         self._token = token.encode()
         self._hosts = {host.lower() for host in hosts}
         self._prefix = prefix.rstrip("/")
+        self._code = None if code is None else code.encode()
         # Cookies do not tell ports apart, and several servers may run on a machine. A browser sends a cookie to all of
         # them, so its value is not the token.
         self.cookie = f"rollout-view-{hashlib.sha256(self._token).hexdigest()[:12]}"
@@ -145,12 +149,18 @@ class Access:
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), self._token)
 
+    def _uses_code(self, given: str) -> bool:
+        if self._code is None or not hmac.compare_digest(given.encode(), self._code):
+            return False
+        self._code = None
+        return True
+
     def _location_after_token(self, scope: Scope) -> str | None:
         """The redirect target of a request with the right token in its address: the address without the token."""
         if scope["method"] not in READING or _is_api(scope) or b"token=" not in scope["query_string"]:
             return None
         pairs = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
-        if not any(name == "token" and self._is_token(value) for name, value in pairs):
+        if not any(name == "token" and (self._is_token(value) or self._uses_code(value)) for name, value in pairs):
             return None
         rest = urlencode([pair for pair in pairs if pair[0] != "token"])
         name = quote(scope["path"].rpartition("/")[2])

@@ -56,8 +56,8 @@ ENDPOINTS: tuple[Endpoint, ...] = (
 _encode = msgspec.json.Encoder().encode
 
 
-def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "") -> Access:
-    """The whole application, with its access checked."""
+def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "", code: str | None = None) -> Access:
+    """The whole application, with its access checked (`Access`)."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -80,7 +80,7 @@ def make_app(viewer: Viewer, *, hosts: Sequence[str] = (), prefix: str = "") -> 
         lifespan=lifespan,
         exception_handlers={HTTPException: _http_error, Exception: _unexpected},
     )
-    return Access(app, token=viewer.token, hosts=hosts, prefix=prefix)
+    return Access(app, token=viewer.token, hosts=hosts, prefix=prefix, code=code)
 
 
 def _route(viewer: Viewer, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:

@@ -35,7 +35,7 @@ from rollout.pipelines.run_code import refuse_code_of_runs
 from rollout.store.reader import JournalReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
-from rollout.viewer.answers.people import GrowthState
+from rollout.viewer.answers.people import ShownGrowthState
 from rollout.viewer.errors import not_found
 from rollout.viewer.open_runs import OpenRun
 
@@ -150,7 +150,7 @@ class RunEditor:
 
         return await to_thread.run_sync(look)
 
-    def state(self, journal: JournalReader, growth: Growth) -> GrowthState:
+    def state(self, journal: JournalReader, growth: Growth) -> ShownGrowthState:
         """The state of a growth."""
         if growth.number in self._jobs:
             return "running"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rollout.pipelines.people.growth import Growth
-from rollout.pipelines.people.live_attempts import AskedAttempt, asked_attempts, live_trajectory
+from rollout.pipelines.people.live_attempts import RequestedAttempt, live_trajectory, requested_attempts
 from rollout.pipelines.runs.transcript import make_transcript
 from rollout.store.reader import JournalReader
 from rollout.viewer.answers.people import GrownAttempt, GrowthAnswer
@@ -30,11 +30,11 @@ def shown_growth(editor: RunEditor, journal: JournalReader, growth: Growth) -> G
         role=growth.part,
         state=editor.state(journal, growth),
         error=editor.error(journal, growth),
-        attempts=tuple(map(_shown_attempt, asked_attempts(journal, growth))),
+        attempts=tuple(map(_shown_attempt, requested_attempts(journal, growth))),
     )
 
 
-def _shown_attempt(attempt: AskedAttempt) -> GrownAttempt:
+def _shown_attempt(attempt: RequestedAttempt) -> GrownAttempt:
     head = attempt.head
     return GrownAttempt(
         id=attempt.id,

@@ -1,7 +1,6 @@
 """Events for all open pages: each change is published once, and every listener receives it.
 
-A listener that falls behind loses the oldest events of a kind, never the newest: an event holds the whole changed
-object, so the newest one is enough.
+A listener that falls behind by `MOST_WAITING` events loses the oldest ones.
 """
 
 from __future__ import annotations

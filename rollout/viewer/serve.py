@@ -31,16 +31,18 @@ async def serving(
     prefix: str = "",
     read_only: bool = False,
     token: str | None = None,
+    code: str | None = None,
     config_file: Path | None = None,
 ) -> AsyncIterator[str]:
-    """Serve these runs inside the block; yields the address with its token. `config_file` replaces the recorded
-    configurations for growths. Raises ConfigError if the port or the host cannot be used."""
+    """Serve these runs inside the block; yields the address with its token. `code` may replace the token in it once.
+    `config_file` replaces the recorded configurations for growths. Raises ConfigError if the port or the host cannot
+    be used."""
     prefix = "/" + prefix.strip("/") if prefix.strip("/") else ""
     listening = open_socket(host, port)
     token = token or secrets.token_urlsafe(24)
     viewer = Viewer(OpenRuns(places), token=token, read_only=read_only, config_file=config_file)
     hosts = [*allowed_hosts, host]
-    app = make_app(viewer, hosts=hosts, prefix=prefix)
+    app = make_app(viewer, hosts=hosts, prefix=prefix, code=code)
     config = uvicorn.Config(
         app,
         log_config=None,

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from rollout.store.reader import NO_TIMES, EpisodeTimes
+from rollout.store.episodes import NO_TIMES, EpisodeTimes
 from rollout.trajectories.tree import NodeBody, NodeKey
 from rollout.viewer.answers.pages import TimeSpan
 

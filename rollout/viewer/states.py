@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
-
 from rollout.core.errors import RolloutError
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.states import replay_states
-from rollout.viewer.answers.pages import StateChange, States, StepChanges
+from rollout.viewer.answers.pages import States
 from rollout.viewer.open_runs import OpenRun
 from rollout.viewer.trajectory_page import ReadTrajectory
 
@@ -26,18 +24,7 @@ def read_states(run: OpenRun, read: ReadTrajectory) -> States:
     except Exception as error:  # noqa: BLE001 - what the run's own code raises is no mistake of the server
         return _none(f"There are no states: {type(error).__name__}: {error}")
     before: JSON = dict(found.before)
-    return States(
-        before=before,
-        after=dict(found.after),
-        changes=tuple(
-            StepChanges(
-                step.message,
-                tuple(StateChange(**msgspec.structs.asdict(change)) for change in step.changes),
-            )
-            for step in found.steps
-        ),
-        note=found.note,
-    )
+    return States(before=before, after=dict(found.after), changes=found.steps, note=found.note)
 
 
 def _none(note: str) -> States:

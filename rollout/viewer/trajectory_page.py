@@ -14,7 +14,8 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.transcript import ShownMessage, make_transcript
-from rollout.store.reader import NO_TIMES, EpisodeTimes, JournalReader
+from rollout.store.episodes import NO_TIMES, EpisodeTimes
+from rollout.store.reader import JournalReader
 from rollout.store.run_file import recorded_part
 from rollout.trajectories.line import with_person_marks
 from rollout.trajectories.stop import StopReason, stop_words
@@ -60,7 +61,7 @@ def read_trajectory(run: OpenRun, dataset: str, name: str) -> ReadTrajectory:
         nodes = placed_nodes(keyed_nodes(journal, dataset, found))
         times = journal.times_of(dataset, name)
         # Read now: the messages of a line are read lazily, and the reader is returned before that.
-        assert found.messages is not None
+        _ = found.messages
     return ReadTrajectory(dataset, found, tuple(nodes), times)
 
 

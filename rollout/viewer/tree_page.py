@@ -74,7 +74,7 @@ class _Merged:
             placed.visits += 1
             placed.first_leaf = placed.first_leaf or name
             if leaf.reward is not None:
-                placed.rewards = [*placed.rewards, leaf.reward]
+                placed.rewards.append(leaf.reward)
             path.append(key)
             message += node.body.said is not None
         if path:

@@ -127,6 +127,9 @@ def test_attempts_are_grown_in_the_background_and_are_in_table_and_tree(page: Pa
     done = page.growth(growth["number"])
     assert (done["state"], done["error"], done["author"]) == ("done", None, "Ada Lovelace é")
     assert [one["reward"] for one in done["attempts"]] == [1.0, 1.0]
+    added = rollout.load_run(RUN).people
+    assert added is not None
+    assert [one["messages"] for one in done["attempts"]] == [len(each.messages) for each in added.trajectories]
     rows = page.get("trajectories", by="person", sort="task")["rows"]
     assert sorted(row["id"] for row in rows) == ["t1~+1", "t1~+2"]
     assert [row["id"] for row in page.get("trajectories", by="run")["rows"]] == ["t1"]

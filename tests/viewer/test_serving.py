@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import io
 import json
 import os
 import re
@@ -11,10 +12,12 @@ import signal
 import socket
 import subprocess
 import sys
+import webbrowser
 from pathlib import Path
 
 import aiohttp
 import pytest
+from rich.console import Console
 
 from rollout.cli import viewing
 from rollout.viewer import following
@@ -129,6 +132,30 @@ def test_the_command_serves_until_it_is_interrupted() -> None:
         child.kill()
     assert child.returncode == 130
     assert "Traceback" not in rest
+
+
+async def test_a_browser_is_started_with_a_code_that_works_once_and_not_with_the_token(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    WrittenRun().add("a", [answer("x")])
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+    page = viewing.opened_page(Console(file=io.StringIO()), [Path("run")], opens_browser=True, port=0)
+    async with page as address, aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar()) as session:
+        base, _, token = address.partition("?token=")
+        [given] = opened
+        assert given.startswith(base)
+        assert token not in given
+        async with session.get(given, allow_redirects=False) as first:
+            assert (first.status, first.headers["location"]) == (303, "./")
+            cookie = first.headers["set-cookie"].partition(";")[0]
+        async with session.get(f"{base}api/runs", headers={"cookie": cookie}) as listed:
+            assert listed.status == 200
+        async with session.get(given, allow_redirects=False) as second:
+            assert "set-cookie" not in second.headers
+        bearer = {"authorization": f"Bearer {given.partition('?token=')[2]}"}
+        async with session.get(f"{base}api/runs", headers=bearer) as refused:
+            assert refused.status == 401
 
 
 def test_a_server_beside_a_run_ends_with_it() -> None:

@@ -210,7 +210,7 @@ def state_of(journal: JournalReader, growth: Growth) -> GrowthState:
     """The state of a growth."""
     if error_of(journal, growth) is not None:
         return "failed"
-    if set(growth.ids) <= journal.recorded_ids(growth.dataset):
+    if all(journal.recorded_at(growth.dataset, identifier) is not None for identifier in growth.ids):
         return "done"
     return "stopped" if growth.is_stopped else "unfinished"
 

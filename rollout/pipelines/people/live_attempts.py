@@ -15,33 +15,37 @@ from rollout.trajectories.tree import NodeBody, NodeKey
 AttemptState = Literal["waiting", "going on", "ended"]
 
 
-class AskedAttempt(msgspec.Struct, frozen=True):
-    """One attempt of a wish."""
+class RequestedAttempt(msgspec.Struct, frozen=True):
+    """One attempt of a growth."""
 
     id: str
     state: AttemptState
     messages: int
     head: Head | None = None
-    """What is on record of it when it has ended."""
+    """Its record, if it has ended."""
 
 
-def asked_attempts(journal: JournalReader, growth: Growth) -> list[AskedAttempt]:
-    """The attempts of a wish, in order."""
+def requested_attempts(journal: JournalReader, growth: Growth) -> list[RequestedAttempt]:
+    """The attempts of a growth, in order."""
     tree = journal.tree_of(growth.dataset, growth.task_id)
-    begun = {} if tree is None else journal.begun_attempts(tree)
-    return [_attempt(journal, growth.dataset, tree or 0, name, begun.get(name)) for name in growth.ids]
+    if tree is None:
+        return [RequestedAttempt(name, "waiting", 0) for name in growth.ids]
+    begun, opening = journal.begun_attempts(tree), len(journal.opening(tree))
+    return [_attempt(journal, growth.dataset, name, begun.get(name), opening) for name in growth.ids]
 
 
-def _attempt(journal: JournalReader, dataset: str, tree: int, name: str, episode: int | None) -> AskedAttempt:
+def _attempt(journal: JournalReader, dataset: str, name: str, episode: int | None, opening: int) -> RequestedAttempt:
     if episode is None:
-        return AskedAttempt(name, "waiting", 0)
+        return RequestedAttempt(name, "waiting", 0)
     found = journal.head(dataset, name)
-    said = sum(body.said is not None for body in journal.path_nodes(episode)) + len(journal.opening(tree))
-    return AskedAttempt(name, "going on" if found is None else "ended", said, None if found is None else found[0])
+    messages = opening + journal.count_messages(episode)
+    if found is None:
+        return RequestedAttempt(name, "going on", messages)
+    return RequestedAttempt(name, "ended", messages, found[0])
 
 
 def live_trajectory(journal: JournalReader, growth: Growth) -> tuple[Trajectory, list[tuple[NodeKey, NodeBody]]]:
-    """The first attempt of a wish, as far as it is, and the nodes behind its opening; without any before it begins."""
+    """The first attempt of a growth so far, and the nodes behind its opening; none before it begins."""
     (name, *_) = growth.ids
     tree = journal.tree_of(growth.dataset, growth.task_id)
     episode = None if tree is None else journal.begun_attempts(tree).get(name)

@@ -9,7 +9,7 @@ those of the run and both fit into one tree.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -187,17 +187,6 @@ async def open_people(run_dir: Path) -> AsyncIterator[PeopleRun]:
             yield people
         finally:
             await journal.close()
-
-
-@contextlib.contextmanager
-def read_people(run_dir: Path) -> Iterator[JournalReader | None]:
-    """The journal of `people/` of a run, for reading; None if nothing was added."""
-    folder = run_dir / PEOPLE
-    if not (folder / RUN_FILE).is_file():
-        yield None
-        return
-    with open_reader(folder) as reader:
-        yield reader
 
 
 def _write_people_file(run_dir: Path, folder: Path) -> None:

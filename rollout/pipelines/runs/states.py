@@ -39,7 +39,7 @@ class FieldChange(msgspec.Struct, frozen=True, kw_only=True):
     after: Any
 
 
-class StepState(msgspec.Struct, frozen=True):
+class StepChanges(msgspec.Struct, frozen=True):
     """What the calls of one message changed."""
 
     message: int
@@ -53,7 +53,7 @@ class ReplayedStates(msgspec.Struct, frozen=True, kw_only=True):
     """The rows that are no longer as they were, by table."""
     after: dict[str, tuple[Row, ...]]
     """The rows as they are at the end, where they are new or changed."""
-    steps: tuple[StepState, ...]
+    steps: tuple[StepChanges, ...]
     note: str | None = None
     """Why the replay ended early."""
 
@@ -112,7 +112,7 @@ def _as_states(found: Sequence[tuple[int, Changes]], note: str | None) -> Replay
     for message, changes in found:
         made = tuple(changed_fields(last, changes))
         if made:
-            steps.append(StepState(message, made))
+            steps.append(StepChanges(message, made))
         last = changes
     return ReplayedStates(
         before={table: change.removed for table, change in last.items() if change.removed},

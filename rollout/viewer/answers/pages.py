@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.core.messages import JSON
+from rollout.pipelines.runs.states import StepChanges
 from rollout.pipelines.runs.transcript import ShownMessage
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.line import BranchPoint, Failed, Timings
@@ -181,22 +182,6 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     note: str | None
     curl: str
     python: str
-
-
-class StateChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A value of the state that changed."""
-
-    path: tuple[str, ...]
-    """Table, row, and field."""
-    before: Any
-    after: Any
-
-
-class StepChanges(msgspec.Struct, frozen=True):
-    """What the calls of one message changed."""
-
-    message: int
-    changes: tuple[StateChange, ...]
 
 
 class States(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-GrowthState = Literal["waiting", "running", "done", "stopped", "failed"]
+ShownGrowthState = Literal["waiting", "running", "done", "stopped", "failed"]
 
 
 class Grown(msgspec.Struct, frozen=True):
@@ -44,7 +44,7 @@ class GrowthAnswer(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     role: Literal["agent", "user"] | None
     """The role that a person plays; null if models play both."""
-    state: GrowthState
+    state: ShownGrowthState
     """`waiting`: an earlier server did not finish it; resume it, or stop it."""
     error: str | None
     attempts: tuple[GrownAttempt, ...]

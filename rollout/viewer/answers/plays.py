@@ -8,7 +8,7 @@ import msgspec
 
 from rollout.core.messages import JSON
 from rollout.viewer.answers.pages import PageMessage
-from rollout.viewer.answers.people import GrowthState
+from rollout.viewer.answers.people import ShownGrowthState
 
 
 class Play(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,7 +20,7 @@ class Play(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     """The id of the conversation's attempt."""
     role: Literal["agent", "user"]
-    state: GrowthState
+    state: ShownGrowthState
     waits_for: Literal["agent", "user"] | None
     """Whose turn it is; null if the conversation has ended, or if that is unknown."""
     brief: str | None

@@ -13,7 +13,7 @@ import yaml
 pytest.importorskip("playwright", reason="needs the extra rollout-engine[web]")
 pytest.importorskip("starlette", reason="needs the extra rollout-engine[view]")
 
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Page, Request, Route, expect
 
 from tests.viewer.browser.attacks import EVIL, FORBIDDEN
 from tests.viewer.browser.driving import (
@@ -238,6 +238,22 @@ async def test_fit_shows_the_whole_tree(page: Page) -> None:
         assert mark is not None
         assert frame["x"] <= mark["x"] <= frame["x"] + frame["width"]
         assert frame["y"] <= mark["y"] <= frame["y"] + frame["height"]
+
+
+async def test_a_hidden_tab_holds_no_connection_and_asks_again_when_it_is_shown(page: Page) -> None:
+    def is_stream(request: Request) -> bool:
+        return "/api/events" in request.url
+
+    show_or_hide = """(isHidden) => {
+        Object.defineProperty(document, "hidden", {value: isHidden, configurable: true});
+        document.dispatchEvent(new Event("visibilitychange"));
+    }"""
+    async with page.expect_request(is_stream):
+        await open_trajectory(page)
+    async with page.expect_event("requestfailed", is_stream):
+        await page.evaluate(show_or_hide, True)
+    async with page.expect_request(is_stream), page.expect_request(lambda request: "/trajectory?" in request.url):
+        await page.evaluate(show_or_hide, False)
 
 
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:

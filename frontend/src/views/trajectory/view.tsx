@@ -47,7 +47,7 @@ export function TrajectoryView({ run, dataset, id, query, walk }: Properties): V
   useTitle(id);
   useLive(report ? null : run, (kind, data) => {
     if (kind === "marks" && concerns(data, dataset, id)) reload();
-    if (kind === "growth") reload();
+    if (kind === "growth" || kind === "poll") reload();
   });
   if (page.error && !page.data) return <Problem error={page.error} retry={page.reload} />;
   if (!page.data) return <Loading what={id} />;
@@ -83,7 +83,7 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
   const growths = useAnswer<Growth[]>(report || !session.me.can_grow ? null : ["runs", run, "growths"]);
   const ours = growths.data?.filter((growth) => growth.dataset === page.dataset && growth.id === page.id) ?? [];
   useLive(report ? null : run, (kind) => {
-    if (kind === "growth") growths.reload();
+    if (kind === "growth" || kind === "poll") growths.reload();
   });
 
   const panel = PANELS.find((each) => each === query.get("panel")) ?? "conversation";
