@@ -39,9 +39,18 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
       if (JSON.stringify(data) === JSON.stringify(row)) return;
       setRow((before) => ({ ...(before ?? ({} as RunRow)), ...data }));
     }
+    // The first event of an index, too.
+    if (kind === "index" && JSON.stringify(data) === JSON.stringify(page.data?.index)) return;
     if (kind !== "index") reload();
     else reloadPage();
   });
+  const isIndexed = page.data?.index.is_ready;
+  const wasIndexed = useRef(isIndexed);
+  useEffect(() => {
+    // Rows that were asked for while the index was made may not be all.
+    if (isIndexed && wasIndexed.current === false) setVersion((before) => before + 1);
+    wasIndexed.current = isIndexed;
+  }, [isIndexed]);
   useEffect(() => setRow(page.data?.row ?? null), [page.data]);
   useTitle(page.data?.row.title || run);
   useKeys("Run", [{ key: "e", words: "Export", act: () => setExporting(true) }]);

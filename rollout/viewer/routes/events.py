@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from rollout.core.secrets import redact
 from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.hub import Event, Hub
+from rollout.viewer.index import RunIndex
 
 EVERY = 15.0
 """Seconds between two comment lines, which keep proxies from closing the connection."""
@@ -25,16 +26,21 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def send_events(call: ApiCall) -> Response:
     """Events as they happen."""
     name: str | None = call.query.run
+    index: RunIndex | None = None
     if name is not None:
+        index = call.viewer.runs.get(name).index
         # A run with a listener is followed.
-        call.viewer.runs.get(name).index.is_wanted = True
-    return StreamingResponse(events(call.viewer.hub, name), media_type="text/event-stream")
+        index.is_wanted = True
+    return StreamingResponse(events(call.viewer.hub, name, index), media_type="text/event-stream")
 
 
-async def events(hub: Hub, run: str | None) -> AsyncIterator[bytes]:
-    """The stream of events, in the form of the protocol. Ends with the server."""
+async def events(hub: Hub, run: str | None, index: RunIndex | None = None) -> AsyncIterator[bytes]:
+    """The stream of events, in the form of the protocol. Ends with the server. Begins with the state of the index: it
+    may have become ready after the page asked, and before it listened."""
     with hub.listening(run) as listener:
         yield b": hello\n\n"
+        if index is not None:
+            yield encode(Event("index", run or "", index.state))
         while not hub.is_closed:
             try:
                 async with asyncio.timeout(EVERY):
