@@ -159,7 +159,7 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
             try:
                 record = None if records is None else records.of(line, source)
                 if record is not None and record.verdict == "drop":
-                    tally.drop(f"filtered: {', '.join(record.why)}")
+                    tally.drop(f"filter {', '.join(record.why)}")
                     continue
                 if line.is_labelled:
                     example = make_example(line, None, image_path=prompts.image_paths(source))

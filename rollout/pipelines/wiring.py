@@ -169,7 +169,8 @@ def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
             return
         one.tasks = tasks = one.environment.tasks
         if tasks is not None and not len(tasks):
-            unread = f"; its {len(tasks.problems)} lines cannot be read" if tasks.problems else ""
+            count = len(tasks.problems)
+            unread = f"; its {'line' if count == 1 else f'{count} lines'} cannot be read" if count else ""
             one.problems.append(f"{tasks}: there is no task in it{unread}; expected one JSON object a line")
 
 
