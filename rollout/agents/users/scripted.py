@@ -145,7 +145,7 @@ class BuiltinUser:
             return UserReply(strip_markers(self._lines[said]))
         answers = [message.content or "" for message in dialogue if message.role == "assistant"]
         heard = answers[-1] if answers else ""
-        words = next((words for heard_as, words in _GOODBYES if heard_as.search(heard)), None)
+        words: Sequence[str] | None = next((words for heard_as, words in _GOODBYES if heard_as.search(heard)), None)
         if words is None:
             has_accepted = len(answers) > 1 and _DECLINED.search(answers[-2]) and not _has_worked(dialogue)
             words = _ANYWAY if has_accepted else _THANKS
