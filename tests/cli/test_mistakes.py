@@ -487,3 +487,21 @@ def test_training_data_into_a_file_is_refused_by_name(rollout: Command) -> None:
     done = rollout("train-data", "run", "-o", "taken", "--form", "sft")
     assert done.code == 2
     assert "taken: is a file; expected a folder to write into" in done.err
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise RuntimeError('no scale')", "could not be scored: RuntimeError: no scale"),
+        ("return 'good'", "the scorer returned 'good'; expected a number, a bool, a Score or None"),
+    ],
+)
+def test_a_run_says_why_nothing_was_scored(body: str, reason: str, rollout: Command) -> None:
+    text(f"import rollout\n\n@rollout.scorer\ndef weigh(task):\n    {body}\n\n"
+         "shop = rollout.Environment(tasks=[rollout.Task('a', 'hi', actions=[])], world=rollout.World, "
+         "scorers=[weigh])\n", f"shop_{len(body)}.py")  # fmt: skip
+    dataset = {"environment": f"shop_{len(body)}:shop", "agent": "builtin/oracle", "samples": 3}
+    path = str(write_yaml(Path("c.yml"), {"datasets": {"d": dataset}, "run_dir": "run"}))
+    done = rollout("run", path, "--no-colors")
+    assert done.code == 0, done.out + done.err
+    assert f"unscored 3 × weigh: {reason}" in " ".join(done.out.split())
