@@ -388,7 +388,9 @@ def test_a_scorer_that_fails_alike_each_time_is_logged_once_with_its_traceback(r
     done = rollout("run", path, "--no-colors")
     said = done.out + done.err
     assert done.code == 0
-    assert said.count("broken could not score it") == said.count("KeyError: 'nothing'") == 1
+    assert said.count("broken could not score it") == said.count("Traceback") == 1
+    assert said.count("KeyError: 'nothing'") == 2, "below its traceback, and in the summary"
+    assert "unscored 8 × broken: could not be scored: KeyError: 'nothing'" in " ".join(said.split())
 
 
 def test_a_scorer_that_returns_words_is_unscored_with_what_was_expected(rollout: Command) -> None:
