@@ -123,6 +123,7 @@ def call_typed(function: Callable[..., object], arguments: Sequence[str], progra
     with listening():
         import typer
 
+        from rollout.cli.help_text import help_of
         from rollout.core.errors import RolloutError
 
         app = typer.Typer(
@@ -131,7 +132,7 @@ def call_typed(function: Callable[..., object], arguments: Sequence[str], progra
             pretty_exceptions_enable=False,
             context_settings={"help_option_names": ["-h", "--help"]},
         )
-        app.command()(_with_defaults(function, defaults) if defaults else function)
+        app.command(help=help_of(function))(_with_defaults(function, defaults) if defaults else function)
         words = _by_present_names(arguments, getattr(function, "older_options", {}))
         for option in getattr(function, "several", ()):
             words = _spread(words, option)

@@ -25,25 +25,29 @@ from rollout.tasks.discovery import Combination, Kind, choose_combinations, defa
 All = Annotated[bool, typer.Option("--all", help="Everything that is found.")]
 List = Annotated[bool, typer.Option("--list", help="Show what is found, and what is missing for it.")]
 Generate = Annotated[bool, typer.Option("--generate-configs", help="Write a config for review by hand; run nothing.")]
-ModelsConfig = Annotated[Path, typer.Option(help="The registry of models. The default is left out if it is missing.")]
-ConfigOutput = Annotated[Path, typer.Option(help="The folder for --generate-configs.")]
-MaxTurns = Annotated[int, typer.Option(min=1, help="User messages in a conversation, at most.")]
-AgentTemperature = Annotated[float, typer.Option(min=0)]
-UserTemperature = Annotated[float, typer.Option(min=0)]
+ModelsConfig = Annotated[
+    Path, typer.Option(metavar="FILE", help="The registry of models. The default is left out if it is missing.")
+]
+ConfigOutput = Annotated[Path, typer.Option(metavar="DIR", help="The folder for --generate-configs.")]
+MaxTurns = Annotated[int, typer.Option(metavar="N", min=1, help="User messages in a conversation, at most.")]
+AgentTemperature = Annotated[float, typer.Option(metavar="X", min=0)]
+UserTemperature = Annotated[float, typer.Option(metavar="X", min=0)]
 NoThinking = Annotated[bool, typer.Option("--no-thinking", help="Do not ask the agent's model to think.")]
 OutputFolder = Annotated[
     Path,
     typer.Option("--output-dir", "--output", "-o", metavar="DIR", help="The folder of the run and its trajectories."),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Only the summary.")]
-Seed = Annotated[int, typer.Option(min=0, help="Same seed, same run.")]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Same seed, same run.")]
 Domains = Annotated[list[str] | None, typer.Option("--domains", metavar="NAME...", help="These, one or several.")]
 BasePath = Annotated[
     Path | None,
-    typer.Option(help="The dataset folder. Default: rollout/tools/datasets here, else the shipped domains."),
+    typer.Option(
+        metavar="DIR", help="The dataset folder. Default: rollout/tools/datasets here, else the shipped domains."
+    ),
 ]
-QueryDir = Annotated[Path | None, typer.Option(help="Instead of <base-path>/queries.")]
-PolicyDir = Annotated[Path | None, typer.Option(help="Instead of <base-path>/policies.")]
+QueryDir = Annotated[Path | None, typer.Option(metavar="DIR", help="Instead of <base-path>/queries.")]
+PolicyDir = Annotated[Path | None, typer.Option(metavar="DIR", help="Instead of <base-path>/policies.")]
 
 
 def run_batch(

@@ -31,7 +31,9 @@ def check_domain(
         typer.Argument(metavar="NAME...", help="Domains; a combination as A_B, in any order.", show_default=False),
     ] = None,
     all_: Annotated[bool, typer.Option("--all", help="Every domain and combination in the folder.")] = False,
-    base_path: Annotated[Path | None, typer.Option(help="The dataset folder. Default: the shipped domains.")] = None,
+    base_path: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="The dataset folder. Default: the shipped domains.")
+    ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for every query.")] = False,
     no_colors: o.NoColors = False,
 ) -> None:

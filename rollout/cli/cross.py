@@ -23,9 +23,13 @@ def cross(
         bool, typer.Option("--merge-queries", help="Merge the query files of each combination; run nothing.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", "-f", help="With --merge-queries: replace merged files.")] = False,
-    min_domains: Annotated[int, typer.Option(min=1, help="Only combinations of at least this many domains.")] = 2,
+    min_domains: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Only combinations of at least this many domains.")
+    ] = 2,
     require_policy: Annotated[bool, typer.Option("--require-policy", help="Only combinations with a policy.")] = False,
-    max_combinations: Annotated[int | None, typer.Option(min=1, help="Only the first N combinations.")] = None,
+    max_combinations: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Only the first N combinations.")
+    ] = None,
     agent_model: o.AgentModel = defaults.AGENT_MODEL,
     user_model: o.UserModel = defaults.USER_MODEL,
     models_config: b.ModelsConfig = defaults.MODELS_CONFIG,
@@ -35,11 +39,13 @@ def cross(
     output_dir: b.OutputFolder = Path("outputs_cross"),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
     max_turns: b.MaxTurns = MAX_TURNS,
-    max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 20,
+    max_steps_per_turn: Annotated[int, typer.Option(metavar="N", min=1)] = 20,
     agent_temperature: b.AgentTemperature = 0.7,
     user_temperature: b.UserTemperature = 1.0,
     no_thinking: b.NoThinking = False,
-    max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all combinations.")] = 16,
+    max_workers: Annotated[
+        int, typer.Option(metavar="N", min=1, help="Live conversations, over all combinations.")
+    ] = 16,
     limit: o.Limit = None,
     samples: o.Samples = 1,
     seed: b.Seed = 0,

@@ -11,11 +11,11 @@ from rollout.cli.exit_codes import EXIT_FAILED
 def doctor(as_json: o.AsJson = False, no_colors: o.NoColors = False) -> None:
     """Look at this machine: versions, extras, Chromium, sandbox, disk; say what is missing and how to get it.
 
-    Exit code 0 where everything that is required is there, also if something optional is missing; else 1.
-
         rollout doctor
 
         rollout doctor --json
+
+    Exit code 0 where everything that is required is there, also if something optional is missing; else 1.
     """
     from rollout.pipelines.doctor import examine, is_sound
     from rollout.terminal.console import make_console, print_json

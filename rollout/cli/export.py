@@ -49,7 +49,12 @@ def export(
     paths: Inputs,
     format_: Annotated[
         str,
-        typer.Option("--format", "-f", help="add_key, openai, sharegpt, trl, parquet, or your own as module:Name."),
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="NAME",
+            help="add_key, openai, sharegpt, trl, parquet, or your own as module:Name.",
+        ),
     ],
     output: Annotated[
         Path | None,

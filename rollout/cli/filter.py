@@ -33,7 +33,8 @@ def filter_run(
         ),
     ],
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Its `filters`, instead of those of the run's own config.")
+        Path | None,
+        typer.Option("--config", "-c", metavar="FILE", help="Its `filters`, instead of those of the run's own config."),
     ] = None,
     filter_: Annotated[
         list[str] | None,
@@ -54,7 +55,7 @@ def filter_run(
             "--counts-in-group/--leaves-group", help="Whether what is dropped still counts in its group's statistics."
         ),
     ] = None,
-    examples: Annotated[int, typer.Option(min=0, help="Examples shown of each filter.")] = 2,
+    examples: Annotated[int, typer.Option(metavar="N", min=0, help="Examples shown of each filter.")] = 2,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Instead of RUN/filters.jsonl.")
     ] = None,
@@ -144,7 +145,7 @@ def _wished(
         wished.setdefault(_known(name, "--off"), {})["enabled"] = False
     for entry in filter_param or ():
         name, key, value = _read_setting(entry)
-        wished.setdefault(_known(name, "--set"), {})[key] = value
+        wished.setdefault(_known(name, "--filter-param"), {})[key] = value
     if counts_in_group is not None:
         wished["counts_in_group"] = counts_in_group
     filters = validate(wished, Filters, "the options")

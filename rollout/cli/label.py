@@ -50,10 +50,16 @@ def label(
 
 
 def label_single(
-    policy_root: Annotated[Path | None, typer.Option(help="POLICY_ROOT. Default: …/single_domain/policies.")] = None,
-    tools_list: Annotated[Path | None, typer.Option(help="TOOLS_LIST. Default: …/single_domain/tool_lists.")] = None,
-    output_dir: Annotated[Path, typer.Option(help="OUTPUT_DIR: where the trajectories are.")] = Path("outputs_single"),
-    result_file: Annotated[Path, typer.Option(help="RESULT_FILE: what is written.")] = Path(
+    policy_root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="POLICY_ROOT. Default: …/single_domain/policies.")
+    ] = None,
+    tools_list: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="TOOLS_LIST. Default: …/single_domain/tool_lists.")
+    ] = None,
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="OUTPUT_DIR: where the trajectories are.")] = Path(
+        "outputs_single"
+    ),
+    result_file: Annotated[Path, typer.Option(metavar="FILE", help="RESULT_FILE: what is written.")] = Path(
         "./mt_single_domain_tool_call_thinking.jsonl"
     ),
     preamble_file: PreambleFile = None,
@@ -68,10 +74,16 @@ def label_single(
 
 
 def label_cross(
-    policy_root: Annotated[Path | None, typer.Option(help="POLICY_ROOT. Default: …/cross_domain/policies.")] = None,
-    tools_list: Annotated[Path | None, typer.Option(help="TOOLS_LIST. Default: …/cross_domain/tool_lists.")] = None,
-    output_dir: Annotated[Path, typer.Option(help="OUTPUT_DIR: where the trajectories are.")] = Path("outputs_cross"),
-    result_file: Annotated[Path, typer.Option(help="RESULT_FILE: what is written.")] = Path(
+    policy_root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="POLICY_ROOT. Default: …/cross_domain/policies.")
+    ] = None,
+    tools_list: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="TOOLS_LIST. Default: …/cross_domain/tool_lists.")
+    ] = None,
+    output_dir: Annotated[Path, typer.Option(metavar="DIR", help="OUTPUT_DIR: where the trajectories are.")] = Path(
+        "outputs_cross"
+    ),
+    result_file: Annotated[Path, typer.Option(metavar="FILE", help="RESULT_FILE: what is written.")] = Path(
         "./mt_cross_domain_tool_call_thinking.jsonl"
     ),
     preamble_file: PreambleFile = None,

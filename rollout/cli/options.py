@@ -140,6 +140,6 @@ UseFilters = Annotated[
     bool, typer.Option("--filters", help="Drop, truncate and mask as `rollout filter` marked the run.")
 ]
 Split = Annotated[
-    str | None, typer.Option(metavar="NAME=SHARE,…", help="Several files, by task: train=0.9,validation=0.1.")
+    str | None, typer.Option(metavar="NAME=SHARE,…", help="Several files, by task, such as train=0.9,test=0.1.")
 ]
-SplitSeed = Annotated[int, typer.Option(min=0, help="Another seed, another split.")]
+SplitSeed = Annotated[int, typer.Option(metavar="N", min=0, help="Another seed, another split.")]

@@ -43,9 +43,9 @@ def run(
 ) -> None:
     """Roll out the datasets of a config.
 
-    The embedded example, with no key and no network:
+    The shipped example, with no key and no network:
 
-        rollout run configs/default.yml
+        rollout run default
 
     What would run, and what is missing:
 
@@ -72,7 +72,9 @@ def run(
 
 
 def run_by_option(
-    config: Annotated[Path, typer.Option("--config", "-c", help="The YAML configuration.", show_default=False)],
+    config: Annotated[
+        Path, typer.Option("--config", "-c", metavar="FILE", help="The YAML configuration.", show_default=False)
+    ],
     dataset: o.DatasetNames = None,
     limit: o.Limit = None,
     samples: o.Samples = None,

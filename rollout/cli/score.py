@@ -31,10 +31,14 @@ def score(
     dataset: o.DatasetNames = None,
     write: Annotated[bool, typer.Option("--write", help="Write the scores to RUN/scores.jsonl.")] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write them to this file instead; its folder is made.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write them to this file instead; its folder is made."),
     ] = None,
     config: Annotated[
-        Path | None, typer.Option("--config", "-c", help="Instead of the run's saved config: other scoring, or keys.")
+        Path | None,
+        typer.Option(
+            "--config", "-c", metavar="FILE", help="Instead of the run's saved config: other scoring, or keys."
+        ),
     ] = None,
     as_json: o.AsJson = False,
     no_colors: o.NoColors = False,

@@ -16,13 +16,17 @@ def serve_domain(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A domain, or several fused by `_`.", show_default=False)],
     base_path: Annotated[
         Path | None,
-        typer.Option(help="The dataset folder, or the one above single_domain. Default: the shipped examples."),
+        typer.Option(
+            metavar="DIR", help="The dataset folder, or the one above single_domain. Default: the shipped examples."
+        ),
     ] = None,
     http: Annotated[bool, typer.Option("--http", help="Streamable HTTP instead of standard input and output.")] = False,
-    host: Annotated[str, typer.Option(help="Where to listen. Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 8000,
-    seed: Annotated[int, typer.Option(min=0, help="Ids and times of every session derive from it.")] = 0,
-    timeout: Annotated[float, typer.Option(min=0.001, help="Seconds for one call.")] = 60.0,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to listen. Loopback unless you say otherwise.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="0 takes a free one.")] = 8000,
+    seed: Annotated[int, typer.Option(metavar="N", min=0, help="Ids and times of every session derive from it.")] = 0,
+    timeout: Annotated[float, typer.Option(metavar="X", min=0.001, help="Seconds for one call.")] = 60.0,
     in_process: Annotated[
         bool, typer.Option("--in-process", help="Run the domain's code in this process: quicker, for trusted code.")
     ] = False,

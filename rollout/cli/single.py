@@ -28,14 +28,14 @@ def single(
     output_dir: b.OutputFolder = Path("outputs_single"),
     config_output_dir: b.ConfigOutput = Path("configs/generated"),
     max_turns: b.MaxTurns = MAX_TURNS,
-    max_steps_per_turn: Annotated[int, typer.Option(min=1)] = 10,
+    max_steps_per_turn: Annotated[int, typer.Option(metavar="N", min=1)] = 10,
     agent_temperature: b.AgentTemperature = 0.7,
     user_temperature: b.UserTemperature = 1.0,
     no_thinking: b.NoThinking = False,
     preamble: Annotated[
         bool, typer.Option("--preamble/--no-preamble", help="Tell the agent first not to make up arguments.")
     ] = True,
-    max_workers: Annotated[int, typer.Option(min=1, help="Live conversations, over all domains.")] = 8,
+    max_workers: Annotated[int, typer.Option(metavar="N", min=1, help="Live conversations, over all domains.")] = 8,
     limit: o.Limit = None,
     samples: o.Samples = 1,
     seed: b.Seed = 0,

@@ -10,10 +10,14 @@ from rollout.core.errors import ConfigError
 
 
 def stub_server(
-    script: Annotated[str | None, typer.Option(help="The script: a YAML or JSON file, or the JSON itself.")] = None,
-    host: Annotated[str, typer.Option(help="Where to listen. Loopback unless you say otherwise.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 takes a free one.")] = 0,
-    latency: Annotated[float | None, typer.Option(help="Seconds before each answer.")] = None,
+    script: Annotated[
+        str | None, typer.Option(metavar="SCRIPT", help="The script: a YAML or JSON file, or the JSON itself.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(metavar="HOST", help="Where to listen. Loopback unless you say otherwise.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(metavar="N", help="0 takes a free one.")] = 0,
+    latency: Annotated[float | None, typer.Option(metavar="X", help="Seconds before each answer.")] = None,
     fault: Annotated[
         list[str] | None,
         typer.Option(metavar="KIND[:RATE]", help="A fault and how often, such as overload:0.1. May be repeated."),

@@ -75,7 +75,8 @@ def train_data(
         str | None, typer.Option(metavar="NAME", help="memory: who writes the prompts, module:function.")
     ] = None,
     last: Annotated[
-        int | None, typer.Option(min=0, help="memory: how many steps are remembered (3).", show_default=False)
+        int | None,
+        typer.Option(metavar="N", min=0, help="memory: how many steps are remembered (3).", show_default=False),
     ] = None,
     best: Annotated[
         Literal["one", "all"] | None,
@@ -86,10 +87,10 @@ def train_data(
         typer.Option(help="preferences: best against worst (default), or every two."),
     ] = None,
     margin: Annotated[
-        float | None, typer.Option(min=0, help="preferences: values must differ by more than this (0).")
+        float | None, typer.Option(metavar="X", min=0, help="preferences: values must differ by more than this (0).")
     ] = None,
     above: Annotated[
-        float | None, typer.Option(help="process: a step whose value is above this (0) is labelled true.")
+        float | None, typer.Option(metavar="X", help="process: a step whose value is above this (0) is labelled true.")
     ] = None,
     filters: UseFilters = False,
     status: Statuses = None,

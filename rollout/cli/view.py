@@ -17,10 +17,12 @@ def view(
             metavar="[RUN]...", help="Run directories, folders of them, or names of runs. Default: all below runs/."
         ),
     ] = None,
-    port: Annotated[int | None, typer.Option(min=0, max=65535, help="Default: 7788, or one that is free.")] = None,
+    port: Annotated[
+        int | None, typer.Option(metavar="N", min=0, max=65535, help="Default: 7788, or one that is free.")
+    ] = None,
     host: Annotated[
         str,
-        typer.Option(help="The address to listen at. Other machines can reach any but loopback."),
+        typer.Option(metavar="HOST", help="The address to listen at. Other machines can reach any but loopback."),
     ] = ("127.0.0.1"),
     allow_host: Annotated[
         list[str] | None,

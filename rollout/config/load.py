@@ -61,6 +61,11 @@ def complete_config(config: Config, where: str, environment: Mapping[str, str] |
     must be there."""
     _refuse_filters(config, where)
     if config.models_config_file is not None:
+        if not config.models_config_file.exists():
+            raise ConfigError(
+                f"{where}: models_config_file: there is no {config.models_config_file}; correct the path, or put the "
+                "models under `models` in this file"
+            )
         registry = load_registry(config.models_config_file, environment)
         config = config.model_copy(update={"models": {**registry, **config.models}})
     remember_secrets(config)
@@ -122,6 +127,14 @@ def expand(value: Any, environment: Mapping[str, str], where: str = "") -> Any:
     return value
 
 
+def _describe_yaml(error: yaml.YAMLError) -> str:
+    """What is wrong, without the text around it."""
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"it has the control character #x{error.character:02x}; remove it"
+    problem = getattr(error, "problem", None) or type(error).__name__
+    return f"{problem}; indent with spaces, not with tabs" if "\\t" in problem else str(problem)
+
+
 def parse_file(
     path: Path, model: type[M], environment: Mapping[str, str] | None = None, settings: Sequence[str] = ()
 ) -> M:
@@ -140,9 +153,7 @@ def parse_file(
         # Never the library's own text: it quotes the lines around the mistake, and a key may stand there.
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}:{mark.column + 1}" if mark is not None else str(path)
-        raise ConfigError(
-            f"{where}: is not valid YAML: {getattr(error, 'problem', None) or type(error).__name__}"
-        ) from None
+        raise ConfigError(f"{where}: is not valid YAML: {_describe_yaml(error)}") from None
     except RecursionError:
         raise ConfigError(f"{path}: is not valid YAML: nested too deeply") from None
     except (ValueError, OverflowError, TypeError, LookupError, AttributeError) as error:

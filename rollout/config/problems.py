@@ -19,6 +19,17 @@ MOST_UNKNOWN = 5
 """Unknown keys that are named."""
 
 
+_EXPECTED = {
+    **dict.fromkeys(("int_parsing", "int_type", "int_from_float"), "expected a whole number"),
+    **dict.fromkeys(("float_parsing", "float_type"), "expected a number"),
+    **dict.fromkeys(("bool_parsing", "bool_type"), "expected true or false"),
+    **dict.fromkeys(("dict_type", "model_type", "model_attributes_type"), "expected keys and values"),
+    **dict.fromkeys(("list_type", "tuple_type"), "expected a list"),
+    "string_type": "expected a text",
+}
+"""What was expected, where pydantic says it in words of its own."""
+
+
 def describe_problems(error: ValidationError, model: type[BaseModel], under: str | None = None) -> list[str]:
     """All problems of a section, one description each. Of many unknown keys, only the first ones are named: the file is
     probably not a configuration, and may hold secrets."""
@@ -46,8 +57,8 @@ def describe_problem(problem: ErrorDetails, model: type[BaseModel], under: str |
     key = ".".join(map(shown_key, location if under is None else [under, *location])) or "the file"
     if is_unknown:
         known = sorted(known_keys(model, location[:-1]))
-        return f"{key}: there is no such key; {suggest(str(location[-1]), known, 'known keys', cutoff=0.5)}"
-    text = problem["msg"].removeprefix("Value error, ")
+        return f"{key}: there is no such key; {suggest(str(location[-1]), known, 'known keys')}"
+    text = _EXPECTED.get(problem["type"]) or problem["msg"].removeprefix("Value error, ")
     text = text[:1].lower() + text[1:]
     given = problem["input"]
     if isinstance(given, (str, int, float, bool)) and not _looks_secret(location):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rollout.config.schema import MAX_TURNS, Dataset
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, describe_error
 from rollout.core.plugins import find_plugin, import_object
 from rollout.core.spelling import suggest
 from rollout.core.world import World
@@ -116,6 +116,8 @@ def make_from(found: Any, name: str, reference: str, params: Mapping[str, Any]) 
         made = make(**params)
     except ConfigError as error:
         raise ConfigError(f"datasets.{name}: {reference}: {error}") from error
+    except Exception as error:
+        raise ConfigError(f"datasets.{name}: {reference} cannot be made: {describe_error(error)}") from error
     if not isinstance(made, Environment):
         raise ConfigError(f"datasets.{name}: {reference} is no environment; expected a rollout.Environment")
     return made

@@ -37,7 +37,7 @@ from rollout.models.web_wording import describe_step, reason_for_step
 from rollout.trajectories.generation import Generation
 
 ERRORS = ("wrong_argument", "unknown_tool", "malformed_call", "void_turn", "stop_early", "repeat")
-_CLOSINGS = ("That is done.", "All right, that is settled.", "Done. What else can I do for you?")
+_CLOSINGS = ("That is done.", "All right, that is settled.", "Done. Tell me if you need anything else.")
 _NOTHING_DONE = ("All right. What can I do for you next?", "Understood. Just tell me how you want to go on.")
 _BROWSED = ("Everything that was asked for is done.", "The task is complete.")
 _encode = msgspec.json.Encoder(order="deterministic").encode

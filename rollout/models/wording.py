@@ -30,7 +30,21 @@ REFUSES = re.compile(
 )
 _ASKS_WHO = re.compile(r"\b(PIN|student id|traveller id|email on file|who (you|I)\b.*)", re.IGNORECASE)
 _ASKS_CONSENT = re.compile(r"\b(shall i|should i|may i|do you want me|is that right|go ahead|confirm)\b", re.IGNORECASE)
+_WISHES = re.compile(
+    r"\?|\bplease\b|\b(I|we)('d| would)? (like|need|want|love|have to)\b|^(can|could|would|will|book|cancel|change|"
+    r"move|add|drop|remove|send|show|tell|give|make|put|sign|enroll|check|find|get|pay|refund|swap|order|update)\b",
+    re.IGNORECASE,
+)
+"""Words that ask for something, unlike an answer or a thank-you."""
+_ASKS_CHOICE = re.compile(
+    r"^(and )?(which|what|how|when|where|who)\b|\bor\b|\b(shall|should|may) i (look|check|search|find|see|tell)\b",
+    re.IGNORECASE,
+)
 _READING = {"get": "look up the", "list": "see the", "search": "search the", "find": "find the", "fetch": "look up the"}
+_LOOKS_UP = re.compile(
+    r"(^|_)(get|list|search|find|fetch|look|lookup|show|view|see|read|check|query|browse|describe|count|compare)(_|$)",
+    re.IGNORECASE,
+)
 _FAILED = "I'm sorry, I could not do that."
 _MAX_PURPOSE = 105
 
@@ -81,6 +95,8 @@ def lead_in(spec: ToolSpec | None, name: str, last: Recent, chance: random.Rando
         return chance.choice(("Thank you. Let me verify your details first.", "I'll verify your details first.", ""))
     if _changes(spec):
         return chance.choice(("All right, I'm doing that now.", "Thank you. I'm making the change now.", ""))
+    if not _reads(spec, name):
+        return chance.choice(("I'll do that now.", "One moment, please.", "All right.", ""))
     return chance.choice(("Let me look that up.", "One moment, I'm checking.", "I'll have a look.", ""))
 
 
@@ -138,14 +154,14 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
     if reply.startswith(_FAILED):
         return f"{known} I cannot put that right here, so I tell the user that it was not done."
     if reply.rstrip().endswith("?") or _ASKS_WHO.search(reply):
-        if not last.has_called and _ASKS_WHO.search(reply) and not _ASKS_CONSENT.search(reply):
+        if not last.has_called and _ASKS_WHO.search(reply) and not _asks_consent(reply):
             return chance.choice(
                 (
                     "I cannot open any record before I know who is writing, so I ask for their details.",
                     "They have not identified themselves yet. That comes first.",
                 )
             )
-        if _ASKS_CONSENT.search(reply):
+        if _asks_consent(reply):
             why = chance.choice(
                 (
                     "Nothing may be changed without a clear yes, so I say exactly what would happen and ask.",
@@ -162,6 +178,10 @@ def reason_for_answer(reply: str, last: Recent, chance: random.Random) -> str:
                     "There is a choice to make, and it is theirs.",
                 )
             )
+    elif REFUSES.search(reply) and not last.has_called and not _WISHES.search(last.said):
+        why = chance.choice(
+            ("There is nothing more that I can do here.", "They have understood, and I leave it there.")
+        )
     elif REFUSES.search(reply):
         why = chance.choice(
             (
@@ -187,12 +207,23 @@ def failure(error: str) -> str:
     return f"{_FAILED} The system refused it: {SENTENCE.split(error.strip())[0].rstrip('.')}."
 
 
+def _asks_consent(reply: str) -> bool:
+    """Whether a reply asks for a yes to a change, not for a choice or for leave to look something up."""
+    asked = _ASKS_CONSENT.search(reply) is not None
+    return asked and _ASKS_CHOICE.search(SENTENCE.split(reply.strip())[-1]) is None
+
+
 def _has_identified(path: Sequence[Message]) -> bool:
     return any(_IDENTIFIES.search(call.name) for message in path for call in message.tool_calls)
 
 
 def _changes(spec: ToolSpec | None) -> bool:
     return spec is not None and (spec.is_write is True or "confirm" in (spec.parameters.get("properties") or {}))
+
+
+def _reads(spec: ToolSpec | None, name: str) -> bool:
+    """Whether a call only looks something up, as far as its tool or its name says it."""
+    return (spec is not None and spec.is_write is False) or bool(_LOOKS_UP.search(name))
 
 
 @lru_cache(maxsize=1024)
@@ -231,7 +262,8 @@ def _take_up(
             return "They have given me their details." if CREDENTIALS.search(last.said) else ""
         if is_consent and _AGREES.match(quote):
             return chance.choice((f'They agreed: "{quote}"', f'That is a clear yes: "{quote}"'))
-        return chance.choice((f'The user writes: "{quote}"', f'The request is: "{quote}"', f'They say: "{quote}"'))
+        says = (f'The user writes: "{quote}"', f'They say: "{quote}"')
+        return chance.choice((*says, f'The request is: "{quote}"') if _WISHES.search(quote) else says)
     error = last.error
     if error is None:
         if last.call.name == name and decoded(last.call.arguments) == arguments:

@@ -99,9 +99,9 @@ def _extras() -> Iterator[MachineFinding]:
 
 def _version_of(module: str) -> str:
     try:
-        return version("hydra-core" if module == "hydra" else module)
+        return f"{module} {version(module)}"
     except PackageNotFoundError:
-        return "installed"
+        return f"{module}, installed"
 
 
 def _chromium() -> MachineFinding:

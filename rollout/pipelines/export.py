@@ -48,7 +48,7 @@ class ExportTally:
         """Trajectories whose agent was no language model."""
 
     def saw_agent(self, model: str | None) -> None:
-        """Note who made a trajectory that is to be learnt from."""
+        """Note who made a trajectory that was written."""
         self.builtin += model == ORACLE
 
     def drop(self, reason: str) -> None:
@@ -159,7 +159,7 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
             try:
                 record = None if records is None else records.of(line, source)
                 if record is not None and record.verdict == "drop":
-                    tally.drop(f"filtered: {', '.join(record.why)}")
+                    tally.drop(f"filter {', '.join(record.why)}")
                     continue
                 if line.is_labelled:
                     example = make_example(line, None, image_path=prompts.image_paths(source))
@@ -178,8 +178,10 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
                 continue
             if admitted.id != example.id:
                 tally.notes["id was there already: its run's name was put behind it"] += 1
-            tally.saw_agent(line.model)
+            before = tally.kept
             yield admitted
+            if tally.kept > before:
+                tally.saw_agent(line.model)
     if records is not None:
         tally.outdated += records.outdated
 

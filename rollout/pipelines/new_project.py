@@ -6,6 +6,7 @@ files are copied as they are, except that `@PYTHON@` becomes the path of this in
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -25,6 +26,8 @@ KINDS: dict[str, str] = {
 }
 """The templates, each with what it is."""
 _PYTHON = "@PYTHON@"
+_REASON = re.compile(r"^\[Errno \d+\] |: '.*", re.DOTALL)
+"""What an error of the system puts before and after its reason."""
 
 
 def create_project(folder: Path, template: str = DEFAULT) -> list[Path]:
@@ -37,6 +40,10 @@ def create_project(folder: Path, template: str = DEFAULT) -> list[Path]:
         shutil.copytree(TEMPLATES / template, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
         config = folder / CONFIG
         config.write_text(config.read_text(encoding="utf-8").replace(_PYTHON, sys.executable), encoding="utf-8")
+    except shutil.Error as error:
+        # What could not be copied, each with its reason, which is the same for all: a full disk, say.
+        path, reason = error.args[0][0][1:]
+        raise ConfigError(f"{path}: cannot be written: {_REASON.sub('', reason)}; choose another folder") from error
     except OSError as error:
         where = error.filename or folder
         raise ConfigError(f"{where}: cannot be written: {error.strerror or error}; choose another folder") from error

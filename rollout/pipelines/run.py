@@ -40,6 +40,7 @@ from rollout.store.result_files import write_failed, write_metrics
 from rollout.store.run_dir import LOGS, RUN_FILE, find_run, lock_run
 from rollout.store.run_file import RecordedTasks, write_run_file
 from rollout.trajectories.causes import Causes
+from rollout.trajectories.line import Failed
 
 if TYPE_CHECKING:
     from rollout.distributed.link import Machines
@@ -233,6 +234,8 @@ def finish_files(
     summary.measured = measured(journal, names)
     summary.ranks = list(ranks)
     summary.failures = Causes(head.error for name in planned for head in journal.failed_heads(name)).listed()
+    if summary.total.unscored:
+        summary.unscored = Causes(Failed("unscored", reason) for reason in journal.unscored_reasons()).listed()
     if dynamic is not None:
         useful = sum(summary.datasets[plan.name].useful_groups for plan in plans)
         opened = sum(len(journal.begun_tasks(plan.name)) for plan in plans)

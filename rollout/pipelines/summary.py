@@ -120,6 +120,8 @@ class Summary(msgspec.Struct):
     """What `rollout.pipelines.measures` found, by measure and dataset."""
     failures: list[Cause] = []
     """Why attempts failed, the most frequent cause first."""
+    unscored: list[Cause] = []
+    """Why attempts that ended have no verdict. For the screen: metrics.json has only their number."""
     ranks: list[RankCounts] = []
     """Where the last command ran on a cluster: what each rank did."""
 

@@ -176,7 +176,9 @@ def _wire_tasks(one: Wired, tasks: Tasks | None) -> None:
             return
         one.tasks = tasks = one.environment.tasks
         if tasks is not None and not len(tasks):
-            unread = f"; its {len(tasks.problems)} lines cannot be read ({tasks.problems[0]})" if tasks.problems else ""
+            count = len(tasks.problems)
+            lines = "line" if count == 1 else f"{count} lines"
+            unread = f"; its {lines} cannot be read ({tasks.problems[0]})" if count else ""
             one.problems.append(f"{tasks}: there is no task in it{unread}; expected one JSON object a line")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from rollout.store.damage import reads_journal
@@ -77,6 +79,16 @@ class _Scores(msgspec.Struct):
     scores: list[_Score] = []
 
 
+class _Unscored(msgspec.Struct):
+    unscored: str | None = None
+
+
+class _UnscoredHead(msgspec.Struct):
+    """The part of a head that says why there is no verdict."""
+
+    metadata: _Unscored
+
+
 class _ScoredHead(msgspec.Struct):
     """The part of a head that says which scorers passed."""
 
@@ -84,6 +96,7 @@ class _ScoredHead(msgspec.Struct):
 
 
 _scores_decoder = msgspec.msgpack.Decoder(_ScoredHead)
+_unscored_decoder = msgspec.msgpack.Decoder(_UnscoredHead)
 
 
 @reads_journal
@@ -137,6 +150,12 @@ class CountsReader(FactsReader):
             if deciding and all(score.value is not None and score.value >= 1.0 for score in deciding):
                 found[dataset] = found.get(dataset, 0) + 1
         return found
+
+    def unscored_reasons(self) -> Iterator[str]:
+        """Why attempts that ended have no verdict, one reason each; none where nothing was to be scored."""
+        rows = self._db.execute("SELECT head FROM trajectories WHERE status <> 'failed' AND NOT scored ORDER BY id")
+        reasons = (_unscored_decoder.decode(head).metadata.unscored for (head,) in rows)
+        return (reason for reason in reasons if reason)
 
     def uncounted_cost(self) -> float:
         """The cost of nodes that no trajectory counts: unfinished episodes, and attempts that were given up."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rollout.config.exploring import StrategyChoice
 from rollout.config.params import read_params
 from rollout.config.section import Section
-from rollout.core.errors import ConfigError
+from rollout.core.errors import ConfigError, describe_error
 from rollout.core.plugins import find_plugin
 from rollout.core.spelling import suggest
 from rollout.strategies.arpo import Arpo
@@ -52,7 +52,10 @@ def make_strategy(choice: StrategyChoice, samples: int = 1, reward: str | None =
 
 
 def _make(name: str, params: Mapping[str, Any]) -> Strategy:
-    make = SHIPPED.get(name) or find_plugin("rollout.strategies", name)
+    try:
+        make = SHIPPED.get(name) or find_plugin("rollout.strategies", name)
+    except ConfigError as error:
+        raise ConfigError(f"strategy: {error}") from error
     if make is None:
         raise ConfigError(
             f"strategy: there is no {name!r}; {suggest(name, SHIPPED, 'known')} (or an entry point of "
@@ -72,6 +75,6 @@ def _make(name: str, params: Mapping[str, Any]) -> Strategy:
         return made
     try:
         strategy: Strategy = make(**params)
-    except TypeError as error:
-        raise ConfigError(f"strategy {name}: {error}") from error
+    except Exception as error:
+        raise ConfigError(f"strategy {name}: cannot be made: {describe_error(error)}") from error
     return strategy

@@ -14,12 +14,12 @@ import hashlib
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import msgspec
 
 from rollout.core.errors import ConfigError
-from rollout.core.messages import ToolSpec, message_from_json
+from rollout.core.messages import Message, Role, ToolSpec, message_from_json
 from rollout.core.task import Action, Task
 from rollout.tasks.benchmarks import AnswerFiles, ordinary_entry
 from rollout.tasks.source import Problem
@@ -157,7 +157,7 @@ def parse_task(entry: Any) -> Task:
     raw_messages = entry["messages"]
     if not isinstance(raw_messages, list):
         raise TypeError(f"messages: expected a list, got {type(raw_messages).__name__}")
-    messages = tuple(message_from_json(message) for message in raw_messages)
+    messages = tuple(_message(message, place) for place, message in enumerate(raw_messages))
     info = entry.get("task_info") or {}
     actions = info.get("actions")
     tools = entry.get("tools")
@@ -169,8 +169,8 @@ def parse_task(entry: Any) -> Task:
         messages=messages,
         user_system_prompt=entry.get("user_system_prompt") or "",
         tools=None if tools is None else tuple(ToolSpec.from_json(tool) for tool in tools),
-        actions=None if actions is None else _actions(actions),
-        user_actions=_actions(info["user_actions"]) if info.get("user_actions") else (),
+        actions=None if actions is None else _actions(actions, "actions"),
+        user_actions=_actions(info["user_actions"], "user_actions") if info.get("user_actions") else (),
         user_turns=_texts(info, "user_turns"),
         replies=_texts(info, "replies"),
         communicate=_texts(info, "communicate"),
@@ -190,6 +190,16 @@ def _as_line(entry: dict[str, Any]) -> dict[str, Any]:
     return line
 
 
+def _message(entry: Any, place: int) -> Message:
+    where = f"messages[{place}]"
+    if not isinstance(entry, dict):
+        raise TypeError(f"{where}: expected an object with role and content, got {type(entry).__name__}")
+    role = entry.get("role")
+    if role not in get_args(Role):
+        raise ValueError(f"{where}.role: expected one of {', '.join(get_args(Role))}, got {role!r}")
+    return message_from_json(entry)
+
+
 def _read_list(path: Path) -> list[bytes] | None:
     """The entries of a file that is one JSON list, each on one line; None for any other file."""
     with path.open("rb") as file:
@@ -204,8 +214,11 @@ def _read_list(path: Path) -> list[bytes] | None:
         return None  # Lines, whatever the first of them is.
 
 
-def _actions(entries: Any) -> tuple[Action, ...]:
-    return msgspec.convert(entries, tuple[Action, ...])
+def _actions(entries: Any, key: str) -> tuple[Action, ...]:
+    try:
+        return msgspec.convert(entries, tuple[Action, ...])
+    except msgspec.ValidationError as error:
+        raise ValueError(f"task_info.{key}: {error}; expected a list of {{name, arguments}}") from error
 
 
 def _texts(info: dict[str, Any], key: str) -> tuple[str, ...]:
@@ -223,4 +236,8 @@ def _content_id(entry: dict[str, Any]) -> str:
 
 
 def _describe(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8 text; save the file as UTF-8"
+    if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
+        return f"it is not JSON: {error}"
     return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)

@@ -44,7 +44,8 @@ def show_checks(console: Console, found: RunCheck) -> None:
     if count := len(problems):
         console.print(f"{count} problem{'s' if count != 1 else ''}; nothing was run.", highlight=False)
     else:
-        console.print(f"{found.trajectories} trajectories; no problems found; nothing was run.", highlight=False)
+        planned = f"{found.trajectories} {'trajectory' if found.trajectories == 1 else 'trajectories'}"
+        console.print(f"{planned}; no problems found; nothing was run.", highlight=False)
 
 
 def _by_text(reports: Sequence[DatasetCheck]) -> dict[str, list[str]]:

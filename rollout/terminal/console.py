@@ -6,6 +6,7 @@ and removes control sequences from whatever is rendered, so only our own styles 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -20,6 +21,7 @@ from rollout.core.errors import RolloutError
 from rollout.core.printable import printable, printable_json
 from rollout.core.secrets import excerpt, redact
 
+_WORD = re.compile(r"\S+")
 MOST_SHOWN = 2000
 """Characters of one message on the terminal."""
 
@@ -30,6 +32,13 @@ class SafeConsole(Console):
     def __init__(self, **options: Any) -> None:
         super().__init__(**{**options, "markup": False, "emoji": False})
 
+    def print(self, *objects: Any, soft_wrap: bool | None = None, **options: Any) -> None:
+        """As rich does it. On a terminal, a line that is not to be cut goes on with a whole word; paths and addresses
+        stay in one piece, so that they can be copied. A file or a pipe gets the line as it is."""
+        if soft_wrap and self.is_terminal and len(objects) == 1 and isinstance(objects[0], (str, Text)):
+            objects = (in_whole_words(objects[0], self.width),)
+        super().print(*objects, soft_wrap=soft_wrap, **options)
+
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Every text on its way to the terminal comes through here; rich's own control codes are marked as such."""
         for segment in super().render(renderable, options):
@@ -38,6 +47,23 @@ class SafeConsole(Console):
                 yield segment if clean is segment.text else Segment(clean, segment.style)
             else:
                 yield segment
+
+
+def in_whole_words(text: str | Text, width: int) -> Text:
+    """A text in lines of at most this width. A word that is wider has a line of its own, whole."""
+    whole = Text(text) if isinstance(text, str) else text
+    lines: list[Text] = []
+    for line in whole.split("\n", allow_blank=True):
+        breaks, begin = [], 0
+        for word in _WORD.finditer(line.plain):
+            if word.end() - begin > width and word.start() > begin and line.plain[begin : word.start()].strip():
+                begin = word.start()
+                breaks.append(begin)
+        parts = line.divide(breaks)
+        for part in parts[:-1]:
+            part.rstrip()
+        lines += parts
+    return Text("\n").join(lines)
 
 
 def make_console(no_colors: bool = False) -> Console:

@@ -45,6 +45,9 @@ def show_summary(console: Console, opened: Opened, again: str, paused: str | Non
             if name in {plan.name for plan in opened.plans} and measure in MEASURES:
                 MEASURES[measure](console, found, name)
     show_failures(console, summary.failures, opened.registry_file)
+    for reason in summary.unscored[:MOST_CAUSES]:
+        line = Text.assemble(("unscored ", "yellow"), f"{reason.count} × {reason.text}")
+        console.print(line, highlight=False, soft_wrap=True)
     reasons = ", ".join(f"{reason} {number}" for reason, number in sorted(summary.total.stop_reasons.items()))
     if reasons:
         console.print(f"stop reasons: {reasons}", highlight=False)

@@ -19,7 +19,7 @@ from rollout.agents.users.model import GUIDELINES, ModelUser, user_prompt
 from rollout.agents.users.person import PersonUser
 from rollout.agents.users.scripted import ASK_AGAIN, BuiltinUser, ScriptedUser
 from rollout.agents.users.user import STOP_TOKENS, read_reply
-from rollout.core.messages import Message
+from rollout.core.messages import Message, ToolCall
 from rollout.core.task import Task
 from rollout.models.model import Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
@@ -210,3 +210,15 @@ async def test_last_words_of_the_builtin_user_fit_what_it_was_told(heard: str, e
         assert reply.end == "stop"
         assert re.search(expected, reply.text or "", re.IGNORECASE), reply.text
         assert check_reply(task, said(("user", "Hi."), ("assistant", heard)), reply.text, reply.end) == ()
+
+
+async def test_the_builtin_user_is_not_delighted_by_a_refusal_that_it_has_accepted() -> None:
+    task = Task("t", "Refund me.", user_turns=("Okay.",))
+    refused = [("user", "Refund me."), ("assistant", "I cannot refund that."), ("user", "Okay.")]
+    heard = said(*refused, ("assistant", "Thank you for understanding."))
+    worked = [*heard[:3], Message("assistant", "", (ToolCall("c", "refund", "{}"),)), *heard[3:]]
+    for seed in range(6):
+        reply = await BuiltinUser(task, seed).reply(heard)
+        assert "anyway" in (reply.text or "")
+        assert check_reply(task, heard, reply.text, reply.end) == ()
+        assert "anyway" not in ((await BuiltinUser(task, seed).reply(worked)).text or "")

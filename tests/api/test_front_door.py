@@ -36,7 +36,7 @@ def test_a_run_has_its_figures_and_its_trajectories() -> None:
     result = run(shop, samples=4, run_dir="runs/shop")
     assert (result.solved, result.mean_reward, result.failed, len(result.trajectories)) == (4, 1.0, 0, 4)
     first = result.trajectories[0]
-    assert first.messages[-1].content == "Done. What else can I do for you?"
+    assert first.messages[-1].content == "Done. Tell me if you need anything else."
     assert first.system == "You run a small shop."
     assert first.tools[0]["function"]["name"] == "add"
     assert [score.name for score in first.scores] == ["filled"]

@@ -101,7 +101,7 @@ async def test_it_runs_as_it_stands_against_a_server(monkeypatch: pytest.MonkeyP
 
 def test_it_runs_with_the_oracle() -> None:
     printed = run_script(DEFINITIONS + MODEL + USE.replace("openai/gpt-5", "builtin/oracle"))
-    assert printed.startswith("4 1.0 Done. What else can I do for you?\nt1 [1.0")
+    assert printed.startswith("4 1.0 Done. Tell me if you need anything else.\nt1 [1.0")
     assert "t1: 4 attempts\nuser: Two mugs and a lamp, please.\n" in printed
     assert Path("train.jsonl").exists()
 

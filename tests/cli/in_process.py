@@ -11,12 +11,12 @@ import pytest
 from rollout.cli import main
 
 
-def rollout(*arguments: str) -> CompletedProcess[str]:
+def rollout(*arguments: str, columns: int = 160) -> CompletedProcess[str]:
     """Run a command in this process, which takes a second less."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COLUMNS", "160")
+        patch.setenv("COLUMNS", str(columns))
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 main(arguments)

@@ -206,13 +206,50 @@ def run_dir_is_another_folder() -> str:
     return config(run_dir="photos", resume=False)
 
 
+def environment_factory_that_raises() -> str:
+    text("def shop():\n    raise RuntimeError('no shop today')\n", "raising_shop.py")
+    return str(
+        write_yaml(Path("c.yml"), {"datasets": {"d": {"environment": "raising_shop:shop", "agent": "builtin/oracle"}}})
+    )
+
+
+def strategy_that_raises() -> str:
+    text("class Wild:\n    def __init__(self):\n        raise RuntimeError('no way')\n", "raising_strategy.py")
+    return config({"strategy": "raising_strategy:Wild"})
+
+
+def missing_registry() -> str:
+    return config(models_config_file="no-models.yml")
+
+
+def control_character() -> str:
+    return text("datasets: {}\n\x07\n")
+
+
+def task_with_an_unknown_role() -> str:
+    text('{"id": "a", "messages": [{"role": "usr", "content": "hi"}]}\n', "roles.jsonl")
+    return config({"path": "roles.jsonl"})
+
+
+def task_with_bad_actions() -> str:
+    line = '{"id": "a", "messages": [{"role": "user", "content": "hi"}], "task_info": {"actions": "add"}}'
+    text(f"{line}\n", "actions.jsonl")
+    return config({"path": "actions.jsonl"})
+
+
+def tasks_in_another_encoding() -> str:
+    line = '{"id": "a", "messages": [{"role": "user", "content": "caf\xe9"}]}'
+    Path("latin.jsonl").write_bytes(f"{line}\n".encode("latin-1"))
+    return config({"path": "latin.jsonl"})
+
+
 MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (typo_in_a_key, ["c.yml", "datasets.portal.max_trns", "did you mean 'max_turns'?"]),
     (typo_at_the_top, ["c.yml", "max_worker", "did you mean 'max_workers'?"]),
     (unset_variable, ["c.yml", "models.m.api_key", "NO_SUCH_VARIABLE is not set", "set it"]),
-    (tab_in_yaml, ["c.yml:3:1", "is not valid YAML", "\\t"]),
+    (tab_in_yaml, ["c.yml:3:1", "is not valid YAML", "\\t", "indent with spaces"]),
     (negative_number, ["c.yml", "datasets.portal.limit", "greater than or equal to 1", "-3"]),
-    (wrong_type, ["c.yml", "max_workers", "valid integer", "'many'"]),
+    (wrong_type, ["c.yml", "max_workers", "expected a whole number", "'many'"]),
     (missing_config, ["nowhere.yml", "No such file"]),
     (other_ending_of_a_config, ["project.yaml", "No such file", "did you mean 'project.yml'?"]),
     (config_without_its_ending, ["project: there is no such file", "did you mean 'project.yml'?"]),
@@ -239,6 +276,13 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (output_under_a_file, ["output_path", "results is a file", "expected a folder"]),
     (run_dir_is_a_file, ["run_dir", "runfile is a file", "expected a folder"]),
     (run_dir_is_another_folder, ["run_dir", "photos", "is not a run directory", "choose another"]),
+    (environment_factory_that_raises, ["datasets.d", "raising_shop:shop cannot be made", "no shop today"]),
+    (strategy_that_raises, ["datasets.portal.strategy", "raising_strategy:Wild", "cannot be made", "no way"]),
+    (missing_registry, ["c.yml: models_config_file", "there is no no-models.yml", "correct the path"]),
+    (control_character, ["c.yml", "control character #x07", "remove it"]),
+    (task_with_an_unknown_role, ["roles.jsonl:1", "messages[0].role", "expected one of system", "'usr'"]),
+    (task_with_bad_actions, ["actions.jsonl:1", "task_info.actions", "expected a list of {name, arguments}"]),
+    (tasks_in_another_encoding, ["latin.jsonl:1", "is not UTF-8", "save the file as UTF-8"]),
 ]
 
 
@@ -356,7 +400,9 @@ def test_a_scorer_that_fails_alike_each_time_is_logged_once_with_its_traceback(r
     done = rollout("run", path, "--no-colors")
     said = done.out + done.err
     assert done.code == 0
-    assert said.count("broken could not score it") == said.count("KeyError: 'nothing'") == 1
+    assert said.count("broken could not score it") == said.count("Traceback") == 1
+    assert said.count("KeyError: 'nothing'") == 2, "below its traceback, and in the summary"
+    assert "unscored 8 × broken: could not be scored: KeyError: 'nothing'" in " ".join(said.split())
 
 
 def test_a_scorer_that_returns_words_is_unscored_with_what_was_expected(rollout: Command) -> None:
@@ -420,7 +466,7 @@ def test_keys_on_the_command_line_are_checked_like_those_of_the_file(rollout: Co
     for setting, expected in [
         ("max_worker=3", "max_worker: there is no such key; did you mean 'max_workers'?"),
         ("datasets.potal.limit=3", "--set datasets.potal.limit: there is no dataset 'potal'; did you mean 'portal'?"),
-        ("datasets.portal.limit=few", "datasets.portal.limit: input should be a valid integer"),
+        ("datasets.portal.limit=few", "datasets.portal.limit: expected a whole number"),
         ("max_workers", "--set: 'max_workers' is not key=value"),
         ("max_workers.deep=1", "max_workers"),
     ]:
@@ -433,3 +479,43 @@ def test_a_command_that_does_not_exist_is_answered_with_the_nearest(rollout: Com
     done = rollout("rum")
     assert done.code == 2
     assert "Did you mean 'run'?" in done.err
+
+
+def test_a_project_that_cannot_be_copied_is_one_reason_and_not_one_for_each_file() -> None:
+    command = [sys.executable, "-c", "from rollout.cli import main; main()", "init", "shop"]
+
+    def no_bytes() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, preexec_fn=no_bytes, env={**os.environ}
+    )
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert done.stderr.count("cannot be written: File too large; choose another folder") == 1
+    assert "Errno" not in done.stderr
+
+
+def test_training_data_into_a_file_is_refused_by_name(rollout: Command) -> None:
+    assert rollout("run", config(), "--no-colors").code == 0
+    text("", "taken")
+    done = rollout("train-data", "run", "-o", "taken", "--form", "sft")
+    assert done.code == 2
+    assert "taken: is a file; expected a folder to write into" in done.err
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("raise RuntimeError('no scale')", "could not be scored: RuntimeError: no scale"),
+        ("return 'good'", "the scorer returned 'good'; expected a number, a bool, a Score or None"),
+    ],
+)
+def test_a_run_says_why_nothing_was_scored(body: str, reason: str, rollout: Command) -> None:
+    text(f"import rollout\n\n@rollout.scorer\ndef weigh(task):\n    {body}\n\n"
+         "shop = rollout.Environment(tasks=[rollout.Task('a', 'hi', actions=[])], world=rollout.World, "
+         "scorers=[weigh])\n", f"shop_{len(body)}.py")  # fmt: skip
+    dataset = {"environment": f"shop_{len(body)}:shop", "agent": "builtin/oracle", "samples": 3}
+    path = str(write_yaml(Path("c.yml"), {"datasets": {"d": dataset}, "run_dir": "run"}))
+    done = rollout("run", path, "--no-colors")
+    assert done.code == 0, done.out + done.err
+    assert f"unscored 3 × weigh: {reason}" in " ".join(done.out.split())

@@ -104,7 +104,7 @@ def test_parts_of_a_ratio_can_be_given_one_by_one() -> None:
         ("modle_config.model_type=native", "did you mean 'model_config.model_type'"),
         ("+nothing_like_it=3", "nothing_like_it: there is no such key; known keys: .*env_config"),
         ("env_config.server_size=0", "env_config.server_size: .* greater than or equal to 1"),
-        ("env_config.server_size=many", "env_config.server_size: .* integer"),
+        ("env_config.server_size=many", "env_config.server_size: .* whole number"),
         (
             "model_config.model_type=gpt",
             "model_config.model_type: .*'qwen3-instruct', 'qwen3-think', 'computer_use' or 'native'",

@@ -102,7 +102,7 @@ def test_faults_in_env_and_secrets_in_addresses_are_not_shown(tmp_path: Path) ->
     config = {"datasets": {"d": {"mcpServers": servers}}}
     with pytest.raises(ConfigError) as caught:
         load_config(write_yaml(tmp_path / "c.yml", config))
-    assert "datasets.d.mcpServers.a.env.PLAIN: input should be a valid string" in str(caught.value)
+    assert "datasets.d.mcpServers.a.env.PLAIN: expected a text" in str(caught.value)
     assert "True" not in str(caught.value)
     servers["a"] = {"url": "http://h/mcp?api_key=hush-hush-1&page=2", "headers": {"X-Key": "hush-hush-2"}}
     load_config(write_yaml(tmp_path / "c.yml", config))

@@ -13,7 +13,7 @@ from rollout.core.messages import Message, ToolCall, Toolset, ToolSpec
 from rollout.core.seeds import stream
 from rollout.models.mistakes import misnamed, spoiled_arguments
 from rollout.models.web_wording import describe_step, reason_for_step
-from rollout.models.wording import failure, reason_for_answer, reason_for_call, recent
+from rollout.models.wording import failure, lead_in, reason_for_answer, reason_for_call, recent
 from tests.conftest import read_lines, roll_out
 
 CONFIRM = {"type": "object", "properties": {"section": {"type": "string"}, "confirm": {"type": "boolean"}}}
@@ -111,6 +111,43 @@ def test_tool_without_a_description_is_described_by_its_name() -> None:
 )
 def test_thought_before_an_answer_fits_the_answer(reply: str, expected: str) -> None:
     assert re.search(expected, reason_for_answer(reply, recent([user("CS101 please")]), CHANCE))
+
+
+@pytest.mark.parametrize(
+    ("reply", "is_consent"),
+    [
+        ("I will cancel the stay. Shall I go ahead?", True),
+        ("I will replace the address. Is that right?", True),
+        ("That hotel takes no pets. Shall I look at our other one?", False),
+        ("A transfer is $48.00 each way. Shall I order one way or both?", False),
+        ("There are breakfast, parking and a crib. Which one shall I remove?", False),
+    ],
+)
+def test_only_a_proposed_change_is_thought_of_as_one(reply: str, is_consent: bool) -> None:
+    path = [user("Hello"), *called("list_sections", '{"rows":[]}')]
+    thoughts = {reason_for_answer(reply, recent(path), stream(number, "")) for number in range(30)}
+    choice = ("I cannot decide this for them", "There is a choice to make")
+    assert all(any(part in text for part in choice) != is_consent for text in thoughts)
+
+
+def test_an_answer_of_the_user_is_not_called_a_request() -> None:
+    said = {thought_of("Ah, I see."), thought_of("Yes, both. That is fine.")}
+    assert not any("The request is" in text for text in said)
+
+
+def thought_of(said: str) -> str:
+    found = [reason_for_answer("All right.", recent([user(said)]), stream(number, "")) for number in range(30)]
+    return "\n".join(found)
+
+
+def test_only_a_look_up_is_announced_as_one() -> None:
+    def said(name: str) -> set[str]:
+        return {lead_in(TOOLS.by_name.get(name), name, recent([user("hi")]), stream(n, "")) for n in range(40)}
+
+    looks = {"Let me look that up.", "One moment, I'm checking.", "I'll have a look."}
+    assert looks <= said("list_sections")
+    for name in ("add", "put_book", "getaway"):
+        assert not looks & said(name)
 
 
 def test_failure_gives_the_first_sentence_of_the_reason() -> None:

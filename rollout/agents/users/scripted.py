@@ -44,6 +44,19 @@ _GOODBYES = (
     ),
 )
 """Last words by what the assistant said last: an offer or a question, a referral, a refusal."""
+_DECLINED = re.compile(r"\b(cannot|can't|sorry|unfortunately|not possible|do not suffice)\b.*[^?]\s*$", re.DOTALL)
+_ANYWAY = ("Alright. Thanks anyway, goodbye.", "Okay. Thanks anyway.", "Thanks anyway. Bye.")
+"""Last words after a refusal that the user has accepted."""
+
+
+def _has_worked(dialogue: Sequence[Message]) -> bool:
+    """Whether the assistant called tools since the user last spoke."""
+    for message in reversed(dialogue):
+        if message.role == "user":
+            return False
+        if message.tool_calls:
+            return True
+    return False
 
 
 class _Place:
@@ -130,6 +143,10 @@ class BuiltinUser:
             said -= 1
         if said < len(self._lines):
             return UserReply(strip_markers(self._lines[said]))
-        heard = next((message.content or "" for message in reversed(dialogue) if message.role == "assistant"), "")
-        words = next((words for heard_as, words in _GOODBYES if heard_as.search(heard)), _THANKS)
+        answers = [message.content or "" for message in dialogue if message.role == "assistant"]
+        heard = answers[-1] if answers else ""
+        words: Sequence[str] | None = next((words for heard_as, words in _GOODBYES if heard_as.search(heard)), None)
+        if words is None:
+            has_accepted = len(answers) > 1 and _DECLINED.search(answers[-2]) and not _has_worked(dialogue)
+            words = _ANYWAY if has_accepted else _THANKS
         return UserReply(seeds.stream(self._seed, "thanks").choice(words), end="stop")

@@ -23,7 +23,7 @@ def step_advantages(attempts: Sequence[Attempt], estimator: str = "grpo", **para
     """
     estimate = ESTIMATORS.get(estimator)
     if estimate is None:
-        raise ConfigError(f"there is no estimator {estimator!r}; expected one of {', '.join(ESTIMATORS)}")
+        raise ConfigError(f"advantage: there is no estimator {estimator!r}; expected one of {', '.join(ESTIMATORS)}")
     try:
         return estimate(attempts, **_checked(estimator, params))
     except TypeError as error:

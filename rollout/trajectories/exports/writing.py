@@ -65,7 +65,10 @@ def replaced_together(paths: Sequence[Path], *, is_private: bool = False) -> Ite
             made.replace(path)
     except OSError as error:
         name = error.filename or paths[0]
+        if isinstance(error, (FileExistsError, NotADirectoryError)):
+            raise ConfigError(f"{name}: is a file; expected a folder to write into") from error
         raise ConfigError(f"{name}: cannot be written: {error.strerror or error}") from error
     finally:
         for path in temporary:
-            path.unlink(missing_ok=True)
+            with contextlib.suppress(NotADirectoryError):
+                path.unlink(missing_ok=True)
