@@ -87,7 +87,9 @@ def spec_of(function: Callable[..., Any], name: str | None = None, is_write: boo
             raise TypeError("arguments are given by name; leave out the / in its signature")
         schema = TypeAdapter(cast(Any, _readable(function))).json_schema()
     except PydanticUserError as error:
-        raise TypeError(f"tool {called}: its parameters have no JSON schema: {error.message.splitlines()[0]}") from error
+        raise TypeError(
+            f"tool {called}: its parameters have no JSON schema: {error.message.splitlines()[0]}"
+        ) from error
     except (TypeError, ValueError, NameError) as error:
         raise TypeError(f"tool {called}: {error}") from error
     schema.setdefault("type", "object")
