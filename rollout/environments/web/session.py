@@ -87,6 +87,7 @@ class BrowserSession:
         context.on("page", self._on_page)
         context.on("dialog", self._on_dialog)
         context.on("request", self._on_request)
+        context.on("response", lambda _: self.requests.note_answer())
         context.on("requestfinished", self._on_returned)
         context.on("requestfailed", self._on_returned)
 

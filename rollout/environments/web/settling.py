@@ -118,6 +118,10 @@ class PendingRequests:
             if _without_query(url) not in self._endless:
                 self._pending.add(request)
 
+    def note_answer(self) -> None:
+        """A request has begun to be answered."""
+        self._returned.set()
+
     def discard(self, request: Request) -> None:
         """A request was answered, or failed."""
         if request in self._pending and request.resource_type != "document":
@@ -188,8 +192,10 @@ def settle_script() -> str:
 
 
 def _is_next(request: Request, page: Page) -> bool:
-    """Whether a request is for the document that comes after a page's present one."""
-    return request.resource_type == "document" and _is_of(request, page) and request.frame.parent_frame is None
+    """Whether a request is for the document that comes after a page's present one, and has no answer yet."""
+    if request.resource_type != "document" or request.existing_response is not None:
+        return False
+    return _is_of(request, page) and request.frame.parent_frame is None
 
 
 def _is_of(request: Request, page: Page) -> bool:
