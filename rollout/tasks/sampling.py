@@ -147,7 +147,13 @@ def draw_train(
     else:
         chosen = chance.sample(places, min(size, len(places)))
     if len(chosen) < size:
-        notes.append(f"only {len(chosen)} tasks instead of {size}: there are no more to draw from")
+        repeated = len(tasks.keys) - len(set(tasks.keys))
+        why = (
+            f"; rows that repeat another task (subdomain, site, difficulty, instruction): {repeated}"
+            if repeated
+            else ""
+        )
+        notes.append(f"tasks: only {len(chosen)} instead of {size}, there are no more to draw from{why}")
     return Drawn(hardest_first(tasks, chosen), notes)
 
 

@@ -66,10 +66,12 @@ def show_refused_hosts(console: Console, metrics: JSON, dataset: str = "") -> No
     shown = ", ".join(f"{host} ({count})" for host, count in list(metrics.items())[:MAX_HOSTS])
     more = f" and {len(metrics) - MAX_HOSTS} more" if len(metrics) > MAX_HOSTS else ""
     name = f"{dataset}: " if dataset else ""
-    text = (
-        f"{name}hosts that pages could not reach (observations): {shown}{more}; allow them by web.hosts or web.assets"
+    console.print(
+        f"{name}hosts that pages could not reach (observations): {shown}{more}; allow public ones by web.hosts or "
+        "web.assets, private ones by web.private_hosts",
+        markup=False,
+        soft_wrap=True,
     )
-    console.print(text, markup=False, soft_wrap=True)
 
 
 def _show_webgym(console: Console, rates: JSON, differences: JSON, name: str) -> None:

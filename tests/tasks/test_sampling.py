@@ -110,6 +110,14 @@ def test_overlapping_ranges_are_refused() -> None:
         check_ranges([Range("b", 3, 5, 1), Range("a", 1, 3, 1)])
 
 
+def test_rows_that_repeat_a_task_are_told_where_tasks_are_missing() -> None:
+    drawn = draw_train(web_file(row(1), row(2), row(3, task_name="Task 1")), 3, seed=0, iteration=0)
+    assert drawn.notes == [
+        "tasks: only 2 instead of 3, there are no more to draw from; rows that repeat another task (subdomain, site, "
+        "difficulty, instruction): 1"
+    ]
+
+
 def test_iterations_and_seeds_draw_differently() -> None:
     tasks = web_file(*[row(n) for n in range(200)])
     first = ids(tasks, draw_train(tasks, 20, seed=0, iteration=0))

@@ -26,6 +26,7 @@ from rollout.environments.web.scoring.pages import CheckScorer
 from rollout.environments.web.scoring.rubric import BlockedScorer, RubricScorer, WebJudge
 from rollout.environments.web.sites import Sites, load_sites
 from rollout.environments.web.world import BrowserWorld
+from rollout.models.builtin import ORACLE
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Scorer
@@ -71,6 +72,14 @@ class WebEnvironment(FileEnvironment):
     def monitor_rules(self, config: Config, *, has_tools: bool) -> MonitorRules | None:
         # In a browser the same call again is often right: scrolling.
         return goback_rule(config)
+
+    def warnings(self, agent: AgentConfig) -> list[str]:
+        if agent.model != ORACLE or self.settings.mode != "coordinates":
+            return []
+        return [
+            f"{ORACLE} looks for elements in the list of an observation, and the mode coordinates has none; use "
+            "set_of_marks, text or accessibility_tree"
+        ]
 
     def measures(self) -> Sequence[MakeMeasure]:
         return (WebRates, RefusedHosts)

@@ -190,7 +190,11 @@ class Tab:
         PageLost where the tab is gone."""
         from playwright.async_api import Error
 
-        self.cdp.on("Page.windowOpen", lambda _: opened())
+        def hear(event: JSON) -> None:
+            if not event["url"].startswith("data:"):  # never opened
+                opened()
+
+        self.cdp.on("Page.windowOpen", hear)
         try:
             await self.cdp.send("Page.enable")
         except Error as error:

@@ -87,6 +87,7 @@ class BrowserSession:
         context.on("page", self._on_page)
         context.on("dialog", self._on_dialog)
         context.on("request", self._on_request)
+        context.on("response", lambda _: self.requests.note_answer())
         context.on("requestfinished", self._on_returned)
         context.on("requestfailed", self._on_returned)
 
@@ -231,6 +232,7 @@ class BrowserSession:
             # After its requests a page is looked at again, so before that it is only waited for.
             is_early = waits and mode != "none" and self.requests.has_any
             try:
+                await self._stop_late(tab, budget)
                 asked = self._options("none" if is_early else mode, budget, waits=waits)
                 seen = msgspec.convert(await tab.observe(asked), Seen)
                 if waits:
@@ -239,7 +241,7 @@ class BrowserSession:
                     continue
                 if tab is not self.active or self._arriving or await self._await_tabs():
                     continue
-                if await self.requests.settle(budget):
+                if await self._stop_late(tab, budget) or await self.requests.settle(budget):
                     continue
                 if await self._leave_refused(tab, seen.url):
                     continue
@@ -255,6 +257,15 @@ class BrowserSession:
                 # A tab that was closed is no loss; a crash or the end of the browser is.
                 if tab.is_crashed or self.lease.lost.is_set() or not tab.page.is_closed():
                     raise
+
+    async def _stop_late(self, tab: Tab, budget: SettleBudget) -> bool:
+        """Wait for the document that a tab has asked for, and give it up where it does not come in time."""
+        if not await self.requests.is_late(tab.page, budget):
+            return False
+        await tab.stop_loading()
+        self.requests.give_up_documents()
+        self.note(f"The next page did not answer within {self.settings.load_timeout:g} s. Its loading was stopped.")
+        return True
 
     async def _leave_refused(self, tab: Tab, url: str) -> bool:
         """Leave a document that may not be shown: the first of a new tab may have come before it could be refused."""

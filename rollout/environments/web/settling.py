@@ -12,6 +12,7 @@ requests that are repeated or stay open, elements that never stop changing, recu
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import secrets
 from collections import Counter
@@ -117,6 +118,10 @@ class PendingRequests:
             if _without_query(url) not in self._endless:
                 self._pending.add(request)
 
+    def note_answer(self) -> None:
+        """A request has begun to be answered."""
+        self._returned.set()
+
     def discard(self, request: Request) -> None:
         """A request was answered, or failed."""
         if request in self._pending and request.resource_type != "document":
@@ -128,6 +133,22 @@ class PendingRequests:
         """A page was closed. What it had asked for is not always reported as failed."""
         self._pending = {request for request in self._pending if not _is_of(request, page)}
         self._returned.set()
+
+    async def is_late(self, page: Page, budget: SettleBudget) -> bool:
+        """Wait for the next document of a page, as long as it may load. True where it has not come: until it is given
+        up, Chromium passes no question on to the page."""
+        while any(_is_next(request, page) for request in self._pending):
+            if budget.left_to_load <= 0:
+                return True
+            self._returned.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(budget.left_to_load):
+                    await self._returned.wait()
+        return False
+
+    def give_up_documents(self) -> None:
+        """The browser was told to stop loading."""
+        self._pending = {request for request in self._pending if request.resource_type != "document"}
 
     async def settle(self, budget: SettleBudget) -> bool:
         """Wait until none is left. True where there were some, also while the document was waited for: its script may
@@ -168,6 +189,13 @@ def settle_options(settings: WebSettings, budget: SettleBudget, step: int, timer
 def settle_script() -> str:
     """For the isolated world, before the script that asks it."""
     return _read("settle.js")
+
+
+def _is_next(request: Request, page: Page) -> bool:
+    """Whether a request is for the document that comes after a page's present one, and has no answer yet."""
+    if request.resource_type != "document" or request.existing_response is not None:
+        return False
+    return _is_of(request, page) and request.frame.parent_frame is None
 
 
 def _is_of(request: Request, page: Page) -> bool:

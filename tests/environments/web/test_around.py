@@ -9,7 +9,7 @@ import pytest
 
 from rollout.core.world import Invocation
 from tests.environments.web.conftest import Browsing
-from tests.environments.web.site import Site
+from tests.environments.web.site import PAGES, Site
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -142,3 +142,12 @@ async def test_reading_the_state_keeps_what_there_is_to_tell(browsing: Browsing,
     key = await driver.world.state_key()
     assert "dialog (alert) said 'late'" in (await driver.do("wait", seconds=0.01)).content
     assert await driver.world.state_key() == key
+
+
+async def test_a_popup_that_the_browser_does_not_open_is_not_waited_for(
+    browsing: Browsing, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = "<!doctype html><button onclick=\"window.open('data:text/html,x'); document.title = 'tried'\">Open</button>"
+    monkeypatch.setitem(PAGES, "/refused-popup", page)
+    driver = await browsing.driver(settle_timeout=30, step_timeout=10).open(site.url("/refused-popup"))
+    assert "Title: tried" in (await driver.do("click", element=1)).content

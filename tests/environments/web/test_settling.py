@@ -106,6 +106,8 @@ let wait = 0;
 </script>""",
     "/writes": """<button onclick="window.open('').document.write('<p>Written</p>')">Print view</button>
 <button onclick="document.open(); document.write('<p>Written</p>')">Replace</button>""",
+    "/slow-links": """<a href=/never>Now</a>
+<button onclick="setTimeout(() => { location = '/never'; }, 200)">Soon</button>""",
     "/far": """<button onclick="setTimeout(() => document.title = 'much later', 5000)">Later</button>""",
     "/quiet": "<button onclick=\"document.title = 'pressed'\">Press</button>",
     "/looks": """<p id=out></p><script>
@@ -333,3 +335,14 @@ async def test_page_cannot_tell_that_its_timers_are_watched(browsing: Browsing, 
     driver = await opened(browsing, busy_site, "/looks")
     assert 'Title: [true,[],[],"setTimeout,1,number"]' in driver.text
     assert await driver.page.evaluate("() => window.done") == 1, "timers work as they did"
+
+
+@pytest.mark.parametrize("name", ["Now", "Soon"])
+async def test_page_whose_link_is_never_answered_is_shown_and_can_be_used(
+    browsing: Browsing, busy_site: BusySite, name: str
+) -> None:
+    driver = await opened(browsing, busy_site, "/slow-links", load_timeout=0.5, step_timeout=30)
+    result = await driver.do("click", element=driver.number(name))
+    assert "The next page did not answer within 0.5 s. Its loading was stopped." in result.content
+    assert "Title: Page" in result.content
+    assert "did not answer" not in (await driver.do("wait", seconds=0.01)).content
