@@ -152,7 +152,7 @@ class Tab:
         return seen
 
     async def scroll(self, x: float, y: float, across: float, down: float) -> bool:
-        """Scroll what lies at a point, or what holds it, by so many times its own size. False where nothing scrolls."""
+        """Scroll what lies at a point, or what holds it, by a multiple of its own size. False where nothing scrolls."""
         from playwright.async_api import Error
 
         has_scrolled = await self.call("scroll", x, y, across, down)
