@@ -154,7 +154,16 @@ class OpenAIModel:
         started = time.perf_counter()
         raw = await self._post(self._body(request))
         latency = time.perf_counter() - started
-        response = decode_answer(raw)
+        try:
+            response = decode_answer(raw)
+        except msgspec.DecodeError as error:
+            if not raw.lstrip().startswith(b"<"):
+                raise
+            text = (
+                f"{self.name}: {self._url} answered with a web page; expected JSON. Check api_base: the address of an "
+                "OpenAI-compatible server mostly ends with /v1"
+            )
+            raise ModelError(text, transient=True) from error
         if self._token_ids == "llamacpp" and response.choices:
             await self._add_llamacpp_ids(response)
         return to_generation(

@@ -51,6 +51,8 @@ DIRECT: dict[str, tuple[str | None, str]] = {
     "llamacpp": (None, "LLAMACPP_API_KEY"),
 }
 """Providers of chat completions: their address, and the environment variable of their key."""
+_ADDRESS_VARIABLES = {"openai": "OPENAI_BASE_URL"}
+"""Environment variables of addresses, where a provider's own client reads one, too."""
 _PREFIXES: dict[str, tuple[str, ...]] = {
     "bedrock": ("AWS_",),
     "sagemaker": ("AWS_",),
@@ -126,6 +128,8 @@ class Registry:
             provider = resolved.entry.provider
             if resolved.kind == "direct":
                 found.append(DIRECT[provider][1])
+                if (variable := _ADDRESS_VARIABLES.get(provider)) is not None:
+                    found.append(variable)
             elif resolved.kind == "litellm":
                 found += _PREFIXES.get(provider, (f"{provider.partition('_')[0].upper()}_",))
         return sorted(set(found))
@@ -158,6 +162,7 @@ class Registry:
         if entry.provider in DIRECT or (entry.api_base is not None and entry.provider == "openai"):
             base, variable = DIRECT[entry.provider]
             register(os.environ.get(variable) or "")
+            base = os.environ.get(_ADDRESS_VARIABLES.get(entry.provider, "")) or base
             return Resolved(
                 name, "direct", entry, api_model, api_base or base, api_key or os.environ.get(variable) or None
             )

@@ -34,6 +34,8 @@ async def keys_for(*models: str) -> list[str]:
 async def test_workers_get_the_keys_of_the_runs_models_and_no_other() -> None:
     assert worker_environment(DRIVER, await keys_for("openai/gpt-5"), []) == {"OPENAI_API_KEY": "o"}
     assert worker_environment(DRIVER, await keys_for("builtin/oracle", "mine"), []) == {}
+    elsewhere = {**DRIVER, "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    assert "OPENAI_BASE_URL" in worker_environment(elsewhere, await keys_for("openai/gpt-5"), [])
 
 
 @pytest.mark.litellm

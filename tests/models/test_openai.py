@@ -22,6 +22,7 @@ from rollout.models.model import Request, Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.testing import StubServer
 from rollout.trajectories.generation import Usage
+from tests.models.hostile import AnsweringServer
 
 ECHO = ToolSpec(
     "echo", "Say it again.", {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
@@ -168,6 +169,13 @@ async def test_transient_fault_is_tried_again_and_stays_on_record(pool: HttpPool
     assert generation.message.content
     assert len(generation.failures) == 2
     assert all(failure.kind == "model" and failure.waited is not None for failure in generation.failures)
+
+
+async def test_a_page_in_place_of_an_answer_points_at_the_address(pool: HttpPool) -> None:
+    async with AnsweringServer() as server:
+        server.body = b"<!doctype html><title>Welcome to nginx!</title>"
+        with pytest.raises(ModelError, match=rf"{server.url}/chat/completions answered with a web page.*api_base"):
+            await model(pool, server.url).generate(request())
 
 
 async def test_answer_that_never_comes_meets_the_deadline(pool: HttpPool) -> None:

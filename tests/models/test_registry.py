@@ -23,7 +23,7 @@ ENTRIES = {
 
 @pytest.fixture(autouse=True)
 def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_API_KEY"):
+    for name in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY", "ANTHROPIC_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -118,6 +118,14 @@ def test_missing_and_placeholder_keys_are_found_without_asking_anybody(monkeypat
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
     assert registry().check("openai/gpt-5") == []
     assert registry().check("deepseek-v3.2-fc") == []
+
+
+def test_the_address_of_openai_may_come_from_its_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1")
+    assert registry().resolve("openai/mine").api_base == "http://127.0.0.1:8000/v1"
+    assert registry().check("openai/mine") == [], "no key is needed there"
+    assert registry(x={"provider": "openai", "api_base": "http://here/v1"}).resolve("x").api_base == "http://here/v1"
+    assert registry().resolve("deepseek/deepseek-chat").api_base == "https://api.deepseek.com/v1"
 
 
 def test_keys_do_not_show_in_what_a_name_resolved_to() -> None:
