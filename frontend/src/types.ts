@@ -363,6 +363,7 @@ export interface TrajectoryPage {
   marks: Mark[];
   filtered: JsonObject | null;
   siblings: { id: string; author: string | null; status: string; success: boolean; scored: boolean; reward: number | null }[];
+  sibling_count: number;
   has: { states: boolean; tokens: boolean; nodes: boolean };
   /** `last`: the last message behind which branches can be grown; null where it is the last of all. */
   can_grow: { ok: boolean; reason: string | null; last?: number | null; why?: string | null };

@@ -40,6 +40,8 @@ from rollout.viewer.spans import PlacedNode, placed_nodes, spans_of
 log = logging.getLogger(__name__)
 NOT_KEPT = "its steps were not kept (use_checkpoints: false)"
 READ_ONLY = "this server only reads (--read-only)"
+MOST_SIBLINGS = 40
+"""Other attempts that a page lists: a task may have thousands, and a report holds a page for each of them."""
 
 
 class ReadTrajectory(msgspec.Struct, frozen=True):
@@ -78,6 +80,7 @@ def keyed_nodes(journal: JournalReader, dataset: str, trajectory: Trajectory) ->
 def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> TrajectoryPage:
     """The page of a trajectory. `is_reader`: whether the server is read-only."""
     trajectory, dataset = read.trajectory, read.dataset
+    siblings, sibling_count = _siblings(run, dataset, trajectory)
     filtered, marks = run.filtered(dataset, trajectory.id), run.marks_of(dataset, trajectory.id)
     # The page asks for images by their names.
     transcript = make_transcript(msgspec.structs.replace(trajectory, image_path=None), filtered)
@@ -143,7 +146,8 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
         ),
         marks=tuple(marks),
         filtered=filtered,
-        siblings=tuple(_siblings(run, dataset, trajectory)),
+        siblings=tuple(siblings),
+        sibling_count=sibling_count,
         has=Has(
             states=bool(read.nodes) and trajectory.called and not is_reader,
             tokens=any(generation.tokens is not None for generation in trajectory.generated.values()),
@@ -195,20 +199,26 @@ def page_message(message: ShownMessage, node: tuple[NodeKey, NodeBody] | None) -
     )
 
 
-def _siblings(run: OpenRun, dataset: str, trajectory: Trajectory) -> list[Sibling]:
-    found = _attempts(run.reading(), dataset, trajectory.task_id)
+def _siblings(run: OpenRun, dataset: str, trajectory: Trajectory) -> tuple[list[Sibling], int]:
+    """Other attempts at the task, at most `MOST_SIBLINGS` of the run and of people each, and how many there are."""
+    found, count = _attempts(run.reading(), dataset, trajectory)
     try:
         if run.has_people:
-            found += _attempts(run.reading_people(), dataset, trajectory.task_id)
+            of_people, more = _attempts(run.reading_people(), dataset, trajectory)
+            found, count = found + of_people, count + more
     except JournalError as error:
         log.warning("%s", error)
-    return [sibling for sibling in found if sibling.id != trajectory.id]
+    return found, count
 
 
-def _attempts(borrowed: contextlib.AbstractContextManager[JournalReader], dataset: str, task: str) -> list[Sibling]:
+def _attempts(
+    borrowed: contextlib.AbstractContextManager[JournalReader], dataset: str, trajectory: Trajectory
+) -> tuple[list[Sibling], int]:
     with borrowed as journal:
-        heads = [journal.head(dataset, key.id) for key in journal.task_keys(dataset, task)]
-    return [
+        others = [key.id for key in journal.task_keys(dataset, trajectory.task_id) if key.id != trajectory.id]
+        others.sort(key=lambda name: (len(name), name))  # ~2 before ~10
+        heads = [journal.head(dataset, other) for other in others[:MOST_SIBLINGS]]
+    shown = [
         Sibling(
             id=head.id,
             author=head.author,
@@ -219,3 +229,4 @@ def _attempts(borrowed: contextlib.AbstractContextManager[JournalReader], datase
         )
         for head, _ in filter(None, heads)
     ]
+    return shown, len(others)

@@ -179,6 +179,15 @@ def test_what_people_grew_is_in_the_tree_of_its_task(client: Client) -> None:
     assert "no model was asked" in get(person, "runs/run/sent", dataset="data", id="t~+1", step=2)["note"]
 
 
+def test_of_a_task_with_many_attempts_the_first_are_listed_and_all_counted(client: Client) -> None:
+    written = WrittenRun()
+    for number in range(50):
+        written.add(f"t~{number}", [answer("x")], task="t")
+    page = get(client(), "runs/run/trajectory", dataset="data", id="t~3")
+    assert page["sibling_count"] == 49
+    assert [sibling["id"] for sibling in page["siblings"]] == [f"t~{number}" for number in range(41) if number != 3]
+
+
 def test_time_is_told_by_nodes_that_know_when_they_were_added(client: Client) -> None:
     nodes = [
         msgspec.structs.replace(node, added=1000.0 + at)

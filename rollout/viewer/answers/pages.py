@@ -158,6 +158,9 @@ class TrajectoryPage(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[PersonMark, ...]
     filtered: Filtered | None
     siblings: tuple[Sibling, ...]
+    """The first other attempts at the task."""
+    sibling_count: int
+    """The number of all of them."""
     has: Has
     can_grow: CanGrow
     commands: Commands

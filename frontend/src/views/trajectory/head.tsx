@@ -197,8 +197,8 @@ function Siblings({ run, page, query }: { run: string; page: TrajectoryPage; que
   if (!page.siblings.length) return null;
   return (
     <nav class="siblings" aria-label="Other attempts at this task">
-      <span class="hint">{plural(page.siblings.length, "other attempt")}</span>
-      {page.siblings.slice(0, 40).map((each) => {
+      <span class="hint">{plural(page.sibling_count, "other attempt")}</span>
+      {page.siblings.map((each) => {
         const outcome = outcomeOf(each);
         return (
           <a class={`outcome is-${outcome}`} href={href(trajectoryPath(run, { dataset: page.dataset, id: each.id }), changed(listQuery(query), { panel: query.get("panel") }))} title={`${each.id}${each.author ? `, by ${each.author}` : ""}: reward ${reward(each.reward)}`}>
@@ -208,7 +208,7 @@ function Siblings({ run, page, query }: { run: string; page: TrajectoryPage; que
           </a>
         );
       })}
-      {page.siblings.length > 40 && <a href={href(["run", run], { task: page.task_id })}>all</a>}
+      {page.sibling_count > page.siblings.length && <a href={href(["run", run], { task: page.task_id })}>all</a>}
     </nav>
   );
 }
