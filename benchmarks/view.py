@@ -34,7 +34,7 @@ from benchmarks.growth import NOISE, exponent
 from benchmarks.view_server import ROOT, Server
 from rollout.store.marks import MarksFile
 from rollout.store.run_dir import lock_run
-from rollout.viewer.queries import SORTS
+from rollout.viewer.index.queries import SORTS
 
 SIZES = (1_000, 10_000, 100_000)
 MARKS = 10_000

@@ -9,7 +9,7 @@ from typing import Any
 from rollout.agents.formats import make_dialect
 from rollout.core.messages import Toolset, ToolSpec
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.trajectories.token_view import TokenView, view_tokens
 from tests.conftest import read_lines
 

@@ -26,8 +26,8 @@ from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import Offers, is_importing, offering
 from rollout.environments.environment import Environment
-from rollout.pipelines.discover import with_discovered
 from rollout.pipelines.run import Opened, run_dir_of
+from rollout.pipelines.wiring.discover import with_discovered
 from rollout.terminal.console import SafeConsole
 from rollout.terminal.log_lines import logging_to
 from rollout.terminal.shown_run import open_shown_run

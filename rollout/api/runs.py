@@ -20,12 +20,12 @@ from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.pipelines.people.marked import MarkedRun, with_marks
 from rollout.pipelines.people.marks import RunMarks
-from rollout.store.counting import StatusCounts, TrajectoryKey
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.files.run_file import read_run_file
+from rollout.store.reading.counting import StatusCounts, TrajectoryKey
+from rollout.store.reading.reader import JournalReader, open_reader
+from rollout.store.reading.trajectory_files import TrajectoryFiles
+from rollout.store.reading.trees import read_tree
 from rollout.store.run_dir import PEOPLE, RUN_FILE, find_run
-from rollout.store.run_file import read_run_file
-from rollout.store.trajectory_files import TrajectoryFiles
-from rollout.store.trees import read_tree
 from rollout.trajectories.person_marks import make_mark_selection
 from rollout.trajectories.saved import read_saved
 from rollout.trajectories.stop import Status

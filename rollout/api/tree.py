@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rollout.store.trajectory_files import TrajectoryFiles
+from rollout.store.reading.trajectory_files import TrajectoryFiles
 from rollout.terminal.task_tree import draw_tree
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import RolloutTree

@@ -10,7 +10,7 @@ import typer
 from rollout.cli import options as o
 from rollout.cli.exit_codes import EXIT_PROBLEMS
 from rollout.cli.signals import listening
-from rollout.pipelines.check import DatasetCheck, RunCheck, broken_environments, check_datasets, check_run
+from rollout.pipelines.checks.check import DatasetCheck, RunCheck, broken_environments, check_datasets, check_run
 
 if TYPE_CHECKING:
     from rollout.config.schema import Config

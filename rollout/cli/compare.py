@@ -84,7 +84,7 @@ def _compare(
 ) -> int:
     from rollout.pipelines.compare import read_figures, refuse_strategies, with_strategies
     from rollout.pipelines.run_options import load_changed, with_output
-    from rollout.store.reader import open_reader
+    from rollout.store.reading.reader import open_reader
 
     config, chosen = load_changed(path, options)
     allowed = _budget(config, budget)

@@ -29,7 +29,7 @@ def diff(
     """
     from rollout.pipelines.runs.diff import compare_runs
     from rollout.pipelines.runs.listing import locate_run
-    from rollout.store.reader import open_reader
+    from rollout.store.reading.reader import open_reader
     from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_diff import show_diff
 

@@ -17,7 +17,7 @@ def doctor(as_json: o.AsJson = False, no_colors: o.NoColors = False) -> None:
 
     Exit code 0 where everything that is required is there, also if something optional is missing; else 1.
     """
-    from rollout.pipelines.doctor import examine, is_sound
+    from rollout.pipelines.checks.doctor import examine, is_sound
     from rollout.terminal.console import make_console, print_json
     from rollout.terminal.findings import show_findings
 

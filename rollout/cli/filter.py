@@ -81,9 +81,9 @@ def filter_run(
 
     Then `rollout export … --filters` does as the marks say.
     """
-    from rollout.pipelines.active_filters import FiltersByDataset
     from rollout.pipelines.filter import FilteredInput, filter_trajectories
-    from rollout.store.filter_file import write_records
+    from rollout.pipelines.wiring.active_filters import FiltersByDataset
+    from rollout.store.files.filter_file import write_records
     from rollout.store.run_dir import FILTERS
     from rollout.terminal.console import make_console
     from rollout.trajectories.filters.summary import FilterSummary
@@ -133,7 +133,7 @@ def _wished(
     from rollout.config.load import validate
     from rollout.config.problems import list_problems
     from rollout.core.errors import ConfigError
-    from rollout.pipelines.active_filters import named_filters
+    from rollout.pipelines.wiring.active_filters import named_filters
 
     wished: dict[str, Any] = {}
     if only:

@@ -12,7 +12,7 @@ from rollout.cli import options as o
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rollout.store.pruning import Recovered
+    from rollout.store.recovery.pruning import Recovered
 
 SHOWN_IDS = 20
 
@@ -32,7 +32,7 @@ def recover(
     Whole trajectories are kept; attempts that were not finished are kept up to their last readable message.
     """
     from rollout.pipelines.runs.listing import find_named_run
-    from rollout.store.recover import recover as recover_run
+    from rollout.store.recovery.recover import recover as recover_run
     from rollout.terminal.console import make_console
 
     console = make_console(no_colors)
@@ -45,7 +45,7 @@ def recover(
 def _show(console: Console, found: Recovered) -> None:
     from rich.table import Table
 
-    from rollout.store.pruning import lost_ids
+    from rollout.store.recovery.pruning import lost_ids
 
     table = Table(title="recovered", title_justify="left", title_style="bold")
     for column in ("dataset", "finished", "failed", "unfinished", "lost", "not kept"):

@@ -87,9 +87,9 @@ async def _score(
 ) -> None:
     from rollout.pipelines.saved_config import saved_config
     from rollout.pipelines.score import ScoreTable, changed_tasks, open_scoring, rescore
-    from rollout.store.reader import open_reader
+    from rollout.store.files.score_file import replacing_scores
+    from rollout.store.reading.reader import open_reader
     from rollout.store.run_dir import RUN_FILE
-    from rollout.store.score_file import replacing_scores
     from rollout.terminal.console import SafeConsole, show_warning
     from rollout.terminal.log_lines import set_up_logging
 
@@ -138,7 +138,7 @@ async def _score(
 
 def _read_config(path: Path) -> Config:
     from rollout.config.load import load_config
-    from rollout.pipelines.discover import with_discovered
+    from rollout.pipelines.wiring.discover import with_discovered
 
     return with_discovered(load_config(path))
 

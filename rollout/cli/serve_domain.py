@@ -59,7 +59,7 @@ async def _serve(
     from rollout.core.task import Task
     from rollout.environments.domains.environment import DomainEnvironment
     from rollout.environments.resources import Resources
-    from rollout.pipelines.wiring import refuse_problems
+    from rollout.pipelines.wiring.datasets import refuse_problems
 
     config = Config(
         mock_servers=MockServers(isolation="none" if in_process else "process"), timeouts=Timeouts(tool=seconds)

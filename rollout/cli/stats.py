@@ -31,7 +31,7 @@ def stats(
     """
     from rollout.pipelines.runs.listing import locate_run
     from rollout.pipelines.runs.stats import MOST_STEPS_READ, read_stats
-    from rollout.store.reader import open_reader
+    from rollout.store.reading.reader import open_reader
     from rollout.terminal.console import make_console, print_json
     from rollout.terminal.run_stats import show_stats
 

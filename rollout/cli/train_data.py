@@ -169,8 +169,8 @@ def perform(
     """Write what these paths mean; returns the exit code."""
     from rollout.core.errors import ConfigError
     from rollout.pipelines.inputs import Prompts, find_sources
-    from rollout.pipelines.row_forms import make_form
-    from rollout.pipelines.train_data import DataWish, write_training_data
+    from rollout.pipelines.training.row_forms import make_form
+    from rollout.pipelines.training.train_data import DataWish, write_training_data
     from rollout.terminal.console import make_console
     from rollout.terminal.tally import show_tally
     from rollout.trajectories.merging import parse_splits

@@ -19,7 +19,7 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import JSON
 from rollout.pipelines.web_saving import saved_steps
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.trajectories.exports.writing import replaced_together
 from rollout.trajectories.pt import PtFile, read_pt
 

@@ -51,7 +51,7 @@ FAULT, PAUSED, CANCELLED, REPLAY, BRANCH = "fault", "paused", "cancelled", "repl
 
 
 OpenPlans = Callable[..., contextlib.AbstractAsyncContextManager[Sequence[Plan]]]
-"""`rollout.pipelines.wiring.open_plans`: how a worker makes its own plans of the configuration."""
+"""`rollout.pipelines.wiring.datasets.open_plans`: how a worker makes its own plans of the configuration."""
 
 
 class Setup(msgspec.Struct, frozen=True):

@@ -24,10 +24,10 @@ from rollout.engine.groups import Group, GroupStream
 from rollout.engine.live_tree import DueEpisode, LiveTree
 from rollout.engine.observer import Observer, Progress
 from rollout.engine.plan import AttemptSpec, Plan
-from rollout.store.episodes import SavedEpisode
 from rollout.store.journal import Journal
-from rollout.store.trajectory_files import TrajectoryFiles
-from rollout.store.trees import leaf_of
+from rollout.store.reading.episodes import SavedEpisode
+from rollout.store.reading.trajectory_files import TrajectoryFiles
+from rollout.store.reading.trees import leaf_of
 from rollout.strategies.strategy import Expansion
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.line import Head

@@ -14,7 +14,7 @@ from collections import deque
 import msgspec
 
 from rollout.core.task import Task
-from rollout.store.trajectory_files import TrajectoryFiles
+from rollout.store.reading.trajectory_files import TrajectoryFiles
 from rollout.trajectories.group import is_mixed
 from rollout.trajectories.line import Head
 from rollout.trajectories.trajectory import Trajectory

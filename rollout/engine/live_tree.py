@@ -9,8 +9,8 @@ import msgspec
 from rollout.core.messages import JSON
 from rollout.core.task import Task
 from rollout.engine.plan import Plan
-from rollout.store.episodes import Branch, SavedBeginning, SavedLeaf
-from rollout.store.trees import StoredTree
+from rollout.store.reading.episodes import Branch, SavedBeginning, SavedLeaf
+from rollout.store.reading.trees import StoredTree
 from rollout.tasks.source import trajectory_id
 from rollout.trajectories.tree import Beginning, Node, path_messages
 

@@ -29,7 +29,7 @@ from rollout.core.plugins import find_plugin, is_reference
 from rollout.core.retry import RetryPolicy
 from rollout.core.secrets import register
 from rollout.core.spelling import suggest
-from rollout.models.builtin import NoModel, OracleModel
+from rollout.models.builtin.oracle import NoModel, OracleModel
 from rollout.models.given import as_model
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
@@ -40,7 +40,7 @@ from rollout.models.prices import find_price
 from rollout.models.reference import AgentModel, ReferenceModel
 
 if TYPE_CHECKING:
-    from rollout.models.local import LocalServer
+    from rollout.models.local.server import LocalServer
     from rollout.models.token_forms import FormName
 
 DIRECT: dict[str, tuple[str | None, str]] = {
@@ -288,7 +288,7 @@ class Registry:
                 send_seed=found.entry.send_seed,
             )
         if found.kind == "local":
-            from rollout.models.local_model import LocalServerModel
+            from rollout.models.local.model import LocalServerModel
 
             if problems := _check_local(self._local_config):
                 raise ConfigError("; ".join(problems))
@@ -328,7 +328,7 @@ class Registry:
         )
 
     def _local_server(self) -> LocalServer:
-        from rollout.models.local import LocalServer
+        from rollout.models.local.server import LocalServer
 
         config = self._local_config
         return LocalServer(

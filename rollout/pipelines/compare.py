@@ -17,9 +17,9 @@ from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.messages import encode_message
 from rollout.models.registry import Registry
-from rollout.pipelines.wiring import refuse_model, with_other_strategy
-from rollout.store.counting import CountedAttempt
-from rollout.store.reader import JournalReader
+from rollout.pipelines.wiring.datasets import refuse_model, with_other_strategy
+from rollout.store.reading.counting import CountedAttempt
+from rollout.store.reading.reader import JournalReader
 from rollout.strategies.find import SHIPPED, make_strategy
 from rollout.strategies.limits import Spent
 from rollout.trajectories.group import is_mixed

@@ -16,7 +16,7 @@ import msgspec
 
 from rollout.agents.turns import split_steps, split_turns, was_sent_whole, whole
 from rollout.core.errors import ConfigError
-from rollout.models.builtin import ORACLE
+from rollout.models.builtin.oracle import ORACLE
 from rollout.pipelines.filter import Records
 from rollout.pipelines.inputs import Prompts, Source
 from rollout.pipelines.people.marked import MarkedSources

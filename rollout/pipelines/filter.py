@@ -16,12 +16,12 @@ import msgspec
 from rollout.core.calls import CallReader
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolResult, Toolset, ToolSpec
-from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.inputs import Prompts, Source, find_input_run, find_sources
 from rollout.pipelines.people.marked import MarkedRun
-from rollout.store.filter_file import RecordFile
+from rollout.pipelines.wiring.active_filters import FiltersByDataset
+from rollout.store.files.filter_file import RecordFile
 from rollout.store.marks import MarksFile
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS
 from rollout.trajectories.filters.filtering import Filtering, digest_of
 from rollout.trajectories.filters.marks import Filtered

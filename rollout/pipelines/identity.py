@@ -10,7 +10,7 @@ from rollout.core.errors import JournalError
 from rollout.core.secrets import redact
 from rollout.engine.plan import Plan
 from rollout.store.damage import damaged
-from rollout.store.reader import JournalReader
+from rollout.store.reading.reader import JournalReader
 
 
 def identity_key(plan: Plan) -> str:

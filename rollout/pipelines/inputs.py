@@ -19,8 +19,8 @@ from rollout.core.messages import JSON
 from rollout.environments.domains.offering import Offering
 from rollout.pipelines.runs.listing import RUNS, find_named_run
 from rollout.store.blobs import image_path, name_of, read_blob
-from rollout.store.output_repair import holds_lines
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.files.output_repair import holds_lines
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.run_dir import FAILED, find_run
 from rollout.trajectories.labels import NoPrompt, Prompt, read_prompt
 from rollout.trajectories.line import Head

@@ -15,8 +15,8 @@ from typing import Any
 
 from rollout.config.schema import Config, Dataset
 from rollout.store.connection import is_begun
-from rollout.store.reader import open_reader
-from rollout.store.run_file import recorded_part
+from rollout.store.files.run_file import recorded_part
+from rollout.store.reading.reader import open_reader
 
 log = logging.getLogger(__name__)
 RUN_SETTINGS = ("monitor_max_no_tool_turns",)

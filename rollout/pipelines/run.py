@@ -28,17 +28,17 @@ from rollout.engine.observer import Observer
 from rollout.engine.plan import Plan
 from rollout.models.registry import Registry
 from rollout.pipelines.identity import encoded_identity, identity_key, refuse_other_run
-from rollout.pipelines.measures import measure_dataset, measured
 from rollout.pipelines.recorded_defaults import with_recorded_defaults
 from rollout.pipelines.summary import DynamicSummary, Summary, summarize
-from rollout.pipelines.wiring import open_plans
+from rollout.pipelines.wiring.datasets import open_plans
+from rollout.pipelines.wiring.measures import measure_dataset, measured
 from rollout.store.blobs import write_blob, writing
+from rollout.store.files.output_files import locked_outputs, move_aside, open_output, output_problems
+from rollout.store.files.result_files import write_failed, write_metrics
+from rollout.store.files.run_file import RecordedTasks, write_run_file
 from rollout.store.journal import Journal, open_journal
-from rollout.store.output_files import locked_outputs, move_aside, open_output, output_problems
-from rollout.store.reader import open_reader
-from rollout.store.result_files import write_failed, write_metrics
+from rollout.store.reading.reader import open_reader
 from rollout.store.run_dir import LOGS, RUN_FILE, find_run, lock_run
-from rollout.store.run_file import RecordedTasks, write_run_file
 from rollout.trajectories.causes import Causes
 from rollout.trajectories.line import Failed
 

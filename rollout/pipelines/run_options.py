@@ -17,9 +17,9 @@ from rollout.config.models import AgentConfig, UserConfig
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.spelling import suggest
-from rollout.pipelines.discover import with_discovered
 from rollout.pipelines.run import run_dir_of
-from rollout.pipelines.wiring import with_other_strategy
+from rollout.pipelines.wiring.datasets import with_other_strategy
+from rollout.pipelines.wiring.discover import with_discovered
 
 BUILTIN_USER = "builtin/user"
 

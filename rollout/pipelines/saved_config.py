@@ -19,8 +19,8 @@ from rollout.core.messages import JSON
 from rollout.core.plugins import look_in
 from rollout.core.secrets import MASK
 from rollout.store.damage import DATA_ERRORS
+from rollout.store.files.run_file import read_run_file
 from rollout.store.run_dir import RUN_FILE
-from rollout.store.run_file import read_run_file
 
 HIDDEN = "**********"
 """Replaces a secret in a saved configuration."""

@@ -27,11 +27,11 @@ from rollout.core.task import Task
 from rollout.engine.outcome import UNSCORED
 from rollout.environments.empty import EmptyWorld
 from rollout.models.registry import Registry
-from rollout.pipelines.wiring import Wired, open_wired, refuse_problems
+from rollout.pipelines.wiring.datasets import Wired, open_wired, refuse_problems
 from rollout.scoring.panel import Verdict
 from rollout.scoring.replay import replay_all
-from rollout.store.reader import JournalReader
-from rollout.store.run_file import recorded_part
+from rollout.store.files.run_file import recorded_part
+from rollout.store.reading.reader import JournalReader
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import WORDLESS_ENDS, StopReason
 from rollout.trajectories.trajectory import Trajectory

@@ -8,7 +8,7 @@ import msgspec
 
 from rollout.core.messages import JSON
 from rollout.distributed.rank_counts import RankCounts
-from rollout.store.counting import GroupCounts, StatusCounts
+from rollout.store.reading.counting import GroupCounts, StatusCounts
 from rollout.trajectories.causes import Cause
 from rollout.trajectories.passk import PassK, pass_table
 from rollout.trajectories.stop import Status
@@ -117,7 +117,7 @@ class Summary(msgspec.Struct):
     dynamic: DynamicSummary | None = None
     """Where the last command sampled dynamically."""
     measured: dict[str, dict[str, JSON]] = {}
-    """What `rollout.pipelines.measures` found, by measure and dataset."""
+    """What `rollout.pipelines.wiring.measures` found, by measure and dataset."""
     failures: list[Cause] = []
     """Why attempts failed, the most frequent cause first."""
     unscored: list[Cause] = []

@@ -33,7 +33,7 @@ from rollout.core.errors import ConfigError, JournalError
 from rollout.environments.web.steps import blocked_verdict
 from rollout.store.blobs import write_atomic
 from rollout.store.private import make_private_folder
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.store.run_dir import BLOBS, JOURNAL, wal_of
 from rollout.tasks.blocklist import Blocked, Blocklist, found_blocked
 from rollout.tasks.sampling import Drawn, Range, WebTaskFile, draw_test, draw_train

@@ -23,10 +23,10 @@ from rollout.core.extras import install_command
 from rollout.core.messages import JSON
 from rollout.environments.web.steps import IMAGES, steps_of
 from rollout.pipelines.inputs import Prompts, Source
-from rollout.pipelines.measures import TaskInfo
+from rollout.pipelines.wiring.measures import TaskInfo
 from rollout.store.damage import DATA_ERRORS
-from rollout.store.reader import JournalReader, open_reader
-from rollout.store.run_file import read_run_file
+from rollout.store.files.run_file import read_run_file
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.tasks.jsonl import TaskFile
 from rollout.trajectories.exports.writing import replaced_together
 from rollout.trajectories.labels import NoPrompt

@@ -18,9 +18,9 @@ from rollout.store.damage import damaged, read_error, reading
 from rollout.store.migrations import migrate, present_as_newest, read_version, refuse_newer
 from rollout.store.open_databases import TrackedConnection, opening, track
 from rollout.store.private import PRIVATE_FILE
+from rollout.store.recovery.wal import lost_frames
 from rollout.store.run_dir import JOURNAL, RUN_FILE, wal_of
 from rollout.store.schema import SCHEMA, SCHEMA_VERSION
-from rollout.store.wal import lost_frames
 
 
 def connect(run_dir: Path, lock: int, sync: Literal["normal", "full"]) -> sqlite3.Connection:

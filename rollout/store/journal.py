@@ -35,11 +35,11 @@ from rollout.core.world import Snapshot
 from rollout.store.blobs import write_blob, write_image, writing
 from rollout.store.connection import connect
 from rollout.store.damage import DATA_ERRORS, MAKE_ROOM, read_error, reading, reads_data
-from rollout.store.episodes import Branch
 from rollout.store.file_watch import Change, JournalWatch
-from rollout.store.output_files import Output
-from rollout.store.output_repair import compare_output, holds_lines, repair_output
-from rollout.store.reader import CACHED_PIECES, JournalReader, LinePosition
+from rollout.store.files.output_files import Output
+from rollout.store.files.output_repair import compare_output, holds_lines, repair_output
+from rollout.store.reading.episodes import Branch
+from rollout.store.reading.reader import CACHED_PIECES, JournalReader, LinePosition
 from rollout.store.record import Finished
 from rollout.store.rows import COLUMNS, Row, insert_rows, trajectory_row
 from rollout.store.run_dir import JOURNAL, lock_run

@@ -16,7 +16,7 @@ from rollout.store.private import PRIVATE_FILE, make_private_folder
 JOURNAL = "journal.db"
 LOCK = "journal.lock"
 RUN_FILE = "run.json"
-"""See `rollout.store.run_file`."""
+"""See `rollout.store.files.run_file`."""
 METRICS = "metrics.json"
 FAILED = "failed.jsonl"
 FILTERS = "filters.jsonl"

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.text import Text
 
 from rollout.core.secrets import redact
-from rollout.pipelines.check import DatasetCheck, RunCheck
+from rollout.pipelines.checks.check import DatasetCheck, RunCheck
 from rollout.terminal.tables import side_by_side
 
 

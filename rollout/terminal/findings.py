@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rollout.pipelines.doctor import MachineFinding, is_sound
+from rollout.pipelines.checks.doctor import MachineFinding, is_sound
 
 _WORDS = {"required": ("missing", "bold red"), "optional": ("–", "dim"), "protection": ("missing", "yellow")}
 

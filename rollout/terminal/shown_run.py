@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rollout.config.schema import Config
 from rollout.engine.observer import Observer
-from rollout.models.builtin import ORACLE
+from rollout.models.builtin.oracle import ORACLE
 from rollout.pipelines.run import Opened, open_run
 from rollout.terminal.console import make_console
 from rollout.terminal.failures import FailureReport

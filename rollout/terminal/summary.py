@@ -28,7 +28,7 @@ MEASURES: dict[str, Callable[[Console, JSON, str], None]] = {
     "refused_hosts": show_refused_hosts,
     "tokens": show_token_metrics,
 }
-"""How the figures of `rollout.pipelines.measures` are shown, by their names."""
+"""How the figures of `rollout.pipelines.wiring.measures` are shown, by their names."""
 
 
 def show_summary(console: Console, opened: Opened, again: str, paused: str | None) -> None:

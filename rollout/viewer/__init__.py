@@ -4,9 +4,8 @@ A request comes through `access` (token, Host, Origin) to `app`, which makes its
 `routes/`; `openapi` makes the documentation from the same tables. A handler gets an `endpoint.ApiCall` and returns a
 struct of `answers/`. Journals are only read; what is shown comes from three places:
 
-- the *journal* of a run: `trajectory_page`, `tree_page`, `sent`, `states`, `spans`, `token_page`;
-- its *index*, a file beside the journal for filters, orders, full text and figures: `index` keeps it up to date with
-  `index_writer`, `queries` turns filters into SQL, `table`, `run_page` and `snippets` read it;
+- the *journal* of a run, read by `pages/`: runs, trajectories, trees, what was sent, states, tokens;
+- its *index* (`index/`), a file beside the journal for filters, orders, full text and figures;
 - *people*: marks, and an `editor` for each run, which writes corrections, growths and conversations into `people/`.
 
 `server.Viewer` owns what is alive: `open_runs`, the editors, and the `hub`, to which `following` publishes every change

@@ -32,7 +32,7 @@ from rollout.pipelines.people.growth import (
 from rollout.pipelines.people.people_run import PeopleRun, open_people
 from rollout.pipelines.people.remote_person import Part, RemotePerson
 from rollout.pipelines.run_code import refuse_code_of_runs
-from rollout.store.reader import JournalReader
+from rollout.store.reading.reader import JournalReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.tree import NodeBody
 from rollout.viewer.answers.people import ShownGrowthState

@@ -12,9 +12,9 @@ from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.line import encode_line
 from rollout.trajectories.trajectory import Trajectory
 from rollout.viewer.answers.rows import Key
+from rollout.viewer.index.queries import TrajectoryQuery, make_query
 from rollout.viewer.open_runs import OpenRun
-from rollout.viewer.queries import TrajectoryQuery, make_query
-from rollout.viewer.trajectory_page import read_trajectory
+from rollout.viewer.pages.trajectory_page import read_trajectory
 
 LINES = "jsonl"
 """The trajectories as their run saved them."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from rollout.pipelines.people.growth import Growth
 from rollout.pipelines.people.live_attempts import RequestedAttempt, live_trajectory, requested_attempts
 from rollout.pipelines.runs.transcript import make_transcript
-from rollout.store.reader import JournalReader
+from rollout.store.reading.reader import JournalReader
 from rollout.viewer.answers.people import GrownAttempt, GrowthAnswer
 from rollout.viewer.answers.plays import Play
 from rollout.viewer.editor import RunEditor
 from rollout.viewer.open_runs import OpenRun
-from rollout.viewer.trajectory_page import page_message
+from rollout.viewer.pages.trajectory_page import page_message
 
 
 def shown_growth(editor: RunEditor, journal: JournalReader, growth: Growth) -> GrowthAnswer:

@@ -20,16 +20,16 @@ from typing import TypeVar
 from rollout.core.errors import ConfigError, JournalError
 from rollout.pipelines.runs.listing import ListedRun, describe_run, find_runs, is_moved_aside, locate_run
 from rollout.pipelines.runs.recorded_tasks import RecordedTaskFiles
-from rollout.store.filter_file import RecordFile
+from rollout.store.files.filter_file import RecordFile
 from rollout.store.marks import MarkChanges, MarksFile
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS, JOURNAL, PEOPLE, RUN_FILE, find_run, wal_of
 from rollout.store.running import is_running
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.person_marks import PersonMark
 from rollout.viewer.answers.runs import RunRow
 from rollout.viewer.errors import not_found
-from rollout.viewer.index import RunIndex
+from rollout.viewer.index.run_index import RunIndex
 from rollout.viewer.kept import Kept
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from rollout.viewer.answers.rows import Key
 from rollout.viewer.answers.runs import RunRow
 from rollout.viewer.encoding import encode_redacted
 from rollout.viewer.open_runs import OpenRun
+from rollout.viewer.pages.trajectory_page import make_page, read_trajectory
 from rollout.viewer.server import PAGE
-from rollout.viewer.trajectory_page import make_page, read_trajectory
 
 DATA = "rollout-data"
 MOST = 1_000

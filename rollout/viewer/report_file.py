@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rollout.core.errors import ConfigError
 from rollout.pipelines.runs.find import TrajectoryWish
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.viewer.answers.rows import Key
 from rollout.viewer.open_runs import OpenRun, short_name
 from rollout.viewer.report import make_report

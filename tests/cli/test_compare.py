@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from tests.cli.in_process import rollout
 from tests.conftest import read_lines, write_yaml
 

@@ -17,7 +17,7 @@ import pytest
 from rollout.agents.turns import around_masks
 from rollout.cli import main
 from rollout.core.messages import Message
-from rollout.models.mistakes import misnamed
+from rollout.models.builtin.mistakes import misnamed
 from rollout.trajectories.exports.exporter import find_exporter
 from rollout.trajectories.exports.masking import filtered
 from rollout.trajectories.filters.marks import Filtered

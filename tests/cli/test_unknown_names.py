@@ -12,8 +12,8 @@ from rollout.cli.check import DatasetCheck, check_config
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
-from rollout.pipelines.active_filters import make_filters
-from rollout.pipelines.discover import with_discovered
+from rollout.pipelines.wiring.active_filters import make_filters
+from rollout.pipelines.wiring.discover import with_discovered
 from tests.conftest import Command, roll_out, write_tasks, write_yaml
 
 PORTAL: dict[str, Any] = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "limit": 1}

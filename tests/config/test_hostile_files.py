@@ -19,7 +19,7 @@ from rollout.config.load import parse_file
 from rollout.config.schema import Dataset
 from rollout.core.errors import ConfigError
 from rollout.environments.domains.domain import SHIPPED, load_domain, read_policy, read_tool_list
-from rollout.pipelines.discover import with_discovered
+from rollout.pipelines.wiring.discover import with_discovered
 from rollout.scoring.rules import Rules, load_rules
 from rollout.store.blobs import file_url, image_url
 from rollout.tasks.discovery import find_policy, find_queries, list_combinations

@@ -17,8 +17,8 @@ from rollout.core.messages import Message
 from rollout.distributed.wire import Version, encode, join_numbered
 from rollout.distributed.worker import Setup, Worker
 from rollout.pipelines.run import open_run
-from rollout.pipelines.wiring import open_plans
-from rollout.store.reader import open_reader
+from rollout.pipelines.wiring.datasets import open_plans
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import Head, comparable
 from rollout.trajectories.tree import NodeBody

@@ -18,7 +18,7 @@ from rollout.config.load import load_config
 from rollout.config.models import AgentConfig
 from rollout.config.schema import Config
 from rollout.environments.find import find_environment
-from rollout.models.builtin import ERRORS
+from rollout.models.builtin.oracle import ERRORS
 from rollout.testing import FAULT_KINDS, load_script
 from rollout.trajectories.exports.exporter import BUILT_IN
 from rollout.trajectories.stop import StopReason, status_of

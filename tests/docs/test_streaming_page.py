@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from tests.docs.test_docs import ROOT, blocks
 from tests.engine.test_trees import PORTAL
 

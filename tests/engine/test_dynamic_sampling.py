@@ -12,7 +12,7 @@ from rich.console import Console
 from rollout.config.exploring import Dynamic
 from rollout.core.errors import ConfigError
 from rollout.engine.admission import DynamicSampling
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.terminal.summary import show_summary
 from tests.conftest import read_lines, roll_out
 

@@ -17,7 +17,7 @@ from rollout.core.secrets import MASK
 from rollout.core.world import Invocation
 from rollout.environments.empty import EmptyWorld
 from rollout.models.masking import mask_generation
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.token_view import view_tokens

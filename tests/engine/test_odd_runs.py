@@ -157,7 +157,7 @@ async def test_running_run_cannot_be_moved_aside_and_one_output_has_one_writer(s
     journal = open_journal(Path("run"))
     with pytest.raises(JournalError, match="another process"):
         await roll_out(stub_config(stub.url, tasks), resume=False)
-    from rollout.store.output_files import open_output
+    from rollout.store.files.output_files import open_output
 
     output = open_output(OUT)
     with pytest.raises(JournalError, match="being written by another run"):

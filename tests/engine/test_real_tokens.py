@@ -20,7 +20,7 @@ from rollout.core.world import Opening
 from rollout.environments.functions import FunctionWorld
 from rollout.models.chat_template import ChatTemplate
 from rollout.models.token_forms import VllmForm
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.strategies.points import own_generations
 from rollout.strategies.strategy import Beginning
 from rollout.strategies.treerl import TreeRl

@@ -15,7 +15,7 @@ from rollout.core.errors import JournalError, WorldError
 from rollout.core.world import Opening
 from rollout.pipelines.run import open_run
 from rollout.store.journal import open_journal
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

@@ -15,7 +15,7 @@ from rollout.core.task import Task
 from rollout.environments.environment import Environment
 from rollout.pipelines.run import open_run
 from rollout.scoring.function import scorer
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.strategies.find import make_strategy
 from rollout.testing import StubServer
 from rollout.trajectories.rewards import reward_rule

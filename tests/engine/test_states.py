@@ -10,7 +10,7 @@ import pytest
 
 from rollout.core.errors import WorldError
 from rollout.environments.functions import FunctionWorld
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

@@ -11,7 +11,7 @@ import pytest
 from rollout.config.exploring import Budget
 from rollout.core.errors import ConfigError
 from rollout.pipelines.compare import read_figures
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

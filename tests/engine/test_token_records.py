@@ -14,7 +14,7 @@ from rollout.core.messages import NO_TOOLS, Message, encode_message
 from rollout.models.model import Request, Sampling
 from rollout.models.openai import HttpPool, OpenAIModel
 from rollout.models.registry import Registry
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.token_view import view_tokens
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

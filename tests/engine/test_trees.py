@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable, encode_line
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks

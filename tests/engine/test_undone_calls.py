@@ -12,7 +12,7 @@ import pytest
 from rollout.config.schema import Config
 from rollout.environments.domains.worker_process import Gone, WorkerProcess
 from rollout.pipelines.score import open_scoring, rescore
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 from tests.environments.desks import lay_out

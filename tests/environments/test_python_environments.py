@@ -13,7 +13,7 @@ from rollout.core.task import Task
 from rollout.environments.environment import Environment
 from rollout.pipelines.score import open_scoring, rescore
 from rollout.scoring.function import FunctionScorer, as_scorer
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.tasks.given import open_tasks
 from rollout.trajectories.line import comparable
 from rollout.trajectories.score import Score

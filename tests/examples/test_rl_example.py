@@ -29,7 +29,7 @@ async def test_what_it_trains_on_is_what_was_sampled() -> None:
 
     from examples.rl.tiny_model import EOS, TinyModel, encode_chat
     from examples.rl.train import train
-    from rollout.store.reader import open_reader
+    from rollout.store.reading.reader import open_reader
 
     rewards = await train(Path("rl"), updates=2, groups_per_update=2, samples=3)
     assert len(rewards) == 2

@@ -8,7 +8,7 @@ import msgspec
 
 from rollout.core.messages import JSON, Message, ToolCall
 from rollout.core.task import Action, Task
-from rollout.models.browsing import MAX_TRIES, MAX_WAITS, next_call
+from rollout.models.builtin.browsing import MAX_TRIES, MAX_WAITS, next_call
 
 CLICK_TEA = Action("click", {"element": {"$element": 'link "Tea"'}})
 BUY = Action("click", {"element": {"$element": 'button "Buy"'}})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rollout.core.errors import ConfigError
-from rollout.models.builtin import ERRORS, OracleModel
+from rollout.models.builtin.oracle import ERRORS, OracleModel
 from tests.conftest import read_lines, roll_out
 
 OUT = Path("out.jsonl")

@@ -46,6 +46,6 @@ def _servers_of(pid: int) -> list[int]:
     found = []
     for process in psutil.process_iter(["cmdline"]):
         words = process.info["cmdline"] or []
-        if any(word.endswith("local_server_main.py") for word in words) and str(pid) in words:
+        if any(word.endswith("server_main.py") for word in words) and str(pid) in words:
             found.append(process.pid)
     return found

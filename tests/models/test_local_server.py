@@ -21,10 +21,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from rollout.core.errors import ConfigError, DeadlineError, ModelError
 from rollout.core.messages import JSON, Message, ToolSpec
-from rollout.models import weights
 from rollout.models.constrained import parse_constrained, response_format
-from rollout.models.local import LocalServer
-from rollout.models.weights import fetch_weights, find_weights
+from rollout.models.local import weights
+from rollout.models.local.server import LocalServer
+from rollout.models.local.weights import fetch_weights, find_weights
 
 needs_local = [
     pytest.mark.local,
@@ -273,9 +273,9 @@ async def test_server_ends_when_its_block_fails() -> None:
 async def test_server_dies_with_a_killed_parent() -> None:
     parent = """
 import asyncio
-from rollout.models import weights
-from rollout.models.local import LocalServer
-from rollout.models.weights import fetch_weights, find_weights
+from rollout.models.local import weights
+from rollout.models.local.server import LocalServer
+from rollout.models.local.weights import fetch_weights, find_weights
 async def main():
     async with LocalServer() as server:
         print(server.process_id, flush=True)

@@ -13,9 +13,9 @@ pytest.importorskip("xllamacpp", reason="needs the extra rollout-engine[local]")
 pytest.importorskip("gguf", reason="needs the extra rollout-engine[train]")
 
 from rollout.models.chat_template import ChatTemplate, TemplateLabels
-from rollout.models.local import CHAT_TEMPLATE
-from rollout.models.weights import fetch_weights
-from rollout.store.reader import open_reader
+from rollout.models.local.server import CHAT_TEMPLATE
+from rollout.models.local.weights import fetch_weights
+from rollout.store.reading.reader import open_reader
 from rollout.trajectories.token_view import TokenKind, TokenView, view_tokens
 from tests.conftest import read_lines, roll_out, write_tasks
 

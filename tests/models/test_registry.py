@@ -10,7 +10,7 @@ import pytest
 
 from rollout.config.models import LocalModel, ModelEntry
 from rollout.core.errors import ConfigError
-from rollout.models.builtin import OracleModel
+from rollout.models.builtin.oracle import OracleModel
 from rollout.models.guard import GuardedModel
 from rollout.models.model import Capability
 from rollout.models.registry import Registry

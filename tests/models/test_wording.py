@@ -11,9 +11,9 @@ import pytest
 
 from rollout.core.messages import Message, ToolCall, Toolset, ToolSpec
 from rollout.core.seeds import stream
-from rollout.models.mistakes import misnamed, spoiled_arguments
-from rollout.models.web_wording import describe_step, reason_for_step
-from rollout.models.wording import failure, lead_in, reason_for_answer, reason_for_call, recent
+from rollout.models.builtin.mistakes import misnamed, spoiled_arguments
+from rollout.models.builtin.web_wording import describe_step, reason_for_step
+from rollout.models.builtin.wording import failure, lead_in, reason_for_answer, reason_for_call, recent
 from tests.conftest import read_lines, roll_out
 
 CONFIRM = {"type": "object", "properties": {"section": {"type": "string"}, "confirm": {"type": "boolean"}}}

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from rollout.core.extras import Extra
-from rollout.pipelines.doctor import EXTRAS, MachineFinding, examine, is_sound
+from rollout.pipelines.checks.doctor import EXTRAS, MachineFinding, examine, is_sound
 from tests.conftest import Command
 
 

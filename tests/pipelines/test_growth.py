@@ -14,7 +14,7 @@ from benchmarks.generated import generate
 from rollout.config import load_config
 from rollout.core.messages import Message
 from rollout.pipelines.run import open_run
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.trajectories.merging import Merged, UniqueNames
 from tests.trajectories.lines import example as make_example
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from tests.conftest import Command, read_lines, write_tasks, write_yaml
 from tests.conftest import roll_out as roll_out_live
 from tests.scoring.desk import query, write_library

@@ -14,7 +14,7 @@ from rollout.core.world import Invocation, World
 from rollout.engine.plan import with_offered_names
 from rollout.environments.find import find_environment
 from rollout.models.registry import Registry
-from rollout.pipelines.panel import make_panel
+from rollout.pipelines.wiring.panel import make_panel
 from rollout.scoring.panel import Panel, Verdict
 from rollout.tasks.jsonl import parse_task
 from rollout.trajectories.score import Score

@@ -23,7 +23,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 ROOT = Path(__file__).parents[2]
-TEMPLATE = ROOT / "rollout" / "models" / "chatml_tools.jinja"
+TEMPLATE = ROOT / "rollout" / "models" / "local" / "chatml_tools.jinja"
 POLICIES = ROOT / "rollout" / "examples" / "datasets" / "single_domain" / "policies"
 START, END = "<|im_start|>", "<|im_end|>"
 CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)

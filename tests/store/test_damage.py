@@ -19,10 +19,10 @@ import pytest
 from rollout.cli import main
 from rollout.core.errors import JournalError
 from rollout.core.messages import Message
+from rollout.store.files.output_files import open_output
 from rollout.store.journal import open_journal
-from rollout.store.output_files import open_output
-from rollout.store.reader import open_reader
-from rollout.store.recover import recover
+from rollout.store.reading.reader import open_reader
+from rollout.store.recovery.recover import recover
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.tree import NodeBody
 from tests.conftest import read_lines

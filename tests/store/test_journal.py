@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from rollout.core.errors import JournalError
 from rollout.core.messages import Message, ToolCall
+from rollout.store.files.output_files import move_aside, open_output
 from rollout.store.journal import Journal, open_journal
-from rollout.store.output_files import move_aside, open_output
 from rollout.store.record import Finished
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head, encode_line

@@ -18,8 +18,8 @@ import pytest
 from rollout.core.errors import ConfigError, JournalError
 from rollout.store import marks as marks_module
 from rollout.store.marks import MARKS_VERSION, MarksFile
-from rollout.store.reader import open_reader
-from rollout.store.recover import recover
+from rollout.store.reading.reader import open_reader
+from rollout.store.recovery.recover import recover
 from rollout.store.run_dir import JOURNAL, MARKS, PEOPLE
 from rollout.trajectories.person_marks import PersonMark
 from tests.conftest import read_lines, roll_out

@@ -19,8 +19,8 @@ import pytest
 from rollout.core.errors import JournalError
 from rollout.store.journal import open_journal
 from rollout.store.migrations import MIGRATIONS, migrate
-from rollout.store.reader import open_reader
-from rollout.store.recover import recover
+from rollout.store.reading.reader import open_reader
+from rollout.store.recovery.recover import recover
 from rollout.store.schema import LATER_COLUMNS, SCHEMA, SCHEMA_VERSION
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines

@@ -9,7 +9,7 @@ from pathlib import Path
 from rollout.store.connection import is_begun
 from rollout.store.journal import Journal, open_journal
 from rollout.store.open_databases import is_open
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 
 DATABASE, INDEX = Path("run/journal.db"), Path("run/journal.db-shm")
 SHARED, IN_USE = (0x40000002, 510), (128, 1)

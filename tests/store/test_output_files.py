@@ -17,9 +17,9 @@ from rollout.core.errors import JournalError
 from rollout.engine.observer import Progress
 from rollout.store import journal as journal_module
 from rollout.store.connection import connect
+from rollout.store.files.output_files import Output, open_output
 from rollout.store.journal import open_journal
-from rollout.store.output_files import Output, open_output
-from rollout.store.recover import recover
+from rollout.store.recovery.recover import recover
 from rollout.testing import StubServer
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
@@ -128,7 +128,7 @@ async def test_nothing_is_moved_aside_where_one_of_the_outputs_is_in_use(stub: S
 async def test_output_that_was_moved_while_its_lock_was_awaited_is_opened_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from rollout.store import output_files as output_module
+    from rollout.store.files import output_files as output_module
 
     take_lock = output_module.take_lock
     moves = [lambda: OUT.rename("aside.jsonl")]
@@ -194,7 +194,7 @@ async def test_full_disk_of_the_run_directory_is_named_by_its_file(
     def refuse(path: Path, data: bytes, *, is_private: bool = False) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
-    monkeypatch.setattr("rollout.store.run_file.write_atomic", refuse)
+    monkeypatch.setattr("rollout.store.files.run_file.write_atomic", refuse)
     with pytest.raises(JournalError, match=r"run\.json: cannot be written: No space left"):
         await roll_out(stub_config(stub.url, tasks))
 

@@ -18,11 +18,11 @@ import pytest
 from rollout.cli import main
 from rollout.core.errors import JournalError
 from rollout.core.messages import Image, encode_message
-from rollout.store.pruning import Recovered
-from rollout.store.reader import open_reader
-from rollout.store.recover import recover
+from rollout.store.reading.reader import open_reader
+from rollout.store.recovery.pruning import Recovered
+from rollout.store.recovery.recover import recover
+from rollout.store.recovery.salvage import read_shapes, salvage_rows
 from rollout.store.run_dir import lock_run
-from rollout.store.salvage import read_shapes, salvage_rows
 from rollout.store.schema import LATER_COLUMNS, SCHEMA
 from rollout.trajectories.line import comparable
 from tests.conftest import read_lines, roll_out

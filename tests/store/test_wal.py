@@ -13,9 +13,9 @@ import pytest
 
 from rollout.core.errors import JournalError
 from rollout.store.journal import open_journal
-from rollout.store.reader import open_reader
-from rollout.store.recover import recover
-from rollout.store.wal import FRAME_HEADER, WAL_HEADER, lost_frames
+from rollout.store.reading.reader import open_reader
+from rollout.store.recovery.recover import recover
+from rollout.store.recovery.wal import FRAME_HEADER, WAL_HEADER, lost_frames
 
 FRAME = FRAME_HEADER + 4096
 COMMITS = 12

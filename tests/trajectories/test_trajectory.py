@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rollout.core.messages import Message, ToolCall
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.trajectories.line import Failed, Head, UserCall, encode_line, with_dataset
 from rollout.trajectories.saved import BadLine, SavedLine, read_saved, read_saved_file
 from rollout.trajectories.stop import Status, StopReason

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from rollout.store.run_dir import FILTERS
-from rollout.viewer import index as index_module
-from rollout.viewer import index_schema, index_writer
-from rollout.viewer.index_schema import INDEX
+from rollout.viewer.index import run_index as index_module
+from rollout.viewer.index import schema, writer
+from rollout.viewer.index.queries import TableQuery
+from rollout.viewer.index.schema import INDEX
+from rollout.viewer.index.table import read_table
 from rollout.viewer.open_runs import OpenRun
-from rollout.viewer.queries import TableQuery
-from rollout.viewer.run_page import read_run_page, read_series
-from rollout.viewer.table import read_table
+from rollout.viewer.pages.run_page import read_run_page, read_series
 from tests.viewer.writing import WrittenRun, answer, result, user
 
 Opener = Callable[..., OpenRun]
@@ -161,7 +161,7 @@ def test_a_large_backlog_is_taken_in_behind_the_query(open_run: Opener, monkeypa
 def test_a_server_that_ends_does_not_wait_for_a_large_backlog(
     open_run: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(index_writer, "CHUNK", 1)
+    monkeypatch.setattr(writer, "CHUNK", 1)
     written, run = WrittenRun(), open_run()
     for number in range(5):
         written.add(f"t{number}", [answer("x")])
@@ -209,7 +209,7 @@ def test_the_index_of_a_run_that_cannot_be_written_is_in_the_cache(
     # SQLite then moves the log into the journal, as at the end of a run.
     written.close()
     monkeypatch.setenv("XDG_CACHE_HOME", str(Path("cache").resolve()))
-    monkeypatch.setattr(index_schema.os, "access", lambda path, mode: False)
+    monkeypatch.setattr(schema.os, "access", lambda path, mode: False)
     run = open_run()
     assert ids(run, q="x") == {"a"}
     assert not (Path("run") / INDEX).exists()

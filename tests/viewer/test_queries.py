@@ -12,9 +12,9 @@ import pytest
 import rollout
 from rollout.trajectories.trajectory import Trajectory
 from rollout.viewer.errors import RequestRefused
+from rollout.viewer.index.queries import SORTS, TableQuery
+from rollout.viewer.index.table import find_neighbours, make_queue, read_table
 from rollout.viewer.open_runs import OpenRun
-from rollout.viewer.queries import SORTS, TableQuery
-from rollout.viewer.table import find_neighbours, make_queue, read_table
 from tests.viewer.writing import WrittenRun, answer, result
 
 WORDS = ["apple", "banana", "cherry", "Dürüm", "éclair", "fig_tree", "grape-juice", "漢字", "naïve"]
@@ -240,7 +240,7 @@ def test_what_a_query_does_not_have_has_no_neighbours(run: OpenRun) -> None:
 
 
 def test_attempts_that_failed_for_the_same_reason_are_found_by_its_key(run: OpenRun) -> None:
-    from rollout.viewer.run_page import read_run_page
+    from rollout.viewer.pages.run_page import read_run_page
 
     causes = read_run_page(run).causes
     assert sum(cause.count for cause in causes) == read_table(run, TableQuery(status=("failed",))).total

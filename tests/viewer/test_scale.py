@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from rollout.store.filter_file import read_filter_names
+from rollout.store.files.filter_file import read_filter_names
 from rollout.store.marks import MarksFile
+from rollout.store.reading.scanning import ScanReader
 from rollout.store.run_dir import lock_run
-from rollout.store.scanning import ScanReader
-from rollout.viewer import index as index_module
-from rollout.viewer import run_page
-from rollout.viewer.index_writer import IndexWriter
+from rollout.viewer.index import run_index as index_module
+from rollout.viewer.index.queries import TableQuery
+from rollout.viewer.index.table import read_table
+from rollout.viewer.index.writer import IndexWriter
 from rollout.viewer.kept import Kept
 from rollout.viewer.open_runs import OpenRun
-from rollout.viewer.queries import TableQuery
-from rollout.viewer.run_page import read_run_page, read_series
-from rollout.viewer.table import read_table
+from rollout.viewer.pages import run_page
+from rollout.viewer.pages.run_page import read_run_page, read_series
 from tests.viewer.writing import WrittenRun, answer
 
 Opener = Callable[..., OpenRun]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rollout.core.wheels import cache_folder
-from rollout.models.local import CHAT_TEMPLATE
-from rollout.models.weights import fetch_weights
+from rollout.models.local.server import CHAT_TEMPLATE
+from rollout.models.local.weights import fetch_weights
 from tests.servers.vllm_server import PYTHON, ROOT, Listener, Vllm, environment
 
 CONVERTED = "SmolLM2-135M-Instruct-float32"

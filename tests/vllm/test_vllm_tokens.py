@@ -16,7 +16,7 @@ import pytest
 
 from rollout.cli import main
 from rollout.models.chat_template import ChatTemplate
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.trajectories.generation import FIRST_TOKENS, Generation, Tokens
 from rollout.trajectories.token_view import TokenKind, TokenView
 from tests.conftest import read_lines, roll_out, write_tasks

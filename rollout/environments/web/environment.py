@@ -26,7 +26,7 @@ from rollout.environments.web.scoring.pages import CheckScorer
 from rollout.environments.web.scoring.rubric import BlockedScorer, RubricScorer, WebJudge
 from rollout.environments.web.sites import Sites, load_sites
 from rollout.environments.web.world import BrowserWorld
-from rollout.models.builtin import ORACLE
+from rollout.models.builtin.oracle import ORACLE
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Scorer

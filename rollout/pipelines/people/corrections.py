@@ -12,7 +12,7 @@ from rollout.core.messages import Message, ToolCall, Toolset, ToolSpec
 from rollout.engine.outcome import correction_head
 from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
 from rollout.pipelines.people.remote_person import WrittenCall, written_arguments
-from rollout.store.episodes import Branch
+from rollout.store.reading.episodes import Branch
 from rollout.store.record import Finished
 from rollout.tasks.source import attempt_number, trajectory_id
 from rollout.trajectories.generation import Generation

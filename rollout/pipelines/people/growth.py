@@ -34,9 +34,9 @@ from rollout.pipelines.people.growth_refusals import refuse_dataset, refuse_irre
 from rollout.pipelines.people.people_run import PeopleRun, WorkedOn
 from rollout.pipelines.people.remote_person import Part, RemoteAgent, RemotePerson, RemoteUser
 from rollout.pipelines.saved_config import saved_config
-from rollout.pipelines.wiring import open_plans, with_other_strategy
+from rollout.pipelines.wiring.datasets import open_plans, with_other_strategy
 from rollout.store.blobs import write_blob, writing
-from rollout.store.reader import JournalReader
+from rollout.store.reading.reader import JournalReader
 from rollout.store.run_dir import LOGS
 from rollout.strategies.regrow import Regrow
 from rollout.tasks.source import TaskList, trajectory_id

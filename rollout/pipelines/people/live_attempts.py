@@ -7,7 +7,7 @@ from typing import Literal
 import msgspec
 
 from rollout.pipelines.people.growth import Growth
-from rollout.store.reader import JournalReader
+from rollout.store.reading.reader import JournalReader
 from rollout.trajectories.line import Head
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import NodeBody, NodeKey

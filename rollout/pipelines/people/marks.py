@@ -7,9 +7,9 @@ from pathlib import Path
 
 from rollout.core.errors import ConfigError
 from rollout.pipelines.people.author import author_name
-from rollout.store.counting import TrajectoryKey
 from rollout.store.marks import MarksFile
-from rollout.store.reader import open_reader
+from rollout.store.reading.counting import TrajectoryKey
+from rollout.store.reading.reader import open_reader
 from rollout.store.run_dir import PEOPLE, RUN_FILE
 from rollout.trajectories.person_marks import PersonMark
 from rollout.trajectories.trajectory import Trajectory

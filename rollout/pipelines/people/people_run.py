@@ -17,11 +17,11 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
 from rollout.store.blobs import copy_blob, copy_image, writing
+from rollout.store.files.output_files import open_output
+from rollout.store.files.run_file import RecordedTasks, read_run_file, write_run_file
 from rollout.store.journal import Journal, open_journal
-from rollout.store.output_files import open_output
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.run_dir import PEOPLE, RUN_FILE
-from rollout.store.run_file import RecordedTasks, read_run_file, write_run_file
 from rollout.tasks.source import BY_PEOPLE, attempt_number
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import NodeBody, NodeKey

@@ -10,8 +10,8 @@ import msgspec
 
 from rollout.core.messages import MALFORMED_CALL, Message, read_arguments
 from rollout.pipelines.runs.stats import mean_reward
-from rollout.store.figures import TaskFigures
-from rollout.store.reader import JournalReader
+from rollout.store.reading.figures import TaskFigures
+from rollout.store.reading.reader import JournalReader
 from rollout.tasks.source import attempt_number
 from rollout.trajectories.stop import Status
 

@@ -11,9 +11,9 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.pipelines.people.marked import MarkedRun, with_marks
 from rollout.pipelines.runs.transcript import Transcript, make_transcript, read_filtered
-from rollout.store.counting import TrajectoryKey
-from rollout.store.reader import JournalReader, open_reader
-from rollout.store.trees import read_tree
+from rollout.store.reading.counting import TrajectoryKey
+from rollout.store.reading.reader import JournalReader, open_reader
+from rollout.store.reading.trees import read_tree
 from rollout.trajectories.person_marks import MarkSelection
 from rollout.trajectories.saved import BadLine, read_saved_file
 from rollout.trajectories.stop import Status

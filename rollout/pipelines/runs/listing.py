@@ -17,10 +17,10 @@ import msgspec
 
 from rollout.core.errors import ConfigError, JournalError, RolloutError
 from rollout.core.spelling import suggest
-from rollout.store.counting import StatusCounts
-from rollout.store.reader import JournalReader, open_reader
+from rollout.store.files.run_file import read_run_file
+from rollout.store.reading.counting import StatusCounts
+from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.run_dir import BLOBS, JOURNAL, LOGS, RUN_FILE, find_run
-from rollout.store.run_file import read_run_file
 from rollout.store.running import is_running
 from rollout.trajectories.stop import Status
 

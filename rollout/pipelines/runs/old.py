@@ -18,8 +18,8 @@ import msgspec
 
 from rollout.core.errors import ConfigError, JournalError
 from rollout.pipelines.runs.listing import RUNS, find_runs, is_moved_aside
-from rollout.store.output_files import locked_outputs
-from rollout.store.reader import open_reader
+from rollout.store.files.output_files import locked_outputs
+from rollout.store.reading.reader import open_reader
 from rollout.store.run_dir import MARKS, lock_run
 
 MOVED_WITHIN = datetime.timedelta(seconds=10)

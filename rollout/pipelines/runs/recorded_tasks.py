@@ -11,7 +11,7 @@ import msgspec
 from rollout.core.errors import ConfigError
 from rollout.core.task import Task
 from rollout.store.damage import DATA_ERRORS
-from rollout.store.run_file import read_run_file
+from rollout.store.files.run_file import read_run_file
 from rollout.tasks.jsonl import TaskFile
 
 

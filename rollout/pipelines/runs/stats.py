@@ -15,8 +15,8 @@ from typing import Protocol
 import msgspec
 
 from rollout.core.errors import ConfigError
-from rollout.store.counting import StatusCounts
-from rollout.store.figures import AttemptFigures, StepFigures, TaskFigures
+from rollout.store.reading.counting import StatusCounts
+from rollout.store.reading.figures import AttemptFigures, StepFigures, TaskFigures
 from rollout.trajectories.causes import Cause, Causes
 from rollout.trajectories.stop import Status
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from rollout.core.messages import JSON, MALFORMED_CALL, Message, ToolCall, is_readable, read_arguments
-from rollout.store.filter_file import RecordFile
+from rollout.store.files.filter_file import RecordFile
 from rollout.store.run_dir import FILTERS
 from rollout.trajectories.earlier_observations import recover_page
 from rollout.trajectories.filters.marks import Filtered, Mark

@@ -3,7 +3,7 @@
 A trajectory is a list of `Exchange`s: what the model was sent, what it answered, the token ids of both where they are
 known. A *form* (`form`) makes records of the attempts at a task; the table below names the built-in ones. `stretches`
 decides which exchanges share a row; `token_rows` and `text_rows` say what a row holds; `token_tree` keeps all rows of a
-task with each shared beginning once. Nothing here knows where trajectories come from: `rollout.pipelines.train_data`
+task with each shared beginning once. Nothing here knows where trajectories come from: `rollout.pipelines.training`
 reads runs.
 """
 

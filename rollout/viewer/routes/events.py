@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from rollout.core.secrets import redact
 from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.hub import Event, Hub
-from rollout.viewer.index import RunIndex
+from rollout.viewer.index.run_index import RunIndex
 
 EVERY = 15.0
 """Seconds between two comment lines, which keep proxies from closing the connection."""

@@ -8,12 +8,12 @@ from anyio import CapacityLimiter, to_thread
 from rollout.viewer.answers.pages import Sent, States, StepTokens
 from rollout.viewer.answers.trees import TreePage
 from rollout.viewer.endpoint import ApiCall, Endpoint
+from rollout.viewer.pages.sent import read_sent
+from rollout.viewer.pages.states import read_states
+from rollout.viewer.pages.token_page import read_tokens
+from rollout.viewer.pages.trajectory_page import read_trajectory
+from rollout.viewer.pages.tree_page import read_tree_page
 from rollout.viewer.routes.trajectories import OneTrajectory
-from rollout.viewer.sent import read_sent
-from rollout.viewer.states import read_states
-from rollout.viewer.token_page import read_tokens
-from rollout.viewer.trajectory_page import read_trajectory
-from rollout.viewer.tree_page import read_tree_page
 
 
 class OneStep(OneTrajectory, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from rollout.pipelines.runs.diff import RunDiff, compare_runs
 from rollout.viewer.answers.pages import FirstDifference
 from rollout.viewer.answers.runs import Me, RunPage, RunRow, Series
 from rollout.viewer.endpoint import ApiCall, Endpoint
-from rollout.viewer.first_difference import find_first_difference
-from rollout.viewer.run_page import read_run_page, read_series
-from rollout.viewer.trajectory_page import read_trajectory
+from rollout.viewer.pages.first_difference import find_first_difference
+from rollout.viewer.pages.run_page import read_run_page, read_series
+from rollout.viewer.pages.trajectory_page import read_trajectory
 
 
 async def me(call: ApiCall) -> Me:

@@ -9,9 +9,9 @@ from rollout.viewer.answers.pages import TrajectoryPage
 from rollout.viewer.answers.rows import Neighbours, Queue, TrajectoryList
 from rollout.viewer.endpoint import ApiCall, Endpoint
 from rollout.viewer.errors import RequestRefused
-from rollout.viewer.queries import TableQuery, TrajectoryQuery
-from rollout.viewer.table import QueueKind, find_neighbours, make_queue, read_table
-from rollout.viewer.trajectory_page import make_page, read_trajectory
+from rollout.viewer.index.queries import TableQuery, TrajectoryQuery
+from rollout.viewer.index.table import QueueKind, find_neighbours, make_queue, read_table
+from rollout.viewer.pages.trajectory_page import make_page, read_trajectory
 
 
 class OneTrajectory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -20,7 +20,7 @@ from rollout.core.world import Invocation, Opening, SeedOf, Snapshot, World
 from rollout.environments.environment import Defaults, Environment, OpenEnvironment, Traits
 from rollout.environments.resources import Resources
 from rollout.models.registry import Registry
-from rollout.pipelines.wiring import open_plans
+from rollout.pipelines.wiring.datasets import open_plans
 from rollout.scoring.judge import Judge
 from rollout.scoring.scorer import Scorer
 from rollout.tasks.source import TaskList
@@ -257,7 +257,7 @@ class Meddler:
 
 
 async def test_call_by_a_user_without_tools_is_the_users_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rollout.pipelines.agent.BuiltinUser", lambda task, seed: Meddler())
+    monkeypatch.setattr("rollout.pipelines.wiring.agent.BuiltinUser", lambda task, seed: Meddler())
     await roll_out(config(suite="tests.environments.suites.test_suites:Toolless"))
     (line,) = read_lines(Path("run/failed.jsonl"))
     assert line["metadata"]["error"]["kind"] == "user"

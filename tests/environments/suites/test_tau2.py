@@ -24,7 +24,7 @@ from rollout.environments.suites.tau2.environment import OpenTau2, Tau2
 from rollout.environments.suites.tau2.world import Tau2World
 from rollout.pipelines.saved_config import saved_config
 from rollout.pipelines.score import open_scoring, rescore
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
 from rollout.trajectories.score import Score

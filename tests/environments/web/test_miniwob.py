@@ -27,7 +27,7 @@ from rollout.environments.web.sites import Sites
 from rollout.models.model import Generation, Request
 from rollout.pipelines.saved_config import saved_config
 from rollout.pipelines.score import open_scoring, rescore
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from tests.conftest import read_lines, roll_out
 
 AT_ONCE = 6

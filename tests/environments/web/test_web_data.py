@@ -13,7 +13,7 @@ import pytest
 from rollout.core.messages import JSON
 from rollout.environments.web.rates import WebRates
 from rollout.pipelines.web_saving import saved_steps
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.tree import NodeBody
 from tests.conftest import roll_out

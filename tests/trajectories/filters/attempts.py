@@ -7,7 +7,7 @@ from typing import Any
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
 from rollout.core.messages import JSON, Message, ToolCall
-from rollout.pipelines.active_filters import FiltersByDataset, make_filters
+from rollout.pipelines.wiring.active_filters import FiltersByDataset, make_filters
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered, Found
 from rollout.trajectories.filters.turns import read_turns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from rollout.core import seeds
-from rollout.models.builtin import OracleModel
+from rollout.models.builtin.oracle import OracleModel
 from rollout.models.model import Request
 from rollout.models.reference import Reference, ReferenceModel
 from rollout.trajectories.generation import Generation

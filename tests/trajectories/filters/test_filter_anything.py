@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from rollout.config.schema import Config
 from rollout.core.messages import Message, ToolCall, message_to_json
-from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.filter import FilteredInput, filter_trajectories
-from rollout.store.filter_file import read_records, write_records
+from rollout.pipelines.wiring.active_filters import FiltersByDataset
+from rollout.store.files.filter_file import read_records, write_records
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import VERDICTS, Filtered, Mark, settle
 from rollout.trajectories.filters.summary import FilterSummary

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rollout.config.schema import Config
-from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.filter import FilteredInput, filter_trajectories
+from rollout.pipelines.wiring.active_filters import FiltersByDataset
 from rollout.testing import StubServer
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.summary import FilterSummary

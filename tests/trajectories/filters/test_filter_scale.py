@@ -12,10 +12,10 @@ import pytest
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.messages import Message
-from rollout.pipelines.active_filters import FiltersByDataset
 from rollout.pipelines.filter import Records
 from rollout.pipelines.inputs import Source
-from rollout.store.filter_file import read_records, write_records
+from rollout.pipelines.wiring.active_filters import FiltersByDataset
+from rollout.store.files.filter_file import read_records, write_records
 from rollout.trajectories.filters import duplicates, spill
 from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered

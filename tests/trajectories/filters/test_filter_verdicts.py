@@ -9,7 +9,7 @@ import pytest
 from rollout.config.filters import Filters, read_filters
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
-from rollout.pipelines.active_filters import FiltersByDataset, make_filters
+from rollout.pipelines.wiring.active_filters import FiltersByDataset, make_filters
 from rollout.trajectories.filters.filter import Filter
 from rollout.trajectories.filters.marks import Filtered, Mark, Policy, Settled, settle
 from rollout.trajectories.filters.turns import Turn, read_turns

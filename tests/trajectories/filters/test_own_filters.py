@@ -16,7 +16,7 @@ from rollout.config.load import load_config, remember_secrets
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError
 from rollout.core.secrets import redact
-from rollout.pipelines.active_filters import FiltersByDataset
+from rollout.pipelines.wiring.active_filters import FiltersByDataset
 from rollout.trajectories.filters.filter import Filter
 from tests.conftest import read_lines, write_yaml
 from tests.trajectories.filters.attempts import ASK, attempt, filter_all, say

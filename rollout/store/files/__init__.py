@@ -1,0 +1,1 @@
+"""The files of a run beside its journal: run file, outputs, summary, and what `filter` and `score` write."""

@@ -1,0 +1,1 @@
+"""Reading a journal (`reader.JournalReader`): nodes and trajectories, episodes and trees, counts and figures."""
