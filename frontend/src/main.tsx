@@ -96,7 +96,7 @@ function View({ route }: { route: Route }): VNode {
   if (first === "run" && run !== undefined) {
     if (part === undefined) return <RunView key={run} run={run} query={query} />;
     if (part === "t" && one !== undefined && two !== undefined) return <TrajectoryView run={run} dataset={one} id={two} query={query} />;
-    if (part === "tree" && one !== undefined && two !== undefined) return <TreeView run={run} dataset={one} task={two} query={query} />;
+    if (part === "tree" && one !== undefined && two !== undefined) return <TreeView key={`${run}/${one}/${two}`} run={run} dataset={one} task={two} query={query} />;
     if (part === "queue") return <QueueView run={run} query={query} />;
     if (part === "play" && one === undefined) return <NewPlayView run={run} query={query} />;
     if (part === "play" && one !== undefined) return <PlayView run={run} number={Number(one)} />;

@@ -256,6 +256,20 @@ async def test_a_hidden_tab_holds_no_connection_and_asks_again_when_it_is_shown(
         await page.evaluate(show_or_hide, False)
 
 
+async def test_a_tree_that_is_read_again_stays_where_a_person_moved_it(page: Page) -> None:
+    row = await first_trajectory(page, TREE)
+    await show(page, f"#/run/{TREE}/tree/{row['dataset']}/{row['task_id']}")
+    drawing = page.locator(".tree-canvas svg > g")
+    await page.get_by_role("button", name="Zoom in").click()
+    chosen = await drawing.get_attribute("transform")
+    async with page.expect_response(lambda answer: "/tree?" in answer.url) as again:
+        # A tab that is shown again asks for what it missed.
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await (await again.value).finished()
+    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert await drawing.get_attribute("transform") == chosen
+
+
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.method) if request.url.endswith("/states") else None)

@@ -31,7 +31,12 @@ interface Properties {
 export function TreeCanvas({ layout, task, selected, path, onSelect }: Properties): VNode {
   const frame = useRef<HTMLDivElement>(null);
   const [view, setFreely] = useState<View>({ x: MARGIN, y: MARGIN, scale: 1 });
-  const setView = (next: (before: View) => View) => setFreely((before) => keepInSight(next(before), layout, frame.current));
+  /** Whether a person chose the view: a live tree that grows leaves it as it is. */
+  const isChosen = useRef(false);
+  const setView = (next: (before: View) => View) => {
+    isChosen.current = true;
+    setFreely((before) => keepInSight(next(before), layout, frame.current));
+  };
   const drag = useRef<{ x: number; y: number; from: View; isMoved: boolean } | null>(null);
 
   const fit = (least = LEAST_SCALE) => {
@@ -43,7 +48,13 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
     const middle = whole < scale ? (layout.nodes.find((each) => !each.parent)?.y ?? 0) : layout.height / 2;
     setFreely({ x: MARGIN, y: box.clientHeight / 2 - middle * scale, scale });
   };
-  useEffect(() => fit(READABLE_SCALE), [layout]);
+  const fitAll = () => {
+    isChosen.current = true;
+    fit();
+  };
+  useEffect(() => {
+    if (!isChosen.current) fit(READABLE_SCALE);
+  }, [layout]);
   useEffect(() => {
     const box = frame.current;
     if (!box || !selected) return;
@@ -93,7 +104,7 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
     { key: "k", words: "Previous node at this depth", isHidden: true, act: () => sibling(-1) },
     { key: "+", words: "Zoom in", act: () => zoom(1.25) },
     { key: "-", words: "Zoom out", act: () => zoom(0.8) },
-    { key: "0", words: "Show the whole tree", act: () => fit() },
+    { key: "0", words: "Show the whole tree", act: fitAll },
   ]);
   return (
     <div class="tree-frame">
@@ -128,7 +139,7 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
         <button type="button" aria-label="Zoom out" onClick={() => zoom(0.8)}>
           −
         </button>
-        <button type="button" onClick={() => fit()}>
+        <button type="button" onClick={fitAll}>
           Fit
         </button>
       </div>
