@@ -1,1 +1,1 @@
-"""What can be wrong before a run: the dry run, its pings, and `rollout doctor`."""
+"""Checks before a run: the dry run, its pings, and `rollout doctor`."""

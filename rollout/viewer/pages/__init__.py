@@ -1,1 +1,1 @@
-"""What the views of the page show, read from journals: a run, a trajectory, a tree, and the parts of a trajectory."""
+"""Journals read for the views of the page: a run, a trajectory, a tree, and the parts of a trajectory."""
