@@ -8,8 +8,10 @@ Every picture is of a real command on runs that are made for it, in a temporary 
 
 from __future__ import annotations
 
+import functools
 import io
 import os
+import platform
 import re
 import shlex
 import shutil
@@ -35,9 +37,12 @@ COMMANDS = {
     "ls": "rollout ls",
     "stats": "rollout stats default",
     "diff": "rollout diff default other-seed",
+    "doctor": "rollout doctor",
 }
 WITH_LAST_LINES = ("run",)
 """Commands of which the last lines are shown instead of the first."""
+ELSEWHERE = {sys.prefix: "/home/ada/.venv", platform.release(): platform.release().partition("-")[0]}
+"""What is this machine's own, and what the pictures show in its place."""
 # The page's own fonts: a picture in the docs loads nothing from elsewhere.
 SVG = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
     "Fira Code, monospace", "'Fira Code', 'DejaVu Sans Mono', Menlo, Consolas, monospace"
@@ -60,7 +65,7 @@ def rollout(command: str, folder: Path, columns: int = 80, *, has_colors: bool =
     )
     if done.returncode:
         raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}")
-    return done.stdout
+    return functools.reduce(lambda text, own: text.replace(own, ELSEWHERE[own]), ELSEWHERE, done.stdout)
 
 
 def make_runs(folder: Path) -> None:
