@@ -10,6 +10,7 @@ they have to know about an environment is in `Defaults` and `Traits`.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import functools
 import os
@@ -22,7 +23,7 @@ import msgspec
 from rollout.agents.monitor import MonitorRules
 from rollout.config.models import AgentConfig, UserConfig, model_shorthand
 from rollout.config.schema import Config
-from rollout.core.errors import ConfigError, describe_error
+from rollout.core.errors import ConfigError, RolloutError, describe_error
 from rollout.core.messages import JSON, Toolset
 from rollout.core.plugins import Offers
 from rollout.core.task import Task
@@ -123,6 +124,11 @@ class OpenEnvironment:
         """Problems that would keep every world from being opened: code that does not load, servers that do not start.
 
         Called once, before the first attempt."""
+        return []
+
+    async def try_world(self, task: Task, seed: int) -> list[str]:
+        """Problems that only a world in use shows. A dry run calls it with the first task; by default nothing is tried,
+        because a world may cost a browser or a call to a server."""
         return []
 
 
@@ -273,6 +279,18 @@ class OpenWorlds(OpenEnvironment):
         if type(world).call_timeout == World.call_timeout:
             world.call_timeout = self._call_timeout
         return world
+
+    async def try_world(self, task: Task, seed: int) -> list[str]:
+        world = self.make_world(task)
+        try:
+            async with asyncio.timeout(self._call_timeout):
+                await world.open(task, seed)
+        except (RolloutError, TimeoutError) as error:
+            why = str(error) or f"it was not ready within {self._call_timeout:g} s"
+            return [f"world: {type(world).__name__} cannot be opened for task {task.id!r}: {why}"]
+        finally:
+            await world.close()
+        return []
 
     def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:
         return self._scorers or super().scorers(judge, seed_of)

@@ -87,6 +87,7 @@ async def check_run(config: Config, names: list[str], *, resume: bool = True, pi
     """Check everything that a run of these datasets would use. With `ping`, ask each model one tiny request."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     async with open_wired(config, names, registry) as wired:
+        await _try_worlds(wired)
         found = RunCheck(_check_wired(config, wired, registry), run_dir=str(config.run_dir or ""))
         plans = [one.plan for one in wired if one.plan is not None]
         found.problems, found.warnings = check_places(config, plans, resume=resume)
@@ -99,7 +100,15 @@ async def check_datasets(config: Config, names: list[str]) -> list[DatasetCheck]
     """Look at everything that these datasets would use."""
     registry = Registry(config.models, timeouts=config.timeouts, retries=config.retries, local=config.local)
     async with open_wired(config, names, registry) as wired:
+        await _try_worlds(wired)
         return _check_wired(config, wired, registry)
+
+
+async def _try_worlds(wired: Sequence[Wired]) -> None:
+    for one in wired:
+        if one.opened is not None and one.tasks:
+            task = one.read_task(0)
+            one.environment_problems += await one.opened.try_world(task, one.seed_of(task))
 
 
 def _check_wired(config: Config, wired: Sequence[Wired], registry: Registry) -> list[DatasetCheck]:
