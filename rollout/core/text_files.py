@@ -6,7 +6,7 @@ import errno
 from pathlib import Path
 
 MAX_CHARS = 32 << 20
-"""Nobody writes more by hand, and some files (`/dev/zero`) never end."""
+"""Files written by hand are shorter, and some files (`/dev/zero`) never end."""
 
 
 def read_text(path: Path) -> str:
