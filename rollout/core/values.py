@@ -289,9 +289,9 @@ def _article(kind: type) -> str:
 def _canonical(value: Any, where: str, above: list[int], folder: str) -> bytes:
     """Bytes by which equal values are equal."""
     kind = type(value)
-    if kind is str:
+    if kind is str and folder and folder in value:
         return b"str:" + msgspec.msgpack.encode(_Writer(folder).write(value, where))
-    if value is None or kind in (bool, bytes, float) or (kind is int and -_BIG <= value < _BIG):
+    if value is None or kind in (bool, str, bytes, float) or (kind is int and -_BIG <= value < _BIG):
         # 1, 1.0 and True are equal in Python and mean different things in a state.
         return kind.__name__.encode() + b":" + msgspec.msgpack.encode(value)
     if id(value) in above:

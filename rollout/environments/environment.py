@@ -283,13 +283,14 @@ class OpenWorlds(OpenEnvironment):
     async def try_world(self, task: Task, seed: int) -> list[str]:
         world = self.make_world(task)
         try:
-            async with asyncio.timeout(self._call_timeout):
-                await world.open(task, seed)
+            try:
+                async with asyncio.timeout(self._call_timeout):
+                    await world.open(task, seed)
+            finally:
+                await world.close()
         except (RolloutError, TimeoutError) as error:
             why = str(error) or f"it was not ready within {self._call_timeout:g} s"
             return [f"world: {type(world).__name__} cannot be opened for task {task.id!r}: {why}"]
-        finally:
-            await world.close()
         return []
 
     def scorers(self, judge: Judge | None, seed_of: SeedOf) -> Sequence[Scorer]:

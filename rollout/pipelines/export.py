@@ -179,7 +179,7 @@ def _examples(sources: Sequence[Source], prompts: Prompts, wish: Wish, tally: Ex
             if admitted.id != example.id:
                 tally.notes["id was there already: its run's name was put behind it"] += 1
             before = tally.kept
-            yield admitted
+            yield admitted  # the writer decides whether it is kept
             if tally.kept > before:
                 tally.saw_agent(line.model)
     if records is not None:

@@ -27,6 +27,7 @@ from rollout.tasks.source import Problem
 _decode = msgspec.json.Decoder().decode
 _decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _MaxSteps = Annotated[int, msgspec.Meta(ge=1)] | None
+_ROLES: tuple[Role, ...] = get_args(Role)
 _IN_INFO = ("actions", "user_actions", "user_turns", "replies", "communicate", "max_steps")
 """Fields of `Task` that the JSONL form has in `task_info`."""
 _BAD_LINE = (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError)
@@ -195,8 +196,8 @@ def _message(entry: Any, place: int) -> Message:
     if not isinstance(entry, dict):
         raise TypeError(f"{where}: expected an object with role and content, got {type(entry).__name__}")
     role = entry.get("role")
-    if role not in get_args(Role):
-        raise ValueError(f"{where}.role: expected one of {', '.join(get_args(Role))}, got {role!r}")
+    if role not in _ROLES:
+        raise ValueError(f"{where}.role: expected one of {', '.join(_ROLES)}, got {role!r}")
     return message_from_json(entry)
 
 

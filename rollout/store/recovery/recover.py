@@ -1,9 +1,8 @@
 """Saving what is readable of a damaged run as a new run.
 
-The readable rows (`salvage`) are copied into a new journal, and then everything incomplete is removed
-from it (`pruning`). The damaged journal may be of any version up to the newest; the new one is of the
-newest. The damaged run is only read. The new run has output files of its own, and appears under its name when it is
-complete.
+The readable rows (`salvage`) are copied into a new journal, and then everything incomplete is removed from it
+(`pruning`). The damaged journal may be of any version up to the newest; the new one is of the newest. The damaged run
+is only read. The new run has output files of its own, and appears under its name when it is complete.
 """
 
 from __future__ import annotations

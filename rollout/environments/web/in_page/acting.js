@@ -96,8 +96,8 @@
     return {value: found.label};
   }
 
-  // Scrolls what scrolls under a point, or the page, by so many times its own size. False where nothing does; null where
-  // a frame of another origin lies there, which has to be asked first: then `isAsked`.
+  // Scrolls what scrolls under a point, or the page, by a multiple of its own size. Returns false if nothing scrolls, and
+  // null if a frame of another origin lies there. The caller asks that frame first, and then calls again with `isAsked`.
   function scroll(x, y, across, down, isAsked = false) {
     let element = topmostAt(x, y);
     if (!isAsked && element && isClosed(element)) return null;
