@@ -332,7 +332,8 @@ class Trajectories(Sequence[Trajectory]):
         `where(mark="good")`, `where(no_mark="bad", label=["slow", "odd"])`. With `author`, only the marks of these
         people count.
         """
-        people = make_mark_selection(*map(_words, (mark, no_mark, label, author)))
+        named = {"mark": mark, "no_mark": no_mark, "label": label, "author": author}
+        people = make_mark_selection(*(_words(name, given) for name, given in named.items()))
         for name in wanted:
             if not hasattr(Trajectory, name) and name not in _LISTED:
                 raise TypeError(f"where: a trajectory has no attribute {name!r}")
@@ -357,8 +358,11 @@ class Trajectories(Sequence[Trajectory]):
         return _fits(found, wanted) and (test is None or bool(test(found)))
 
 
-def _words(given: str | Collection[str]) -> Collection[str]:
-    return (given,) if isinstance(given, str) else given
+def _words(name: str, given: str | Collection[str]) -> Collection[str]:
+    words = (given,) if isinstance(given, str) else given
+    if not isinstance(words, Collection) or not all(isinstance(word, str) for word in words):
+        raise TypeError(f"where: {name}: expected a text or several, got {given!r}")
+    return words
 
 
 def _fits(found: object, wanted: dict[str, Any]) -> bool:

@@ -39,7 +39,6 @@ def reward_rule(name: str) -> RewardRule:
     asked for could not be given, there is no reward. `module:function`: what a function of yours returns for the
     trajectory: a number, a bool, or None where it cannot tell.
     """
-    kind, _, score = name.partition(":")
     read: RewardRule
     if name == RECORDED:
         read = recorded_reward
@@ -47,13 +46,19 @@ def reward_rule(name: str) -> RewardRule:
         read = _success
     elif name in ("scores", "partial"):
         read = _deciding(partial=name == "partial")
-    elif kind in ("score", "partial") and score:
-        read = _named(score, partial=kind == "partial")
+    elif (score := score_of(name)) is not None:
+        read = _named(score, partial=name.startswith("partial"))
     elif is_reference(name):
         read = _function(name)
     else:
         raise _unknown(repr(name))
     return lambda trajectory: None if trajectory.status in UNREWARDED else read(trajectory)
+
+
+def score_of(rule: str) -> str | None:
+    """The score that the rules `score:NAME` and `partial:NAME` are about; None for other rules."""
+    kind, _, name = rule.partition(":")
+    return name if kind in ("score", "partial") and name else None
 
 
 def default_rule(custom: Collection[str]) -> RewardRule:

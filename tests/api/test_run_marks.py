@@ -44,6 +44,8 @@ def test_a_program_finds_trajectories_by_their_marks(run: rollout.Run) -> None:
     assert every.where(lambda found: any(mark.text == "slow" for mark in found.person_marks)).ids == [third.id]
     with pytest.raises(rollout.ConfigError, match="there are good, bad, note, label, verdict"):
         every.where(mark="fine")
+    with pytest.raises(TypeError, match="where: mark: expected a text or several, got 3"):
+        every.where(mark=3)  # type: ignore[arg-type]
 
 
 def test_a_verdict_is_a_score_wherever_a_trajectory_is_read(run: rollout.Run) -> None:

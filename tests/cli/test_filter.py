@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import io
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -237,6 +238,13 @@ def test_export_ends_where_a_filter_cut(run: Path) -> None:
         assert messages[-1]["role"] == "assistant"
         assert len(messages) <= records[name]["end"] + 1, "the system prompt stands before them"
         assert not names_an_invented_tool(json.dumps(messages))
+
+
+def test_a_pipe_in_place_of_the_marks_is_refused_and_not_waited_for(run: Path) -> None:
+    os.mkfifo(run / "filters.jsonl")
+    done = rollout("export", str(run), "--format", "trl", "--filters")
+    assert done.returncode == 2
+    assert "filters.jsonl: is not a file" in done.stderr
 
 
 def test_export_refuses_marks_that_are_not_there_or_too_old(run: Path) -> None:

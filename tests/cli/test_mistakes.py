@@ -243,6 +243,18 @@ def tasks_in_another_encoding() -> str:
     return config({"path": "latin.jsonl"})
 
 
+def yes_for_a_number() -> str:
+    return config({"max_turns": True})
+
+
+def reward_by_no_score() -> str:
+    return config({"reward": "score:stat"})
+
+
+def value_by_no_score() -> str:
+    return config({"strategy": {"name": "mcts", "params": {"value": "partial:elegance"}}})
+
+
 MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (typo_in_a_key, ["c.yml", "datasets.portal.max_trns", "did you mean 'max_turns'?"]),
     (typo_at_the_top, ["c.yml", "max_worker", "did you mean 'max_workers'?"]),
@@ -282,6 +294,9 @@ MISTAKES: list[tuple[Callable[[], str], list[str]]] = [
     (control_character, ["c.yml", "control character #x07", "remove it"]),
     (task_with_an_unknown_role, ["roles.jsonl:1", "messages[0].role", "expected one of system", "'usr'"]),
     (task_with_bad_actions, ["actions.jsonl:1", "task_info.actions", "expected a list of {name, arguments}"]),
+    (yes_for_a_number, ["datasets.portal.max_turns", "expected a whole number", "got True"]),
+    (reward_by_no_score, ["datasets.portal.reward", "no scorer gives a score 'stat'", "did you mean 'state'?"]),
+    (value_by_no_score, ["datasets.portal.strategy.params.value", "'elegance'", "its scores: state, actions"]),
     (tasks_in_another_encoding, ["latin.jsonl:1", "is not UTF-8", "save the file as UTF-8"]),
 ]
 

@@ -44,13 +44,13 @@ from rollout.pipelines.wiring.agent import (
     user_maker,
 )
 from rollout.pipelines.wiring.costs import describe_unpriced
-from rollout.pipelines.wiring.panel import make_panel
+from rollout.pipelines.wiring.panel import make_panel, refuse_reward, refuse_unknown_score
 from rollout.pipelines.wiring.token_measure import TokenMeasure
 from rollout.scoring.panel import Panel
 from rollout.strategies.find import make_strategy
 from rollout.strategies.strategy import Strategy
 from rollout.tasks.source import Tasks, refuse_clashes
-from rollout.trajectories.rewards import RECORDED, RULES, default_rule, reward_rule
+from rollout.trajectories.rewards import default_rule, reward_rule
 
 log = logging.getLogger(__name__)
 CHECKED_AT_ONCE = 4
@@ -193,6 +193,7 @@ def _wire_exploring(one: Wired, config: Config, registry: Registry) -> None:
     if one.opened is not None:
         with _collecting(one.environment_problems):
             one.panel = make_panel(name, dataset, config, registry, one.opened, one.seed_of)
+            refuse_unknown_score(name, dataset, one.panel)
     if dataset.max_turns > 1 and dataset.user is None:
         one.problems.append(
             f"datasets.{name}.user: needed because max_turns is {dataset.max_turns}; or set max_turns: 1"
@@ -308,18 +309,6 @@ def _collecting(problems: list[str]) -> Iterator[None]:
     except ConfigError as error:
         if str(error) not in problems:
             problems.append(str(error))
-
-
-def refuse_reward(name: str, dataset: Dataset) -> None:
-    """Raise ConfigError where a dataset's `reward` is no rule that it may choose."""
-    if dataset.reward is None:
-        return
-    try:
-        if dataset.reward == RECORDED:
-            raise ConfigError(f"reward: {RECORDED} is for what comes after a run; expected one of {', '.join(RULES)}")
-        reward_rule(dataset.reward)
-    except ConfigError as error:
-        raise ConfigError(f"datasets.{name}.{error}") from error
 
 
 def with_other_strategy(dataset: Dataset, choice: StrategyChoice, **changed: Any) -> Dataset:

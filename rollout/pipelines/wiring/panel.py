@@ -13,6 +13,7 @@ from rollout.scoring.function import as_scorer
 from rollout.scoring.judge import Judge
 from rollout.scoring.panel import Panel
 from rollout.scoring.scorer import Scorer
+from rollout.trajectories.rewards import RECORDED, RULES, reward_rule, score_of
 
 
 def make_panel(
@@ -57,3 +58,25 @@ def load_scorer(reference: str) -> Scorer:
         return as_scorer(found)
     except ConfigError as error:
         raise ConfigError(f"scoring.custom: {reference!r}: {error}") from error
+
+
+def refuse_reward(name: str, dataset: Dataset) -> None:
+    """Raise ConfigError where a dataset's `reward` is no rule that it may choose."""
+    if dataset.reward is None:
+        return
+    try:
+        if dataset.reward == RECORDED:
+            raise ConfigError(f"reward: {RECORDED} is for what comes after a run; expected one of {', '.join(RULES)}")
+        reward_rule(dataset.reward)
+    except ConfigError as error:
+        raise ConfigError(f"datasets.{name}.{error}") from error
+
+
+def refuse_unknown_score(name: str, dataset: Dataset, panel: Panel) -> None:
+    """Raise ConfigError where a rule of rewards is about a score that no scorer of the dataset gives."""
+    rules = {"reward": dataset.reward, "strategy.params.value": dataset.strategy.params.get("value")}
+    for key, rule in rules.items():
+        wanted = score_of(rule) if isinstance(rule, str) else None
+        if wanted is not None and wanted not in panel.names:
+            hint = suggest(wanted, panel.names, "its scores")
+            raise ConfigError(f"datasets.{name}.{key}: no scorer gives a score {wanted!r}; {hint}")

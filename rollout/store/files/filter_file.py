@@ -93,6 +93,8 @@ class RecordFile:
 
 def _read_lines(path: Path, begin: int = 0, number: int = 1) -> Iterator[tuple[int, int, bytes]]:
     """The lines from an offset on, each with its number and its own offset."""
+    if path.exists() and not path.is_file():
+        raise ConfigError(f"{path}: is not a file; `rollout filter {path.parent}` makes one")
     try:
         with path.open("rb") as file:
             file.seek(begin)
