@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -142,6 +143,28 @@ def test_yaml_examples_are_valid() -> None:
         else:
             Config.model_validate(document)
         assert document, page
+
+
+def whole_configurations() -> list[tuple[str, str]]:
+    return [(page, body) for page, body in blocks("yaml") if "datasets" in yaml.safe_load(body)]
+
+
+MISSING_FILES = re.compile(r"cannot be imported|cannot read the tasks|no servers found|is not a folder|is no clone")
+"""Problems of an example that uses files of the reader's own."""
+
+
+@pytest.mark.parametrize(("page", "body"), whole_configurations())
+def test_configurations_of_the_docs_would_run(
+    page: str, body: str, rollout: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("OPENAI_API_KEY", "DEEPSEEK_API_KEY"):
+        monkeypatch.setenv(variable, "sk-0123456789abcdef")
+    Path("c.yml").write_text(body, encoding="utf-8")
+    done = rollout("check", "c.yml", "--json")
+    report = json.loads(done.out) if done.out else {"problems": [done.err]}
+    problems = [*report.get("problems", ()), *(text for one in report.get("datasets", ()) for text in one["problems"])]
+    assert [text for text in problems if not MISSING_FILES.search(text)] == [], page
+    assert problems or done.code == 0, done.err
 
 
 def test_names_of_faults_errors_and_marks_are_all_documented() -> None:
