@@ -17,7 +17,6 @@ from rollout.agents.formats import make_dialect
 from rollout.agents.view import ContextView, ReasoningRule
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message
-from rollout.trajectories.labels import Prompt
 from rollout.trajectories.line import Head
 from rollout.trajectories.trajectory import Trajectory
 
@@ -80,14 +79,14 @@ def viewing_of(head: Head) -> Viewing:
 
 
 def requests_of(
-    trajectory: Trajectory, prompt: Prompt, image_url: Callable[[str], str] | None = None
+    trajectory: Trajectory, system: str | None, image_url: Callable[[str], str] | None = None
 ) -> Iterator[list[JSON]]:
     """The messages of each request that the agent's model was sent, in order: one for each of its answers.
 
-    `image_url` makes URLs of images' names as the run did, or others that suit the reader; without it images are left
-    out. Raises BadLine and ConfigError.
+    `system` is the system prompt as it was sent. `image_url` makes URLs of images' names as the run did, or others that
+    suit the reader; without it images are left out. Raises BadLine and ConfigError.
     """
-    answered = read_requests(trajectory, trajectory.messages, prompt.system, image_url)
+    answered = read_requests(trajectory, trajectory.messages, system, image_url)
     return (request for _, request in answered)
 
 

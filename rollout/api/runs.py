@@ -15,6 +15,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from rollout.agents.viewing import requests_of
 from rollout.api.tree import TaskTree
 from rollout.core.errors import ConfigError
 from rollout.core.messages import JSON, Message, ToolCall
@@ -240,6 +241,11 @@ class Run:
     def read_trajectory(self, dataset: str, trajectory: str) -> Trajectory:
         """One trajectory by its id, with its marks by people. Raises `KeyError` if there is none."""
         return with_marks(self._read_recorded(dataset, trajectory), self.path, dataset)
+
+    def requests(self, trajectory: Trajectory) -> Iterator[list[JSON]]:
+        """The messages of each request that the agent's model was sent, as its API takes them: one for each answer, in
+        order. Images are `data:` URLs."""
+        return requests_of(trajectory, trajectory.system, trajectory.image_url)
 
     def _read_recorded(self, dataset: str, trajectory: str) -> Trajectory:
         found = self._read(lambda journal: journal.head(dataset, trajectory))

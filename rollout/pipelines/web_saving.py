@@ -106,10 +106,10 @@ class _Sent:
         """The messages of the request before each answer, as JSON text, with images by their paths; nothing where the
         blob of the system prompt is there no more."""
         try:
-            prompt = self._prompts.of(trajectory, self._source)
+            system = self._prompts.of(trajectory, self._source).system
         except NoPrompt:
             return []
-        return [_encode(each).decode() for each in requests_of(trajectory, prompt, lambda name: f"{IMAGES}/{name}")]
+        return [_encode(each).decode() for each in requests_of(trajectory, system, lambda name: f"{IMAGES}/{name}")]
 
 
 def _task_info(run_dir: Path, dataset: str) -> TaskInfo | None:

@@ -130,9 +130,9 @@ async def test_every_request_can_be_made_again_from_the_saved_line(
     url_of = functools.partial(file_url if images == "file" else image_url, RUN)
     requests = received()
     assert len(requests) == 9
-    assert [request["messages"] for request in requests] == list(requests_of(line, prompt, url_of))
+    assert [request["messages"] for request in requests] == list(requests_of(line, prompt.system, url_of))
     earlier = msgspec.structs.replace(line, metadata=without_captions(line.metadata))
-    assert [request["messages"] for request in requests] == list(requests_of(earlier, prompt, url_of))
+    assert [request["messages"] for request in requests] == list(requests_of(earlier, prompt.system, url_of))
     for request in requests:
         assert request["messages"][0] == {"role": "system", "content": prompt.system}
         assert request.get("tools", []) == prompt.tools

@@ -29,8 +29,14 @@ def verl_batch(
     for `non_tensors`. The reward stands on the last sampled id of each row, as verl's rule-based rewards do; each row
     of a trajectory has the trajectory's own, so take `advantages` as they are here and compute none again by row.
     Where rows have `images`, `multi_modal_data` holds them, also for `non_tensors`; the ids of their places are those
-    that the model was given.
+    that the model was given. Raises ValueError for rows without token ids and for those that do not fit.
     """
+    for row in rows:
+        if row.get("input_ids") is None:
+            raise ValueError(
+                f"row {row.get('id')}: has no token ids (input_ids); roll out with a server that reports them, or make "
+                "them of the text with rollout train-data --tokenizer DIR"
+            )
     prompts = [row["input_ids"][: row["prompt_length"]] for row in rows]
     responses = [row["input_ids"][row["prompt_length"] :] for row in rows]
     left = _fitting(rows, prompts, prompt_length, "prompt_length")

@@ -55,7 +55,7 @@ async def test_text_calls_act_and_every_request_can_be_made_again(mode: str, cli
     assert line.stop_reason == "answered", line.metadata
     assert line.metadata["tool_errors"] == {"malformed_call": 1}
     received = [json.loads(entry)["messages"] for entry in RECORD.read_bytes().splitlines()]
-    made = requests_of(line, Prompts().of(line, source), functools.partial(image_url, Path("run")))
+    made = requests_of(line, Prompts().of(line, source).system, functools.partial(image_url, Path("run")))
     assert received == list(made)
     assert len(received) == 6
     assert "Step 1 on [Counter]: I call click. (the page changed)" in json.dumps(received[-1][1])
@@ -86,7 +86,8 @@ async def test_a_model_trained_on_one_tool_acts_by_it(mode: str, tool: str, clic
     assert line.stop_reason == "answered", line.metadata
     assert [call.name for message in line.messages for call in message.tool_calls] == ["click", "click", "answer"]
     received = [json.loads(entry)["messages"] for entry in RECORD.read_bytes().splitlines()]
-    assert received == list(requests_of(line, Prompts().of(line, source), functools.partial(image_url, Path("run"))))
+    system = Prompts().of(line, source).system
+    assert received == list(requests_of(line, system, functools.partial(image_url, Path("run"))))
     assert f'"name":"{tool}"' in received[0][0]["content"]
     said = [message["content"] for message in received[-1] if message["role"] == "assistant"]
     assert said == [written(tool, **click)["content"]] * 2, "to the letter"
