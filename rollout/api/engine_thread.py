@@ -98,6 +98,26 @@ class EngineThread:
             else:
                 loop.call_soon_threadsafe(engine.pause, reason)
 
+    def call(self, function: Callable[[], None]) -> None:
+        """Call a function in the thread, and wait for it. Nothing is called before there is an engine, and after the
+        end."""
+        called: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def live() -> None:
+            try:
+                function()
+                called.set_result(None)
+            except BaseException as error:  # noqa: BLE001 - raised again by the caller
+                called.set_exception(error)
+
+        if self._loop is None:
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it is over
+            self._loop.call_soon_threadsafe(live)
+            concurrent.futures.wait([called, self._done], return_when=concurrent.futures.FIRST_COMPLETED)
+        if called.done():
+            called.result()
+
 
 @contextlib.contextmanager
 def _raising_interrupts() -> Iterator[None]:

@@ -175,7 +175,7 @@ def _methods(kind: type) -> Iterator[Function]:
         for statement in node.body:
             if not isinstance(statement, Function) or statement.name.startswith("_"):
                 continue
-            if any("property" in ast.unparse(one) for one in statement.decorator_list):
+            if any(ast.unparse(one).endswith(("property", ".setter")) for one in statement.decorator_list):
                 continue
             found[statement.name] = statement
     yield from found.values()

@@ -37,8 +37,27 @@ class Stream:
         """Whether the last group was taken."""
         self._async: contextlib.AsyncExitStack | None = None
         self._live: AsyncIterator[Group] | None = None
+        self._weight_version: str | None = None
         self.engine: Engine | None = None
-        """The engine, once it runs: a trainer sets `engine.control.weight_version`."""
+        """The engine, once it runs."""
+
+    @property
+    def weight_version(self) -> str | None:
+        """The version of the agent's weights. A trainer sets it after each update: it is recorded with every answer
+        that is asked for from then on, unless the server names a version itself."""
+        return self._weight_version
+
+    @weight_version.setter
+    def weight_version(self, version: str | None) -> None:
+        self._weight_version = version
+        if self._thread is not None:
+            self._thread.call(self._apply_version)
+        else:
+            self._apply_version()
+
+    def _apply_version(self) -> None:
+        if self.engine is not None:
+            self.engine.control.weight_version = self._weight_version
 
     # ---- with and for -------------------------------------------------------------------------------------------
 
@@ -95,6 +114,7 @@ class Stream:
                 assert self._thread is not None
                 self.engine = opened.engine
                 self._thread.watch(opened.engine)
+                self._apply_version()  # It may have been set before there was an engine.
                 if self._is_left:
                     return
                 async with contextlib.aclosing(opened.engine.stream(self._ahead)) as groups:  # type: ignore[type-var]
@@ -121,6 +141,7 @@ class Stream:
         self._async = contextlib.AsyncExitStack()
         opened = await self._async.enter_async_context(open_arguments(self._arguments, self._progress))
         self.engine = opened.engine
+        self._apply_version()
         self._live = await self._async.enter_async_context(
             contextlib.aclosing(opened.engine.stream(self._ahead))  # type: ignore[type-var]
         )

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -345,6 +346,33 @@ def test_groups_are_counted_as_useful_by_their_rewards(caplog: pytest.LogCapture
     assert (result.finished, result.solved) == (4, 0)
     assert json.loads((result.path / "metrics.json").read_text())["dynamic"]["useful_groups"] == 2
     assert "useful" not in caplog.text
+
+
+def versions(group: rollout.Group) -> set[str | None]:
+    return {made.weight_version for attempt in group.trajectories for made in attempt.generated.values()}
+
+
+def test_a_trainer_says_which_weights_answer_from_now_on() -> None:
+    threads: list[str] = []
+    groups = rollout.stream(busy_shop, model=seller, ahead=1, config={"max_workers": 1})
+    groups.weight_version = "start"
+    with groups:
+        waiting = iter(groups)
+        first = next(waiting)
+        assert groups.engine is not None
+        groups.engine.control.on_version(lambda: threads.append(threading.current_thread().name))
+        groups.weight_version = "update-1"
+        *_, last = waiting
+    assert (versions(first), versions(last)) == ({"start"}, {"update-1"})
+    assert threads == ["rollout"], "whoever waits for a new version lives in the engine's loop"
+    groups.weight_version = "update-2"  # after the end it changes nothing
+
+
+async def test_weights_are_named_in_the_callers_loop() -> None:
+    groups = rollout.stream(shop, model=seller)
+    groups.weight_version = "start"
+    async with groups:
+        assert [versions(group) async for group in groups] == [{"start"}]
 
 
 def test_a_stream_that_cannot_begin_says_why() -> None:
