@@ -13,32 +13,39 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import random
 from pathlib import Path
 
 import torch
 from torch.nn.functional import nll_loss
 
+import rollout
 from examples.rl.tiny_model import CALL, COLOURS, END_CALL, Server, TinyModel, encode_chat
-from rollout.config.schema import Config
-from rollout.engine.groups import Group
-from rollout.pipelines.run import open_run
 from rollout.trajectories.advantages import attempts_of_tree, step_advantages
-from rollout.trajectories.token_view import view_tokens
 
 CLIP = 0.2
 
 
-def write_tasks(path: Path, count: int, chance: random.Random) -> None:
+class Panel(rollout.World):
+    """Buttons of several colours."""
+
+    @rollout.tool
+    async def press(self, button: str) -> str:
+        """Press a button.
+
+        button: its colour.
+        """
+        return f"pressed {button}"
+
+
+def make_environment(count: int, chance: random.Random) -> rollout.Environment:
     """Tasks that are solved by one right call."""
-    with path.open("w") as file:
-        for number in range(count):
-            colour = chance.choice(COLOURS)
-            action = {"name": "press", "arguments": {"button": colour}}
-            message = {"role": "user", "content": f"Press the {colour} button"}
-            task = {"id": f"t{number}", "messages": [message], "task_info": {"actions": [action]}}
-            file.write(json.dumps(task) + "\n")
+    colours = [chance.choice(COLOURS) for _ in range(count)]
+    tasks = [
+        rollout.Task(f"t{number}", f"Press the {colour} button", actions=[rollout.call("press", button=colour)])
+        for number, colour in enumerate(colours)
+    ]
+    return rollout.Environment(name="buttons", tasks=tasks, world=Panel)
 
 
 def warm_up(model: TinyModel, chance: random.Random, steps: int = 120) -> None:
@@ -58,13 +65,13 @@ def warm_up(model: TinyModel, chance: random.Random, steps: int = 120) -> None:
         optimizer.step()
 
 
-def update(model: TinyModel, optimizer: torch.optim.Optimizer, groups: list[Group]) -> None:
+def update(model: TinyModel, optimizer: torch.optim.Optimizer, groups: list[rollout.Group]) -> None:
     """One step along the clipped policy gradient, on the tokens as they were sampled."""
     losses, count = torch.zeros(()), 0
     for group in groups:
         attempts = attempts_of_tree(group.tree)
-        for leaf, advantages in zip(group.leaves, step_advantages(attempts, "grpo"), strict=True):
-            for segment in view_tokens(node.body for node in leaf.node.path()).segments:
+        for trajectory, advantages in zip(group.trajectories, step_advantages(attempts, "grpo"), strict=True):
+            for segment in trajectory.tokens.segments if trajectory.tokens is not None else ():
                 scores = model(torch.tensor([segment.ids.tolist()]))[0]
                 for span in segment.spans:
                     advantage = float(advantages[span.generation])
@@ -90,33 +97,28 @@ async def train(folder: Path, updates: int, groups_per_update: int = 6, samples:
     model = TinyModel()
     warm_up(model, chance)
     optimizer = torch.optim.Adam(model.parameters(), 2e-3)
-    folder.mkdir(parents=True, exist_ok=True)
-    write_tasks(folder / "tasks.jsonl", updates * groups_per_update, chance)
+    environment = make_environment(updates * groups_per_update, chance)
     server = Server(model)
+    rewards: list[float] = []
+    batch: list[rollout.Group] = []
     async with server as url:
-        config = Config.model_validate(
-            {
+        stream = rollout.stream(
+            environment,
+            agent={"model": "tiny", "temperature": 1.0, "tool_format": "text"},
+            max_steps_per_turn=3,
+            samples=samples,
+            ahead=2,
+            run_dir=folder / "run",
+            resume=False,  # What another model said is no part of this training; it is moved aside.
+            config={
                 "max_workers": 16,
                 "enable_monitor": False,
                 "seed": seed,
                 "models": {"tiny": {"api_base": url, "token_ids": True}},
-                "datasets": {
-                    "buttons": {
-                        "path": folder / "tasks.jsonl",
-                        "output_path": folder / "trajectories.jsonl",
-                        "tools": ["examples.rl.buttons:press"],
-                        "agent": {"model": "tiny", "temperature": 1.0, "tool_format": "text"},
-                        "max_steps_per_turn": 3,
-                        "samples": samples,
-                    }
-                },
-            }
+            },
         )
-        rewards: list[float] = []
-        batch: list[Group] = []
-        # What another model said is no part of this training; it is moved aside.
-        async with open_run(config, folder / "run", resume=False) as opened:
-            async for group in opened.engine.stream(ahead=2):
+        async with stream as groups:
+            async for group in groups:
                 batch.append(group)
                 if len(batch) < groups_per_update:
                     continue
@@ -125,7 +127,7 @@ async def train(folder: Path, updates: int, groups_per_update: int = 6, samples:
                 print(f"update {len(rewards):3}  reward {rewards[-1]:.2f}  {'#' * round(40 * rewards[-1])}")
                 update(model, optimizer, batch)
                 server.version += 1
-                opened.engine.control.weight_version = str(server.version)
+                groups.weight_version = str(server.version)
                 batch = []
     return rewards
 
