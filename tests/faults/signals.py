@@ -13,7 +13,6 @@ import signal
 import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,10 @@ CONVERSATIONS = 60
 SCRIPT = agent_script(NOTE, PEEK, NOTE, latency=0.02)
 REQUESTS = 4
 """Of one conversation."""
+TRIES, MORE = 4, 16
+"""How often a phase is tried, and the conversations that are added for each further try."""
+MOST_LIVE = 32
+"""Requests that may be under way when a signal comes."""
 SIGNAL_DEADLINE = 60.0
 """Seconds for a command that got a signal: the grace, two more, and what a busy machine adds."""
 PHASES = ("start-up", "planning", "first requests", "middle", "resuming", "second signal", "ending")
@@ -56,10 +59,7 @@ class Life:
             self.run = Run(self.folder, self.calm.conversations, stub.url)
             for phase in PHASES:
                 self.kind = f"{self.number.name}, {phase}"
-                if phase == "ending":
-                    self._disturb_ending()
-                else:
-                    self._disturb(phase)
+                self._disturb(phase)
             self.run.finish(self.ledger, self.kind)
         # What is lost cannot be laid at the door of one phase: it is noted under the last.
         self.run.audit(
@@ -73,10 +73,18 @@ class Life:
         return self.ledger
 
     def _disturb(self, phase: str) -> None:
-        """Start, wait for the phase, and send the signal."""
+        """Strike in a phase. A run that was quicker than we are gets more to do, and is struck again."""
+        for _ in range(TRIES):
+            if self._strike(phase):
+                return
+            self.run.write_tasks(make_conversations(["more"] * MORE, 0, first=len(self.run.conversations)))
+
+    def _strike(self, phase: str) -> bool:
+        """Start, wait for the phase, and send the signal. Whether it ended the command."""
         before = self.stub.stats().requests
         changed = _modified(self.run)
         child = self.run.start()
+        needed = REQUESTS * len(self.run.conversations)
         target = before + self.chance.randint(16, CONVERSATIONS // 2)
         used = self.chance.uniform(0, self.calm.startup)
         due: dict[str, Callable[[], bool]] = {
@@ -86,23 +94,14 @@ class Life:
             "first requests": lambda: self.stub.stats().requests > before,
             "middle": lambda: self.stub.stats().requests >= target,
             "second signal": lambda: self.stub.stats().requests >= target,
+            "ending": lambda: self._answered() >= needed,
         }
         self._wait(child, due[phase])
-        has_work = self._answered() < REQUESTS * len(self.run.conversations)
+        has_work = phase == "ending" or self._answered() < needed
         if phase == "second signal":
             # The first one is always a polite one: it pauses the run. The second ends it at once.
             self._send_first(child)
-        self._send(child, has_work=has_work)
-
-    def _disturb_ending(self) -> None:
-        """All answers are there, and the run is about to end. Where it is quicker than we are, it gets more to do."""
-        for _ in range(4):
-            child = self.run.start()
-            needed = REQUESTS * len(self.run.conversations)
-            self._wait(child, partial(self._has_answered, needed))
-            if self._send(child, has_work=True):
-                return
-            self.run.write_tasks(make_conversations(["more"] * 8, 0, first=len(self.run.conversations)))
+        return self._send(child, has_work=has_work)
 
     def _wait(self, child: subprocess.Popen[bytes], is_due: Callable[[], bool]) -> None:
         try:
@@ -118,11 +117,15 @@ class Life:
     def _send(self, child: subprocess.Popen[bytes], *, has_work: bool) -> bool:
         """Send the signal; whether it is what ended the command, in time."""
         was_alive = child.poll() is None
+        asked = self.stub.stats().requests
         if was_alive:
             child.send_signal(self.number)
         code = end_of(child, self.ledger, self.kind, SIGNAL_DEADLINE if was_alive else DEADLINE)
         if code is not None and code not in (0, *CODES[self.number]):
             self.ledger.blame(self.kind, "unfit", f"ended with {code}: {self.run.said()[-500:]}")
+        more = self.stub.stats().requests - asked
+        if was_alive and code == 0 and more > MOST_LIVE:
+            self.ledger.blame(self.kind, "unfit", f"went on for {more} requests: {self.run.said()[-500:]}")
         if was_alive and has_work and code in CODES[self.number]:
             self.ledger.inject(self.kind)
             return True
@@ -130,9 +133,6 @@ class Life:
 
     def _answered(self) -> int:
         return self.stub.stats().distinct
-
-    def _has_answered(self, needed: int) -> bool:
-        return self._answered() >= needed
 
 
 class Calm(msgspec.Struct, frozen=True):
