@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from rollout.pipelines.people.marks import RunMarks
     from rollout.scoring.function import scorer
     from rollout.scoring.scorer import Scorer
-    from rollout.trajectories.generation import Generation, Usage
+    from rollout.trajectories.generation import Generation, Tokens, Usage
     from rollout.trajectories.person_marks import PersonMark
     from rollout.trajectories.score import Score
+    from rollout.trajectories.token_view import SampledSpan, Segment, TokenKind, TokenView
     from rollout.trajectories.trajectory import Trajectory
 
 _PLACES = {
@@ -48,12 +49,17 @@ _PLACES = {
     "RolloutError": "rollout.core.errors",
     "Run": "rollout.api.runs",
     "RunMarks": "rollout.pipelines.people.marks",
+    "SampledSpan": "rollout.trajectories.token_view",
     "Score": "rollout.trajectories.score",
     "Scorer": "rollout.scoring.scorer",
+    "Segment": "rollout.trajectories.token_view",
     "Session": "rollout.agents.agent",
     "Stream": "rollout.api.stream",
     "Task": "rollout.core.task",
     "TaskTree": "rollout.api.tree",
+    "TokenKind": "rollout.trajectories.token_view",
+    "TokenView": "rollout.trajectories.token_view",
+    "Tokens": "rollout.trajectories.generation",
     "ToolCall": "rollout.core.messages",
     "ToolError": "rollout.core.errors",
     "ToolSpec": "rollout.core.messages",
@@ -86,12 +92,17 @@ __all__ = [
     "RolloutError",
     "Run",
     "RunMarks",
+    "SampledSpan",
     "Score",
     "Scorer",
+    "Segment",
     "Session",
     "Stream",
     "Task",
     "TaskTree",
+    "TokenKind",
+    "TokenView",
+    "Tokens",
     "ToolCall",
     "ToolError",
     "ToolSpec",

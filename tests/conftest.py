@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the files that take long, so that no core waits for the last of them."""
     folders = {folder: rank for rank, folder in enumerate(SLOW_FOLDERS)}
     items.sort(key=lambda item: folders.get(item.path.parent.name, len(folders)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _with_temporary_files_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs without a `run_dir`, and what killed programs leave behind, are removed at the end of the session."""
+    tmp_path_factory.getbasetemp()  # what tests write is kept, as pytest does
+    with tempfile.TemporaryDirectory(prefix="rollout-tests-", ignore_cleanup_errors=True) as folder:
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        yield
+        tempfile.tempdir = None
+        del os.environ["TMPDIR"]
 
 
 @pytest.fixture(autouse=True)

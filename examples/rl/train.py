@@ -21,7 +21,6 @@ from torch.nn.functional import nll_loss
 
 import rollout
 from examples.rl.tiny_model import CALL, COLOURS, END_CALL, Server, TinyModel, encode_chat
-from rollout.trajectories.advantages import attempts_of_tree, step_advantages
 
 CLIP = 0.2
 
@@ -69,12 +68,11 @@ def update(model: TinyModel, optimizer: torch.optim.Optimizer, groups: list[roll
     """One step along the clipped policy gradient, on the tokens as they were sampled."""
     losses, count = torch.zeros(()), 0
     for group in groups:
-        attempts = attempts_of_tree(group.tree)
-        for trajectory, advantages in zip(group.trajectories, step_advantages(attempts, "grpo"), strict=True):
+        for trajectory, advantages in zip(group.trajectories, group.advantages("grpo"), strict=True):
             for segment in trajectory.tokens.segments if trajectory.tokens is not None else ():
                 scores = model(torch.tensor([segment.ids.tolist()]))[0]
                 for span in segment.spans:
-                    advantage = float(advantages[span.generation])
+                    advantage = advantages[span.generation]
                     if advantage != advantage:
                         continue
                     sampled = torch.tensor(segment.ids[span.start : span.end].tolist())

@@ -25,9 +25,13 @@ from rollout.config.models import AgentConfig, UserConfig
 from rollout.config.schema import Config, Dataset
 from rollout.core.errors import ConfigError
 from rollout.core.plugins import Offers, is_importing, offering
+from rollout.engine.engine import CONSUMER_LEFT
 from rollout.environments.environment import Environment
 from rollout.pipelines.run import Opened, run_dir_of
 from rollout.pipelines.wiring.discover import with_discovered
+from rollout.store.connection import is_begun
+from rollout.store.files.run_file import recorded_part
+from rollout.store.run_dir import FAILED
 from rollout.terminal.console import SafeConsole
 from rollout.terminal.log_lines import logging_to
 from rollout.terminal.shown_run import open_shown_run
@@ -111,10 +115,12 @@ def read_arguments(
             place = tempfile.mkdtemp(prefix="rollout-")
             refused.callback(os.rmdir, place)
         folder = raw["run_dir"] = Path(place)
-        if file is None:
+        if file is None or run_dir is not None:
+            begun = _begun_elsewhere(folder) if file is not None and resume is not False else frozenset()
             for name, dataset in raw["datasets"].items():
                 # Beside the journal: two runs in different folders never write the same file.
-                dataset.setdefault("output_path", folder / "outputs" / f"{name}.jsonl")
+                if name not in begun:
+                    dataset.setdefault("output_path", folder / "outputs" / f"{name}.jsonl")
         with offering(objects):
             made = complete_config(validate(raw, Config, where), where)
         refused.pop_all()
@@ -123,7 +129,8 @@ def read_arguments(
 
 @contextlib.asynccontextmanager
 async def open_arguments(arguments: Arguments, progress: bool) -> AsyncIterator[Opened]:
-    """The run that a call asks for, ready, with its progress on the console where that is wanted."""
+    """The run that a call asks for, ready, with its progress on the console where that is wanted. Warns at the end of
+    attempts that are left."""
     config = arguments.config
     async with contextlib.AsyncExitStack() as held:
         if config.log_file is not None:
@@ -145,6 +152,27 @@ async def open_arguments(arguments: Arguments, progress: bool) -> AsyncIterator[
                         os.rmdir(arguments.run_dir)  # Only where nothing was recorded.
                 raise
         yield opened
+    if opened.engine.control.reason != CONSUMER_LEFT:
+        warn_of_rest(opened)
+
+
+def warn_of_rest(opened: Opened) -> None:
+    """Report what a caller must not overlook: attempts that failed, and attempts that are left."""
+    assert opened.summary is not None
+    total = opened.summary.total
+    if total.failed:
+        log.warning("failed attempts: %d; causes in %s", total.failed, opened.run_dir / FAILED)
+    if total.unfinished:
+        reason = opened.engine.control.reason or "some could not be run"
+        log.warning("unfinished attempts: %d (%s); the same call goes on with them", total.unfinished, reason)
+
+
+def _begun_elsewhere(run_dir: Path) -> frozenset[str]:
+    """The datasets of a run whose outputs do not lie beside its journal: earlier versions had the command's default."""
+    config = (recorded_part(run_dir, "config", dict[str, Any]) if is_begun(run_dir) else None) or {}
+    datasets = config.get("datasets")
+    recorded = datasets.items() if isinstance(datasets, dict) else ()
+    return frozenset(name for name, one in recorded if isinstance(one, dict) and one.get("output_path") is None)
 
 
 def name_objects(value: Any, objects: Offers) -> Any:

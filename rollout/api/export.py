@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,8 @@ from rollout.trajectories.exports.exporter import Exporter, find_exporter
 from rollout.trajectories.labels import Example, example_of
 from rollout.trajectories.merging import Merged
 from rollout.trajectories.trajectory import Trajectory
+
+log = logging.getLogger(__name__)
 
 
 def export(
@@ -29,7 +32,8 @@ def export(
 
     `trajectories` may also be a whole run. `format` is one of those of `rollout export` (trl, sharegpt, openai,
     parquet, …), `module:Name`, or an exporter of your own. All given trajectories are written, failed ones included, so
-    filter them first. Duplicates are written once. With `per_turn` each turn is a record of its own, `fields` are
+    filter them first. Duplicates are written once, and a
+    warning says what the format has no place for. With `per_turn` each turn is a record of its own, `fields` are
     put into every record.
 
     Raises `ConfigError` if the format is unknown or nothing would be written. An existing file is replaced once the new
@@ -46,6 +50,8 @@ def export(
     wish = Wish(find_exporter(format), per_turn=per_turn, drop_reasoning=drop_reasoning, fields=dict(fields or {}))
     tally = ExportTally()
     write_examples(_examples(trajectories, tally), wish, Path(path), tally)
+    for reason, count in tally.dropped.items():
+        log.warning("export: left out: %d trajectories (%s)", count, reason)
     return sum(tally.files.values())
 
 

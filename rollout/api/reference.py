@@ -27,9 +27,9 @@ page is generated from the docstrings by `python -m rollout.api.reference`. In s
 and `What` is described under `run`.
 
 **Stability.** What is on this page is public: `import rollout` gives you all of it. While the version is 0.x, a release
-may change it, and the changelog announces each such change. Everything else, the modules inside of the package
-included, may change at any time. Filters, exporters, strategies and forms of training data are written against such
-modules; their pages in the documentation show what works in the version that they come with.
+may change it, and the changelog announces each such change. Public in the same way are the contracts of
+[plug-ins](extending.md): filters, exporters, strategies, forms of training data. All other modules of the package may
+change in any release ([stability](stability.md)).
 """
 SECTIONS = {
     "Roll out": ("run", "arun", "stream", "load_run", "export"),
@@ -46,6 +46,7 @@ SECTIONS = {
         "Generation",
         "Usage",
     ),
+    "Tokens": ("TokenView", "Segment", "SampledSpan", "TokenKind", "Tokens"),
     "Environments": ("Environment", "World", "tool", "Task", "Action", "call", "scorer", "Scorer"),
     "Models": ("Model", "Request", "Capability"),
     "Agents": ("Agent", "Session"),

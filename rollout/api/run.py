@@ -8,7 +8,6 @@ that blocks for a minute stalls no request.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,10 +19,6 @@ from rollout.api.stream import Stream
 from rollout.api.tracebacks import at_the_call
 from rollout.core.errors import ConfigError
 from rollout.engine.engine import Engine
-from rollout.pipelines.run import Opened
-from rollout.store.run_dir import FAILED
-
-log = logging.getLogger(__name__)
 
 
 @at_the_call
@@ -123,7 +118,6 @@ async def _roll_out(arguments: Arguments, progress: bool, watch: Callable[[Engin
     async with open_arguments(arguments, progress) as opened:
         watch(opened.engine)
         await run_to_end(opened.engine)
-    warn_of_rest(opened)
 
 
 async def run_to_end(engine: Engine) -> None:
@@ -135,14 +129,3 @@ async def run_to_end(engine: Engine) -> None:
         engine.pause("cancelled")
         await running
         raise
-
-
-def warn_of_rest(opened: Opened) -> None:
-    """Report what a caller must not overlook: attempts that failed, and attempts that are left."""
-    assert opened.summary is not None
-    total = opened.summary.total
-    if total.failed:
-        log.warning("failed attempts: %d; causes in %s", total.failed, opened.run_dir / FAILED)
-    if total.unfinished:
-        reason = opened.engine.control.reason or "some could not be run"
-        log.warning("unfinished attempts: %d (%s); the same call goes on with them", total.unfinished, reason)

@@ -14,7 +14,7 @@ import msgspec
 
 from rollout.api.arguments import Arguments, open_arguments
 from rollout.api.engine_thread import POLL_SECONDS, EngineThread
-from rollout.engine.engine import Engine
+from rollout.engine.engine import CONSUMER_LEFT, Engine
 from rollout.engine.groups import Group
 
 
@@ -73,7 +73,7 @@ class Stream:
     ) -> None:
         assert self._thread is not None
         self._is_left = True
-        self._thread.pause("the consumer of groups is gone")
+        self._thread.pause(CONSUMER_LEFT)
         self._asked.release()
         self._thread.leave()
         while kind is None:

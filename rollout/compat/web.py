@@ -28,8 +28,9 @@ from typing import Any
 
 import msgspec
 
+from rollout.api.arguments import warn_of_rest
 from rollout.api.engine_thread import EngineThread
-from rollout.api.run import run_to_end, warn_of_rest
+from rollout.api.run import run_to_end
 from rollout.api.runs import Run, Trajectories
 from rollout.compat.web_results import conclude, open_iteration
 from rollout.config.compose import Composed, configure_web

@@ -98,7 +98,8 @@ class SamplingKeys(Section):
     """Sampling parameters that agent and user share. None leaves a parameter to the server."""
 
     temperature: float | None = Field(0.7, ge=0)
-    """0 is greedy; null leaves it to the server."""
+    """0 is greedy; null leaves it to the server. Reasoning models of OpenAI (gpt-5, o3) are sent none, because they
+    refuse any but their own."""
     top_p: float | None = Field(None, gt=0, le=1)
     """Nucleus sampling."""
     top_k: int | None = None

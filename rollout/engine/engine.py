@@ -35,6 +35,8 @@ from rollout.trajectories.stop import Status
 from rollout.trajectories.tree import PERSON, Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
+CONSUMER_LEFT = "the consumer of groups is gone"
+"""Why a run pauses whose groups are no longer asked for."""
 HIRE_AT_ONCE = 16
 HOPELESS = 20
 """This many failures and no success: something is wrong that a person has to fix."""
@@ -107,7 +109,7 @@ class Engine:
                 self._journal.finish_tree(group.tree_id)
         finally:
             if not running.done():
-                self.control.pause("the consumer of groups is gone")
+                self.control.pause(CONSUMER_LEFT)
                 stream.let_go()
             await running
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
+from typing import Any
 
 import msgspec
 
@@ -56,6 +57,14 @@ class Group(msgspec.Struct, frozen=True, dict=True):
     def is_useful(self) -> bool:
         """Whether its attempts have different rewards, so that there is something to learn by comparing them."""
         return is_mixed(self.rewards)
+
+    def advantages(self, estimator: str = "grpo", **params: Any) -> list[list[float]]:
+        """What each step was worth compared with the other attempts: for each attempt by number, a value for each of
+        its answers; nan where an attempt has no reward. docs/how-to/advantages.md has the estimators and their
+        parameters. Needs NumPy (the extra `train`)."""
+        from rollout.trajectories.advantages import attempts_of_tree, step_advantages
+
+        return [values.tolist() for values in step_advantages(attempts_of_tree(self.tree), estimator, **params)]
 
 
 class GroupStream:

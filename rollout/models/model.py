@@ -22,12 +22,17 @@ class Capability(enum.Enum):
     """An ability beyond answering a chat."""
 
     TOKEN_IDS = "token_ids"
+    """Returns the ids that it was given and sampled (`Generation.tokens`)."""
     LOGPROBS = "logprobs"
+    """Returns the log-probabilities of what it sampled."""
     TOKEN_IN = "token_in"
+    """Takes the conversation as token ids (`Request.ids`)."""
     PREFIX = "prefix"
     """Continues an answer from its first tokens (`Request.prefix`)."""
     IMAGES = "images"
+    """Is shown images."""
     WEIGHT_VERSION = "weight_version"
+    """Says which version of its weights answered."""
 
 
 class Sampling(msgspec.Struct, frozen=True, omit_defaults=True):

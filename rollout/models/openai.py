@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import time
 import urllib.parse
 from typing import Any, Literal
@@ -29,6 +30,7 @@ from rollout.trajectories.generation import Generation
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_REPLY = 400
 """Characters of a reply under `constrain_tools`: a small model does not end a text without a limit."""
+_REASONING_MODEL = re.compile(r"(o\d|gpt-[5-9])(?!.*-chat)")
 _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 """And everything from 500 on: proxies have codes of their own for a server in trouble."""
 _OVERLOAD_STATUS = frozenset({429, 503, 529})
@@ -136,6 +138,7 @@ class OpenAIModel:
             self._headers.setdefault("Authorization", f"Basic {basic}")
         self._head = b'{"model":' + msgspec.json.encode(api_model) + b',"messages":['
         self._is_openai = "api.openai.com" in api_base
+        self._has_fixed_temperature = has_fixed_temperature(api_base, api_model)
         self._tails: dict[tuple[int, int], tuple[Sampling, Any, bytes]] = {}
 
     async def generate(self, request: Request) -> Generation:
@@ -266,6 +269,8 @@ class OpenAIModel:
         fields.pop("extra", None)
         if self._is_openai and "max_tokens" in fields:
             fields["max_completion_tokens"] = fields.pop("max_tokens")
+        if self._has_fixed_temperature:
+            fields.pop("temperature", None)
         if not len(request.tools):
             fields.pop("tool_choice", None)
             fields.pop("parallel_tool_calls", None)
@@ -281,6 +286,11 @@ class OpenAIModel:
                 fields["return_tokens"] = fields["verbose"] = True
         fields.update(sampling.extra)
         return fields
+
+
+def has_fixed_temperature(api_base: str, api_model: str) -> bool:
+    """Whether a model refuses every temperature but its own, as OpenAI's reasoning models do."""
+    return "api.openai.com" in api_base and _REASONING_MODEL.match(api_model) is not None
 
 
 def _reason(error: aiohttp.ClientError | OSError) -> str:

@@ -35,7 +35,7 @@ from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
 from rollout.models.masking import MaskedModel, MaskedReferenceModel
 from rollout.models.model import Model
-from rollout.models.openai import HttpPool, OpenAIModel
+from rollout.models.openai import HttpPool, OpenAIModel, has_fixed_temperature
 from rollout.models.prices import find_price
 from rollout.models.reference import AgentModel, ReferenceModel
 
@@ -81,6 +81,10 @@ class Resolved(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Resolved({self.name!r}, {self.kind!r})"
+
+    def has_fixed_temperature(self, api_base: str | None = None) -> bool:
+        """Whether it refuses every temperature but its own. `api_base`: where it is asked, if not at its address."""
+        return self.kind == "direct" and has_fixed_temperature(api_base or self.api_base or "", self.api_model)
 
 
 class Registry:

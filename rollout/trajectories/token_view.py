@@ -81,6 +81,14 @@ class Segment(msgspec.Struct):
         """1 for what was sampled here, 0 for all else."""
         return [int(kind == TokenKind.SAMPLED) for kind in self.kinds]
 
+    def per_token(self, values: Sequence[float]) -> list[float]:
+        """A value for each id, out of one for each answer of the path, such as its advantage: that of the answer in
+        which the id was sampled, 0 for all else."""
+        found = [0.0] * len(self.ids)
+        for span in self.spans:
+            found[span.start : span.end] = [values[span.generation]] * (span.end - span.start)
+        return found
+
 
 class TokenView(msgspec.Struct):
     """The segments of a path. `is_exact`: every generation came with its ids; otherwise some are missing."""

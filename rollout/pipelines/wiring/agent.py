@@ -28,19 +28,20 @@ from rollout.models.model import Sampling
 from rollout.models.registry import Registry, Resolved
 
 
-def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[str, Any]) -> Sampling:
+def make_sampling(keys: SamplingKeys, found: Resolved) -> Sampling:
     """The sampling parameters of a request, from a config section and the registry's defaults."""
-    extra = {**extra_body, **keys.extra_body}
+    entry = found.entry
+    extra = {**entry.extra_body, **keys.extra_body}
     if keys.enable_thinking:
         extra["enable_thinking"] = True
     if keys.thinking is not None:
         extra["thinking"] = keys.thinking
     return Sampling(
-        temperature=keys.temperature,
+        temperature=None if found.has_fixed_temperature(keys.api_base) else keys.temperature,
         top_p=keys.top_p,
         top_k=keys.top_k,
         min_p=keys.min_p,
-        max_tokens=keys.max_tokens or max_tokens,
+        max_tokens=keys.max_tokens or entry.max_tokens,
         presence_penalty=keys.presence_penalty,
         frequency_penalty=keys.frequency_penalty,
         repetition_penalty=keys.repetition_penalty,
@@ -52,6 +53,17 @@ def make_sampling(keys: SamplingKeys, max_tokens: int | None, extra_body: dict[s
         parallel_tool_calls=getattr(keys, "parallel_tool_calls", None),
         extra=extra,
     )
+
+
+def describe_temperatures(name: str, dataset: Dataset, registry: Registry) -> list[str]:
+    """What to tell where a temperature is set that the model would refuse."""
+    told = []
+    for key, keys in (("agent", dataset.agent), ("user", dataset.user)):
+        if keys is None or keys.model is None or "temperature" not in keys.model_fields_set:
+            continue
+        if keys.temperature not in (None, 1) and registry.resolve(keys.model).has_fixed_temperature(keys.api_base):
+            told.append(f"datasets.{name}.{key}.temperature: {keys.model} takes none but its own, so it is not sent")
+    return told
 
 
 def make_program(name: str, reference: str | None) -> Agent:
@@ -160,8 +172,7 @@ def _bare_user_maker(
 
         return make_scripted, "scripted"
     model = registry.model(config.model, api_base=config.api_base, api_key=secret_text(config.api_key))
-    entry = registry.resolve(config.model).entry
-    sampling = make_sampling(config, entry.max_tokens, entry.extra_body)
+    sampling = make_sampling(config, registry.resolve(config.model))
     guidelines = config.custom_guidelines or environment.defaults.user_guidelines
     return lambda task, seed: ModelUser(model, sampling, task, seed, guidelines), config.model
 

@@ -36,6 +36,7 @@ from rollout.models.reference import AgentModel
 from rollout.models.registry import Registry
 from rollout.pipelines.wiring.agent import (
     describe_blindness,
+    describe_temperatures,
     make_program,
     make_sampling,
     make_viewing,
@@ -205,6 +206,7 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
     name, dataset = one.name, one.dataset
     with _collecting(one.problems):
         found = registry.resolve(dataset.agent.model)
+        one.warnings += describe_temperatures(name, dataset, registry)
         if one.environment is not None:
             one.viewing = make_viewing(name, dataset, found.entry, one.environment)
             if (blindness := describe_blindness(one.environment, one.viewing, found)) is not None:
@@ -234,8 +236,8 @@ def _wire_plan(one: Wired, config: Config, registry: Registry) -> None:
         viewing, program = one.viewing, one.program
         if tasks is None or strategy is None or panel is None or agent is None or viewing is None or program is None:
             return
-        entry = registry.resolve(dataset.agent.model).entry
-        if entry.constrain_tools and len(opened.toolset):
+        found = registry.resolve(dataset.agent.model)
+        if found.entry.constrain_tools and len(opened.toolset):
             if environment.traits.do_tools_vary:
                 raise ConfigError(
                     f"datasets.{name}.agent.model: {dataset.agent.model} gets its tools once (constrain_tools), but "
@@ -246,7 +248,7 @@ def _wire_plan(one: Wired, config: Config, registry: Registry) -> None:
         if config.enable_monitor:
             monitor = environment.monitor_rules(config, has_tools=len(opened.toolset) > 0)
         asks_judge = monitor is not None and monitor.has_judge and config.monitor_use_llm_judge
-        sampling = make_sampling(dataset.agent, entry.max_tokens, entry.extra_body)
+        sampling = make_sampling(dataset.agent, found)
         if Capability.LOGPROBS in strategy.needs and "logprobs" not in dataset.agent.model_fields_set:
             sampling = msgspec.structs.replace(sampling, logprobs=True)
         reward = default_rule(panel.custom) if dataset.reward is None else reward_rule(dataset.reward)

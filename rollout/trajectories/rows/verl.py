@@ -29,7 +29,8 @@ def verl_batch(
     for `non_tensors`. The reward stands on the last sampled id of each row, as verl's rule-based rewards do; each row
     of a trajectory has the trajectory's own, so take `advantages` as they are here and compute none again by row.
     Where rows have `images`, `multi_modal_data` holds them, also for `non_tensors`; the ids of their places are those
-    that the model was given. Raises ValueError for rows without token ids and for those that do not fit.
+    that the model was given. `rollout_log_probs` and `advantages` are left out where no row has them. Raises ValueError
+    for rows without token ids, for those that do not fit, and where only some rows have such a column.
     """
     for row in rows:
         if row.get("input_ids") is None:
@@ -44,15 +45,16 @@ def verl_batch(
     shape = (len(rows), left + right)
     ids: Array = np.full(shape, pad_id, dtype=np.int64)
     attention: Array = np.zeros(shape, dtype=np.int64)
-    mask, logprobs, advantages, scores = (np.zeros((len(rows), right), dtype=np.float32) for _ in range(4))
+    mask, scores = np.zeros((len(rows), right), dtype=np.float32), np.zeros((len(rows), right), dtype=np.float32)
+    known = {name: np.zeros((len(rows), right), dtype=np.float32) for name in ("logprobs", "advantages")}
+    known = {name: array for name, array in known.items() if _has_column(rows, name)}
     for place, row in enumerate(rows):
         begin, end = left - len(prompts[place]), left + len(responses[place])
         ids[place, begin:end] = row["input_ids"]
         attention[place, begin:end] = 1
         length = len(responses[place])
-        for array, column in ((mask, "loss_mask"), (logprobs, "logprobs"), (advantages, "advantages")):
-            if row.get(column) is not None:
-                array[place, :length] = row[column][row["prompt_length"] :]
+        for column, array in {"loss_mask": mask, **known}.items():
+            array[place, :length] = row[column][row["prompt_length"] :]
         sampled = np.flatnonzero(mask[place])
         if sampled.size and row.get("reward") is not None:
             scores[place, sampled[-1]] = row["reward"]
@@ -63,15 +65,26 @@ def verl_batch(
         "attention_mask": attention,
         "position_ids": np.clip(np.cumsum(attention, axis=1) - 1, 0, None),
         "response_mask": mask.astype(np.int64),
-        "rollout_log_probs": logprobs,
         "token_level_scores": scores,
-        "advantages": advantages,
         "uid": np.array([row["group_id"] for row in rows], dtype=object),
         "trajectory_id": np.array([row["trajectory_id"] for row in rows], dtype=object),
     }
+    if "logprobs" in known:
+        batch["rollout_log_probs"] = known["logprobs"]
+    if "advantages" in known:
+        batch["advantages"] = known["advantages"]
     if any("images" in row for row in rows):
         batch["multi_modal_data"] = np.array([{"images": list(row.get("images") or ())} for row in rows], dtype=object)
     return batch
+
+
+def _has_column(rows: Sequence[Mapping[str, Any]], name: str) -> bool:
+    """Whether rows have a column. All must, or none: a 0 in its place would be another number."""
+    without = [row for row in rows if row.get(name) is None]
+    if without and len(without) < len(rows):
+        row = without[0]["id"]
+        raise ValueError(f"row {row}: has no {name}, and others have; leave it out, or drop {name} from all")
+    return not without
 
 
 def _fitting(rows: Sequence[Mapping[str, Any]], parts: Sequence[Sequence[int]], given: int | None, name: str) -> int:

@@ -162,7 +162,7 @@ ROWS = [
     },
     {
         "id": "b#0", "group_id": "a", "trajectory_id": "b", "input_ids": [7, 8], "prompt_length": 1,
-        "loss_mask": [0, 1], "logprobs": None, "advantages": None, "reward": None,
+        "loss_mask": [0, 1], "logprobs": [0, -3], "advantages": [0, -0.5], "reward": None,
     },
 ]  # fmt: skip
 
@@ -178,9 +178,19 @@ def test_a_batch_of_verl_is_padded_on_both_sides_and_rewards_the_last_sampled_to
     assert batch["attention_mask"] == [[1, 1, 1, 1, 1, 0], [0, 1, 1, 0, 0, 0]]
     assert batch["position_ids"] == [[0, 1, 2, 3, 4, 4], [0, 0, 1, 1, 1, 1]]
     assert batch["response_mask"] == [[1, 0, 1, 0], [1, 0, 0, 0]]
-    assert batch["rollout_log_probs"] == [[-1, 0, -2, 0], [0, 0, 0, 0]]
+    assert batch["rollout_log_probs"] == [[-1, 0, -2, 0], [-3, 0, 0, 0]]
     assert batch["token_level_scores"] == [[0, 0, 1, 0], [0, 0, 0, 0]]
-    assert batch["advantages"] == [[0.5, 0, 0.5, 0], [0, 0, 0, 0]]
+    assert batch["advantages"] == [[0.5, 0, 0.5, 0], [-0.5, 0, 0, 0]]
     assert batch["uid"] == ["a", "a"]
     with pytest.raises(ValueError, match="response_length: row a#0 needs 3, 2 are given"):
         verl_batch(ROWS, 0, response_length=2)
+
+
+def test_a_batch_of_verl_makes_up_no_logprobs_and_no_advantages() -> None:
+    pytest.importorskip("numpy")
+    from rollout.trajectories.rows.verl import verl_batch
+
+    without = [{**row, "logprobs": None, "advantages": None} for row in ROWS]
+    assert {"rollout_log_probs", "advantages"}.isdisjoint(verl_batch(without, 0))
+    with pytest.raises(ValueError, match="row b#0: has no logprobs, and others have"):
+        verl_batch([ROWS[0], {**ROWS[1], "logprobs": None}], 0)
