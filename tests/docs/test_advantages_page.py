@@ -18,8 +18,8 @@ from tests.trajectories.lines import trajectory
 
 async def test_its_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
     config = tree_config()
-    config["datasets"]["portal"]["output_path"] = Path("outputs/portal.jsonl")
-    await roll_out(config)
+    config["datasets"] = {"StudentAcademicPortal": config["datasets"]["portal"]}
+    await roll_out(config, Path("runs/default"))
     example, rule = (body for page, body in blocks("python") if page == "docs/how-to/advantages.md")
     exec(compile(example, "docs/how-to/advantages.md", "exec"), {})
     assert len([line for line in capsys.readouterr().out.splitlines() if "[" in line]) == 40

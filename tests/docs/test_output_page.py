@@ -14,7 +14,7 @@ async def test_its_example_reads_every_trajectory_and_its_errors(capsys: pytest.
     out = Path("outputs/shop.jsonl")
     agent = {"model": "builtin/oracle", "params": {"unknown_tool": 0.5}}
     dataset = {"environment": "tests.environments.shop:shop", "agent": agent, "samples": 4, "output_path": out}
-    await roll_out({"datasets": {"shop": dataset}}, Path("outputs/run"))
+    await roll_out({"datasets": {"shop": dataset}}, Path("runs/default"))
     (example,) = (body for page, body in blocks("python") if page == "docs/reference/output.md")
     exec(compile(example, "docs/reference/output.md", "exec"), {})
     told = capsys.readouterr().out

@@ -57,7 +57,7 @@ class Attempt(msgspec.Struct, frozen=True):
 
 
 def attempts_of_tree(tree: RolloutTree, rewards: Mapping[int, float | None] | None = None) -> list[Attempt]:
-    """The attempts of a tree. `rewards`, by attempt number, are taken instead of the leaves' own (1 solved, 0 not);
+    """The attempts of a tree. `rewards`, by attempt number, are taken instead of the leaves' own;
     a leaf that failed or was cut has none in any case."""
     chains = tree.chains()
     attempts = []
