@@ -20,7 +20,7 @@ import rollout
 from rollout.testing.server import StubServer
 from rollout.trajectories.line import comparable
 from tests.api.shop import Cart, busy_shop, order, seller, shop
-from tests.conftest import read_lines, write_yaml
+from tests.conftest import Command, read_lines, write_yaml
 
 REPOSITORY = Path(__file__).parents[2]
 ERRING = {"model": "builtin/oracle", "params": {"wrong_argument": 0.3, "stop_early": 0.3}}
@@ -288,6 +288,23 @@ def test_what_the_agents_program_wrote_is_context_and_never_learnt() -> None:
     assert "messages that the agent's program wrote" in " ".join(done.stdout.split())
 
 
+def test_runs_of_one_file_in_folders_of_their_own_do_not_share_an_output() -> None:
+    dataset = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "user": "builtin/user", "limit": 2}
+    path = write_yaml(Path("own.yml"), {"datasets": {"portal": dataset}})
+    results = [rollout.run(path, run_dir=f"runs/{name}", progress=False) for name in ("one", "two")]
+    for result in results:
+        assert len(read_lines(result.path / "outputs" / "portal.jsonl")) == 2
+    assert not Path("outputs").exists()
+
+
+def test_a_run_of_a_file_goes_on_with_the_output_that_it_began_with(rollout: Command) -> None:
+    dataset = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "user": "builtin/user", "limit": 2}
+    path = write_yaml(Path("own.yml"), {"datasets": {"portal": dataset}})
+    assert rollout("run", str(path), "--set", "run_dir=runs/one").code == 0
+    result = run(path, run_dir="runs/one", limit=3)
+    assert len(read_lines(Path("outputs/portal.jsonl"))) == result.finished == 3
+
+
 # ---- streaming -------------------------------------------------------------------------------------------------
 
 
@@ -346,6 +363,34 @@ def test_groups_are_counted_as_useful_by_their_rewards(caplog: pytest.LogCapture
     assert (result.finished, result.solved) == (4, 0)
     assert json.loads((result.path / "metrics.json").read_text())["dynamic"]["useful_groups"] == 2
     assert "useful" not in caplog.text
+
+
+def test_a_group_has_the_advantages_of_each_answer() -> None:
+    with rollout.stream(busy_shop, agent=ERRING, samples=4) as groups:
+        useful = next(group for group in groups if group.is_useful)
+    found = useful.advantages("grpo", scale="none")
+    mean = sum(reward or 0 for reward in useful.rewards) / 4
+    for trajectory, reward, values in zip(useful.trajectories, useful.rewards, found, strict=True):
+        assert reward is not None
+        assert values == pytest.approx([reward - mean] * len(trajectory.generated))
+
+
+def test_a_stream_that_pauses_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(request: rollout.Request) -> str:
+        raise OSError("the server is gone")
+
+    tasks = rollout.Environment(tasks=[f"task {number}" for number in range(40)], world=Cart)
+    config = {"max_workers": 4, "retries": {"attempts": 1}}
+    with rollout.stream(tasks, model=broken, config=config) as groups:
+        delivered = list(groups)
+    assert len(delivered) < 40
+    assert "unfinished attempts" in caplog.text
+
+
+def test_leaving_a_stream_is_no_reason_to_warn(caplog: pytest.LogCaptureFixture) -> None:
+    with rollout.stream(busy_shop, model=seller, config={"max_workers": 1}, ahead=1) as groups:
+        next(iter(groups))
+    assert "unfinished" not in caplog.text
 
 
 def versions(group: rollout.Group) -> set[str | None]:

@@ -318,6 +318,13 @@ def test_check_says_what_is_wrong_and_what_to_do(
     assert left == set(), "a check leaves nothing behind"
 
 
+def test_check_warns_of_a_temperature_that_is_not_sent(rollout: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-0123456789abcdef")
+    done = rollout("check", config({"agent": {"model": "openai/gpt-5", "temperature": 0.2}}), "--no-colors")
+    assert "datasets.portal.agent.temperature: openai/gpt-5 takes none but its own" in " ".join(done.out.split())
+    assert "temperature" not in rollout("check", config({"agent": "openai/gpt-5"}), "--no-colors").out
+
+
 ABORTS = [unset_variable, tab_in_yaml, misspelt_domain, server_that_raises, log_file_is_a_folder, output_under_a_file,
           run_dir_is_a_file, run_dir_is_another_folder, empty_task_file]  # fmt: skip
 

@@ -277,3 +277,25 @@ async def test_overload_lowers_concurrency_until_the_server_can_keep_up(pool: Ht
 
 def test_deadline_error_is_an_error_of_its_own_kind() -> None:
     assert DeadlineError("late", transient=True).kind == "timeout"
+
+
+# ---- OpenAI itself -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [("gpt-5", None), ("gpt-5-mini", None), ("o3", None), ("gpt-5-chat-latest", 0.7), ("gpt-4.1", 0.7)],
+)
+async def test_reasoning_models_of_openai_are_sent_no_temperature(
+    pool: HttpPool, name: str, sent: float | None
+) -> None:
+    async with StubServer(keep_requests=True) as stub:
+        # As a login the name of the host is part of the address, which leads to the stub all the same.
+        address = stub.url.replace("://", "://api.openai.com@")
+        openai = OpenAIModel(name, pool=pool, api_base=address, api_model=name)
+        await openai.generate(request(temperature=0.7, max_tokens=9))
+        await openai.generate(request(temperature=0.7, extra={"temperature": 0.3}))
+        first, second = stub.requests
+    assert first.get("temperature") == sent
+    assert first["max_completion_tokens"] == 9
+    assert second["temperature"] == 0.3, "what is put into the body by hand is sent"

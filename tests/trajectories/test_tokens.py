@@ -14,7 +14,7 @@ from rollout.core.messages import Message, ToolCall
 from rollout.trajectories.generation import Generation, Tokens
 from rollout.trajectories.rows.exchange import ids_of_path
 from rollout.trajectories.token_path import TokenPath, common_prefix
-from rollout.trajectories.token_view import TokenKind, TokenView, view_tokens
+from rollout.trajectories.token_view import SampledSpan, Segment, TokenKind, TokenView, view_tokens
 from rollout.trajectories.tree import NodeBody, RolloutTree
 
 ids = st.lists(st.integers(0, 4), max_size=6)
@@ -179,3 +179,13 @@ def test_attempts_from_one_node_hold_the_same_prompt_in_memory_once() -> None:
         id(node.body.generation.tokens.new) for node in nodes if node.body.generation and node.body.generation.tokens
     }
     assert len(held) == 1
+
+
+def test_a_value_for_each_answer_is_spread_over_the_tokens_that_were_sampled_in_it() -> None:
+    segment = Segment(
+        array("I", range(8)),
+        bytearray([0, 1, 1, 0, 0, 1, 0, 0]),
+        array("f", [math.nan] * 8),
+        [SampledSpan(0, 1, 3), SampledSpan(2, 5, 6)],
+    )
+    assert segment.per_token([0.5, 9.0, -1.0]) == [0, 0.5, 0.5, 0, 0, -1.0, 0, 0]
