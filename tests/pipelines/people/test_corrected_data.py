@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rollout as front_door
-from tests.api.shop import seller, shop
+from tests.api.shop import Cart, seller, shop
 from tests.conftest import Command
 
 RUN = Path("runs/shop")
@@ -63,3 +63,17 @@ def test_a_correction_enters_no_rows_of_tokens_or_rewards(corrected: front_door.
 def test_the_runs_own_data_knows_nothing_of_what_people_added(corrected: front_door.Run, rollout: Command) -> None:
     rollout("export", str(RUN), "--format", "trl", "-o", "data/own")
     assert [entry["messages"][-1]["content"] for entry in records("data/own.jsonl")] == ["Done."]
+
+
+def test_a_task_that_opens_with_an_answer_can_be_corrected(rollout: Command) -> None:
+    said = (("user", "Hi."), ("assistant", "Hello."), ("user", "Two mugs and a lamp, please."))
+    messages = [{"role": role, "content": text} for role, text in said]
+    opened = front_door.Environment(
+        tasks=[{"id": "t1", "messages": messages, "info": {"want": {}}}], world=Cart, system="You run a small shop."
+    )
+    run = front_door.run(opened, model=seller, run_dir=RUN, progress=False)
+    added = run.correct("t1", 5, calls=[CALL], author="ada")
+    rollout("train-data", PEOPLE, "--form", "corrections", "--format", "jsonl", "-o", "data")
+    (pair,) = records("data/corrections.jsonl")
+    assert (pair["step"], pair["chosen"][0]["tool_calls"][0]["function"]["arguments"]) == (1, CALL["arguments"])
+    assert (added.generations, added.tool_calls) == (2, 2)
