@@ -77,3 +77,22 @@ def test_a_task_that_opens_with_an_answer_can_be_corrected(rollout: Command) -> 
     (pair,) = records("data/corrections.jsonl")
     assert (pair["step"], pair["chosen"][0]["tool_calls"][0]["function"]["arguments"]) == (1, CALL["arguments"])
     assert (added.generations, added.tool_calls) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("step", "policy", "reason"),
+    [
+        (2, "truncate_before", "the correction was cut off by a filter"),
+        (3, "mask_turn", "the correction is masked by a filter"),
+    ],
+)
+def test_a_correction_that_filters_took_out_makes_no_pair(
+    corrected: front_door.Run, rollout: Command, step: int, policy: str, reason: str
+) -> None:
+    said = rollout("mark", PEOPLE, "t1~+2", "bad", "--step", str(step))
+    assert said.code == 0, said.err
+    said = rollout("filter", PEOPLE, "--filter", f"person={policy}")
+    assert said.code == 0, said.err
+    said = rollout("train-data", PEOPLE, "--form", "corrections", "--format", "jsonl", "--filters", "-o", "data")
+    assert [pair["id"] for pair in records("data/corrections.jsonl")] == ["t1~+1"]
+    assert reason in said.out
