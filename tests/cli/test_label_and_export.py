@@ -343,7 +343,7 @@ def test_exporter_of_another_package_is_named_as_its_entry_point() -> None:
     ("options", "told"),
     [
         (["--format", "csv"], "format: there is no 'csv'; there are add_key, openai, sharegpt, trl, parquet"),
-        (["--status", "done"], "--status: there is no done; there are completed"),
+        (["--status", "done"], "--status: there is no done; there are completed, truncated, cut, failed\n"),
         (["--stop-reason", "bored"], "--stop-reason: there is no bored"),
         (["--min-score", "state"], "--min-score: 'state' is not NAME=VALUE"),
         (["--split", "train=0.5"], "add up to 0.5; expected 1"),
