@@ -22,7 +22,8 @@ from rollout.trajectories.labels import Example
 
 
 def split_turns(example: Example) -> Iterator[Example]:
-    """The turns that have an answer, in order; turn k of `a` is `a#k`. Masked answers are context."""
+    """The turns that have an answer of the agent, in order; turn k of `a` is `a#k`. Masked answers are context, and so
+    are those that the task opens with."""
     viewing = _whole_viewing(example)
     view = viewing.open(None, 0)
     context: list[Message] = []
@@ -35,10 +36,11 @@ def split_turns(example: Example) -> Iterator[Example]:
             yield from around_masks(_part(example, number, users - 1, context, turn, masked))
             turn, masked = [], []
         users += message.role == "user"
-        if message.role == "assistant" and not turn:
+        is_answer = message.role == "assistant" and place >= example.learnt_from
+        if is_answer and not turn:
             context = list(view.messages)
         view.add(message)
-        if turn or message.role == "assistant":
+        if turn or is_answer:
             if place in example.masked:
                 masked.append(len(turn))
             turn.append(viewing.dialect.export(message))

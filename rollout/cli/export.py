@@ -213,10 +213,10 @@ def make_selection(
     """The selection that the options ask for. Raises ConfigError on values that mean nothing."""
     from rollout.trajectories.person_marks import make_mark_selection
     from rollout.trajectories.selection import FINISHED, Selection
-    from rollout.trajectories.stop import Status, StopReason
+    from rollout.trajectories.stop import STATUSES, Status, StopReason
 
     return Selection(
-        statuses=_words("--status", status, list(Status)) or FINISHED,
+        statuses=_words("--status", status, STATUSES, list(Status)) or FINISHED,
         success=success,
         stop_reasons=_words("--stop-reason", stop_reason, list(StopReason)),
         min_scores=tuple(map(_read_score, min_score or ())),
@@ -226,11 +226,15 @@ def make_selection(
     )
 
 
-def _words(option: str, given: Sequence[str] | None, known: Sequence[str] | None = None) -> frozenset[str]:
+def _words(
+    option: str, given: Sequence[str] | None, known: Sequence[str] | None = None, taken: Sequence[str] | None = None
+) -> frozenset[str]:
+    """The words of an option. `known`: those that there are. `taken`: those that are not refused, where these are
+    more."""
     from rollout.core.errors import ConfigError
 
     words = frozenset(word.strip() for text in given or () for word in text.split(",") if word.strip())
-    unknown = sorted(words.difference(known)) if known is not None else []
+    unknown = sorted(words.difference(taken or known)) if known is not None else []
     if unknown:
         raise ConfigError(f"{option}: there is no {', '.join(unknown)}; there are {', '.join(known or ())}")
     return words

@@ -24,7 +24,7 @@ def serve_domain(
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Where to listen. Loopback unless you say otherwise.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="0 takes a free one.")] = 8000,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")] = 8000,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="Ids and times of every session derive from it.")] = 0,
     timeout: Annotated[float, typer.Option(metavar="X", min=0.001, help="Seconds for one call.")] = 60.0,
     in_process: Annotated[

@@ -16,7 +16,7 @@ def stub_server(
     host: Annotated[
         str, typer.Option(metavar="HOST", help="Where to listen. Loopback unless you say otherwise.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(metavar="N", help="0 takes a free one.")] = 0,
+    port: Annotated[int, typer.Option(metavar="N", min=0, max=65535, help="0 takes a free one.")] = 0,
     latency: Annotated[float | None, typer.Option(metavar="X", help="Seconds before each answer.")] = None,
     fault: Annotated[
         list[str] | None,

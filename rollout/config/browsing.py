@@ -54,8 +54,8 @@ class WebSettings(Section):
     private_hosts: tuple[str, ...] = ()
     """Hosts and networks that may be reached although they are private: `localhost:8080`, `10.1.0.0/16`."""
     sites: tuple[str, ...] = ()
-    """Sites that are served for the run, each at `http://<name>.test/`: the name of a shipped one, a folder of files,
-    or `module:function` that makes an `aiohttp.web.Application`."""
+    """Sites that are served for the run, each at `http://<name>.test/`: the name of a shipped one or of an entry point
+    in the group `rollout.sites`, a folder of files, or `module:function` that makes an `aiohttp.web.Application`."""
     open_timeout: float = Field(60.0, gt=0)
     """Seconds to show the start page, waiting for a browser and for a turn not counted."""
     step_timeout: float = Field(30.0, gt=0)

@@ -129,7 +129,7 @@ def _default(field: FieldInfo) -> str:
     if field.default is PydanticUndefined:
         return "required"
     value = field.default
-    if value is None or isinstance(value, BaseModel) or value in ({}, []):
+    if value is None or isinstance(value, BaseModel) or value in ({}, [], ()):
         return "–"
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"
 
@@ -142,7 +142,7 @@ def _type(annotation: Any) -> str:
         return _type(next(inner for inner in get_args(annotation) if inner is not type(None)))
     if origin is dict:
         return "mapping"
-    if origin is list:
+    if origin in (list, tuple):
         return f"list of {_type(get_args(annotation)[0])}"
     if origin is not None:
         return _type(get_args(annotation)[0])

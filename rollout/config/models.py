@@ -190,7 +190,7 @@ class UserConfig(SamplingKeys):
     custom_guidelines: str | None = None
     """Replaces the built-in guidelines of a model user."""
     messages: list[str] = []
-    """For the kind `scripted`, where the tasks bring no `user_turns` of their own."""
+    """For the kind `scripted`: said in every task, instead of the tasks' own `user_turns`."""
 
     @model_validator(mode="before")
     @classmethod

@@ -163,9 +163,14 @@ class World:
             raise
         except Exception as error:
             raise WorldError(f"{type(self).__name__} cannot be set up: {describe_error(error)}") from error
+        if shown is not None and not isinstance(shown, str):
+            raise WorldError(
+                f"{type(self).__name__} cannot be set up: setup returned a {type(shown).__name__}; expected a text, "
+                "which the agent is shown first, or None"
+            )
         with contextlib.suppress(NotPlain):
             self._life.before = encode(await self._state(), self._folder)
-        observation = Message(role="user", content=shown) if isinstance(shown, str) else None
+        observation = None if shown is None else Message(role="user", content=shown)
         return Opening(tools_of(type(self)), observation)
 
     async def call(self, calls: Sequence[Invocation]) -> list[ToolResult]:

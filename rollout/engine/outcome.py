@@ -134,7 +134,7 @@ def correction_head(
     """The head of an attempt that is `original` up to a correction by a person, its last message. It has no score and
     no reward: where the correction leads to is not known yet."""
     place = len(messages) - 1
-    answers = [message for message in messages if message.role == "assistant"]
+    answers = [message for message in messages[original.opening :] if message.role == "assistant"]
     metadata = {
         **original.metadata,
         "total_turns": sum(message.role == "user" for message in messages),

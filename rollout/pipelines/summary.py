@@ -19,7 +19,7 @@ class DatasetSummary(msgspec.Struct):
 
     planned: int = 0
     finished: int = 0
-    """completed + truncated + filtered + cut"""
+    """completed + truncated + cut"""
     failed: int = 0
     not_needed: int = 0
     """planned at most, and never asked for: the strategy ended earlier, or enough groups were useful"""

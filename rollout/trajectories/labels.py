@@ -80,6 +80,13 @@ class Example(Head, frozen=True, kw_only=True):
     """The path of an image's file, by the image's name; None where the files are not known. Raises BadLine."""
 
     @property
+    def learnt_from(self) -> int:
+        """The place from which on answers may be learnt: what the task opens with is context, as `context` is."""
+        if self.context is not None:
+            return self.context
+        return int(bool(self.messages) and self.messages[0].role == "system") + self.opening
+
+    @property
     def has_reasoning(self) -> bool:
         return any(message.reasoning is not None for message in self.messages)
 

@@ -95,7 +95,7 @@ class Head(msgspec.Struct, frozen=True):
 
     @property
     def status(self) -> str:
-        """`completed`, `truncated`, `filtered`, `cut` or `failed`."""
+        """`completed`, `truncated`, `cut` or `failed`."""
         return str(self.metadata.get("status"))
 
     @property

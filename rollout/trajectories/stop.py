@@ -18,11 +18,15 @@ class Status(enum.StrEnum):
     TRUNCATED = "truncated"
     """A budget ended it: turns, steps, context, time."""
     FILTERED = "filtered"
-    """A filter took it out."""
+    """Known so that records of other tools can be chosen by it; no attempt of ours has it."""
     CUT = "cut"
     """A straggler that the run did not wait for."""
     FAILED = "failed"
     """Infrastructure broke. Not a score, and tried again on resume."""
+
+
+STATUSES = tuple(status for status in Status if status is not Status.FILTERED)
+"""Those that attempts have."""
 
 
 class StopReason(enum.StrEnum):

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import rollout as front_door
 from rollout.compat.batch import PREAMBLE
 from tests.cli import test_batch
 from tests.cli.in_process import rollout
@@ -248,6 +249,24 @@ def test_turns_become_records_and_a_talk_without_answer_is_left_out() -> None:
     assert [record["id"] for record in read_lines(Path("sharegpt.jsonl"))] == ["a#1", "a#2"]
 
 
+def test_answers_that_a_task_opens_with_are_context() -> None:
+    said = (("user", "Hi."), ("assistant", "Hello."), ("user", "Go."))
+    shown = [{"role": role, "content": text} for role, text in said]
+    small = front_door.Environment(tasks=[{"id": "t1", "messages": shown}], name="shown")
+
+    async def answer(request: front_door.Request) -> str:
+        return "Gone."
+
+    front_door.run(small, model=answer, run_dir="run", progress=False)
+    good(rollout("export", "run", "-f", "trl", "--per-turn", "-o", "turns.jsonl"))
+    (record,) = read_lines(Path("turns.jsonl"))
+    assert [message["content"] for message in record["prompt"]] == ["Hi.", "Hello.", "Go."]
+    assert [message["content"] for message in record["completion"]] == ["Gone."]
+    good(rollout("export", "run", "-f", "openai", "-o", "whole.jsonl"))
+    (record,) = read_lines(Path("whole.jsonl"))
+    assert [message.get("weight") for message in record["messages"]] == [None, 0, None, None]
+
+
 def test_every_file_that_cannot_be_labelled_is_named_and_not_every_line() -> None:
     good(rollout("run", str(portal_config())))
     whole = Path("out/portal.jsonl").read_bytes()
@@ -324,7 +343,7 @@ def test_exporter_of_another_package_is_named_as_its_entry_point() -> None:
     ("options", "told"),
     [
         (["--format", "csv"], "format: there is no 'csv'; there are add_key, openai, sharegpt, trl, parquet"),
-        (["--status", "done"], "--status: there is no done; there are completed"),
+        (["--status", "done"], "--status: there is no done; there are completed, truncated, cut, failed\n"),
         (["--stop-reason", "bored"], "--stop-reason: there is no bored"),
         (["--min-score", "state"], "--min-score: 'state' is not NAME=VALUE"),
         (["--split", "train=0.5"], "add up to 0.5; expected 1"),

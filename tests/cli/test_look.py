@@ -150,7 +150,8 @@ def test_show_of_what_is_not_there_says_what_there_is(runs: Path, rollout: Comma
     cases = {
         ("show", "frist"): "did you mean 'first'?",
         ("show", "first", "nothing"): "no trajectory and no task has the id 'nothing'",
-        ("show", "first", "--status", "done"): "there are: completed, truncated, filtered, cut, failed",
+        ("show", "first", "--status", "done"): "there are: completed, truncated, cut, failed",
+        ("show", "first", "--status", "filtered"): "no trajectory of status filtered",
         ("show", "first", "--status", "failed"): "no trajectory of status failed",
         ("show", "first", "-d", "portals"): "there are: portal",
         ("tree", "first", "nothing"): "has the id 'nothing'",

@@ -548,6 +548,7 @@ def test_a_run_says_why_nothing_was_scored(body: str, reason: str, rollout: Comm
     [
         ("def __init__(self, task): self.coins = task.info['coins']", "Till cannot be set up: KeyError: 'coins'"),
         ("def setup(self): raise OSError('no key')", "Till cannot be set up: OSError: no key"),
+        ("def setup(self): return {'a': 1}", "Till cannot be set up: setup returned a dict; expected a text"),
     ],
 )
 def test_a_world_that_raises_is_found_by_check(method: str, reason: str, rollout: Command) -> None:

@@ -126,6 +126,15 @@ def test_unknown_domain_is_answered_in_words() -> None:
     assert "there are: none" in elsewhere.stderr
 
 
+@pytest.mark.parametrize("port", ["70000", "-1"])
+@pytest.mark.parametrize("command", [["serve-domain", DOMAIN, "--http"], ["stub-server"]])
+def test_a_port_that_cannot_be_is_refused(command: list[str], port: str) -> None:
+    done = rollout(*command, "--port", port)
+    assert done.returncode == 2
+    assert "--port" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 async def test_combination_of_domains_is_served_with_prefixes() -> None:
     async with stdio_client(f"{DOMAIN}_StudentFinancialServices") as client:
         names = {tool.name for tool in (await client.list_tools()).tools}

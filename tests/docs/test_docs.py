@@ -110,6 +110,12 @@ def test_configuration_page_is_what_the_schema_says() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["actions", "hosts", "private_hosts", "sites"])
+def test_a_key_that_takes_a_list_says_so(key: str) -> None:
+    web = describe().partition("## `datasets.<name>.web`")[2].partition("\n## ")[0]
+    assert f"\n| `{key}` | list of text | – |" in web
+
+
 def test_page_of_the_web_has_every_key() -> None:
     pytest.importorskip("hydra", reason="needs the extra rollout-engine[web]")
     assert (ROOT / "docs" / "reference" / "web.md").read_text().endswith(f"\n\n{describe_web()}"), (

@@ -239,6 +239,19 @@ async def test_stateless_server_that_died_is_simply_started_again() -> None:
         assert result.content == "again"
 
 
+async def test_stateless_server_that_ended_by_itself_leaves_nothing_behind() -> None:
+    async with opened_raw(stateless=True) as world:
+        pid = await _pid(world, "pid")
+        before = len(asyncio.all_tasks())
+        child = psutil.Process(int((await ask(world, "leave_behind")).content))
+        await asyncio.to_thread(_wait_until_gone, pid)
+        while (await ask(world, "echo", text="again")).is_error:
+            pass
+        async with asyncio.timeout(30):
+            while _is_alive(child) or len(asyncio.all_tasks()) > before:
+                await asyncio.sleep(0.01)
+
+
 async def test_hanging_call_of_one_episode_leaves_those_of_others_on_a_shared_server_alone(tmp_path: Path) -> None:
     servers = load(raw=raw_entry(stateless=True))
     try:
@@ -366,6 +379,12 @@ def test_servers_die_with_us_even_when_we_are_killed(tool: str) -> None:
     finally:
         engine.kill()
         engine.communicate()
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def _wait_until_gone(pid: int) -> None:

@@ -10,10 +10,11 @@ import psutil
 import pytest
 
 from rollout.core.errors import ConfigError
-from rollout.environments.domains import workers
+from rollout.environments.domains import worker_template, workers
 from rollout.environments.domains.domain import load_domain
 from rollout.environments.domains.reach import reach_of
 from rollout.environments.domains.workers import WorkerPool
+from tests.conftest import Command, write_yaml
 from tests.environments.desks import SECRET, MakeWorld, call, lay_out, opened, ran
 
 
@@ -249,3 +250,26 @@ async def test_a_server_that_ends_its_process_while_loading_is_named(base: Path,
     (base / "mcp_servers" / "Desk.py").write_text("import os\nos._exit(0)\n")
     with pytest.raises(ConfigError, match=r"Desk: its servers took the process down while loading \(crash\)"):
         await opened(make_world)
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "error"),
+    [
+        ("tempfile", "TemporaryFile", FileNotFoundError("No usable temporary directory")),
+        ("subprocess", "Popen", BlockingIOError("Resource temporarily unavailable")),
+    ],
+)
+def test_a_process_that_cannot_be_started_is_a_problem_of_the_dataset(
+    rollout: Command, monkeypatch: pytest.MonkeyPatch, module: str, name: str, error: OSError
+) -> None:
+    dataset = {"mcp_domain": "StudentAcademicPortal", "agent": "builtin/oracle", "user": "builtin/user"}
+    config = write_yaml(Path("config.yml"), {"datasets": {"portal": dataset}})
+
+    def fail(*args: object, **keys: object) -> None:
+        raise error
+
+    monkeypatch.setattr(getattr(worker_template, module), name, fail)
+    done = rollout("check", str(config))
+    assert done.code == 2
+    told = "StudentAcademicPortal: the process for mock servers cannot be started"
+    assert f"{told}: {type(error).__name__}: {error}" in done.out

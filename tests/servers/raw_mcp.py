@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -23,6 +24,7 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQI
 TOOLS = (
     "add", "echo", "env", "pid", "read", "write", "meet", "fail", "refuse", "structured", "image", "mixed", "nonsense",
     "hang", "die", "die_after", "huge", "endless_line", "endless_lines", "endless_stderr", "endless_notices", "deaf",
+    "leave_behind",
 )  # fmt: skip
 _count = 0
 _lock = threading.Lock()
@@ -97,6 +99,12 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
             # The end comes after the answer: nobody is calling then.
             threading.Thread(target=lambda: (time.sleep(0.01), os._exit(4))).start()
             return text("goodbye")
+        case "leave_behind":
+            # The same, and what it started outlives it.
+            void = subprocess.DEVNULL
+            child = subprocess.Popen(["sleep", "1000"], stdin=void, stdout=void, stderr=void)
+            threading.Thread(target=lambda: (time.sleep(0.01), os._exit(4))).start()
+            return text(str(child.pid))
         case "huge":
             return text("x" * arguments.get("by", 1))
         case "endless_line":

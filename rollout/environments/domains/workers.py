@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from rollout.core.changes import Changes
-from rollout.core.errors import ConfigError, WorldError
+from rollout.core.errors import ConfigError, RolloutError, WorldError, describe_error
 from rollout.core.messages import ToolResult
 from rollout.core.results import failed_result
 from rollout.core.task import Task
@@ -71,6 +71,8 @@ class WorkerPool:
                 self.release(await self.take(domain, world), world)
         except ConfigError as error:
             return str(error)
+        except RolloutError as error:
+            return f"{self._domains[domain].name}: {error}"
         return None
 
     async def take(self, domain: int, world: int) -> WorkerProcess:
@@ -109,10 +111,13 @@ class WorkerPool:
 
     async def _start(self, domain: Domain) -> WorkerProcess:
         self._left_out = self._left_out or dataset_parts(self._domains)
-        if self._template is None or not self._template.is_alive:
-            self._template = Template()
-        process = WorkerProcess(domain.name, self._template)
-        await process.start(reach_of(domain, self._left_out), domain.files, self._memory_mb)
+        try:
+            if self._template is None or not self._template.is_alive:
+                self._template = Template()
+            process = WorkerProcess(domain.name, self._template)
+            await process.start(reach_of(domain, self._left_out), domain.files, self._memory_mb)
+        except OSError as error:
+            raise WorldError(f"the process for mock servers cannot be started: {describe_error(error)}") from error
         self._processes[domain.files].append(process)
         return process
 

@@ -50,6 +50,8 @@ class Slot:
         self._on_start = on_start
         self._connection: Connection | None = None
         self._start: asyncio.Task[Connection] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+        """Let go of what is left of instances that ended by themselves, while calls go on with the next one."""
         self._has_started = False
         self._is_closed = False
 
@@ -85,6 +87,8 @@ class Slot:
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
 
     async def _live(self) -> Connection:
         """The connection, started if necessary."""
@@ -97,6 +101,10 @@ class Slot:
                 why = connection.why_it_ended()
                 self._tell_loss(connection, why)
                 raise CallFault("crash", self._with_note(f"{self._name} {why}"))
+            if not connection.is_retired:
+                closing = asyncio.create_task(connection.close())
+                self._closing.add(closing)
+                closing.add_done_callback(self._closing.discard)
             connection = None
         if connection is not None:
             return connection

@@ -83,19 +83,27 @@ def host_of(name: str) -> str:
 
 def _find_site(given: str) -> tuple[str, MakeApp | Path]:
     if ":" in given:
-        make = find_plugin("rollout.sites", given)
-        if not callable(make):
-            raise ConfigError(f"sites: {given!r} is not a function; expected one that makes an aiohttp.web.Application")
-        return _host_name(given.partition(":")[0].rpartition(".")[2], given), make
-    if Path(given).is_dir():
+        name, make = given.partition(":")[0].rpartition(".")[2], find_plugin("rollout.sites", given)
+    elif Path(given).is_dir():
         return _host_name(Path(given).resolve().name, given), Path(given).resolve()
+    else:
+        name, make = given, _shipped(given) or find_plugin("rollout.sites", given)
+        if make is None:
+            raise ConfigError(
+                f"sites: there is no site {given!r}; expected a shipped one, an entry point of rollout.sites, a folder "
+                "of files, or module:function"
+            )
+    if not callable(make):
+        raise ConfigError(f"sites: {given!r} is not a function; expected one that makes an aiohttp.web.Application")
+    return _host_name(name, given), make
+
+
+def _shipped(name: str) -> MakeApp | None:
     try:
-        module = importlib.import_module(f"{SHIPPED}.{given}")
-        return _host_name(given, given), module.make_app
+        make: MakeApp = importlib.import_module(f"{SHIPPED}.{name}").make_app
     except (ModuleNotFoundError, AttributeError, ValueError):
-        raise ConfigError(
-            f"sites: there is no site {given!r}; expected a shipped one, a folder of files, or module:function"
-        ) from None
+        return None
+    return make
 
 
 def _host_name(name: str, given: str) -> str:

@@ -104,8 +104,8 @@ class BrowserWorld(World):
         try:
             self._egress = egress_of(
                 url,
-                (*self._settings.hosts, *task.info.get("hosts", ())),
-                (*self._settings.private_hosts, *task.info.get("private_hosts", ())),
+                (*self._settings.hosts, *_hosts(task, "hosts")),
+                (*self._settings.private_hosts, *_hosts(task, "private_hosts")),
                 await self._sites.routes() if self._sites is not None else {},
                 any_assets=self._settings.assets == "public",
             )
@@ -475,6 +475,15 @@ def start_url(task: Task) -> str:
         except ActionFault:
             raise ConfigError(f"task {task.id}: {key} {given!r} is not an address; expected https://…") from None
     raise ConfigError(f"task {task.id}: it has no start page; expected start_url in its task_info")
+
+
+def _hosts(task: Task, key: str) -> list[str]:
+    """The hosts that a task adds to those of the settings; one alone may be a text."""
+    given = task.info.get(key) or ()
+    hosts = [given] if isinstance(given, str) else given
+    if not isinstance(hosts, list | tuple | set) or not all(isinstance(host, str) for host in hosts):
+        raise ConfigError(f"{key}: expected a list of hosts, got {given!r}")
+    return list(hosts)
 
 
 def _opening_message(page: ShownPage, observation: Observation) -> Message:

@@ -16,7 +16,7 @@ from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.reading.trees import read_tree
 from rollout.trajectories.person_marks import MarkSelection
 from rollout.trajectories.saved import BadLine, read_saved_file
-from rollout.trajectories.stop import Status
+from rollout.trajectories.stop import STATUSES, Status
 from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import RolloutTree
 
@@ -43,7 +43,7 @@ class TrajectoryWish(msgspec.Struct, frozen=True, kw_only=True):
         """Raise ConfigError for a status that does not exist."""
         for status in self.statuses:
             if status not in Status.__members__.values():
-                raise ConfigError(f"--status {status}: there is no such status; there are: {', '.join(Status)}")
+                raise ConfigError(f"--status {status}: there is no such status; there are: {', '.join(STATUSES)}")
 
     def describe(self) -> str:
         """The wish in words, for what is said where nothing fits."""

@@ -312,6 +312,7 @@ def _attempted(group: AttemptGroup, member: _ReadAttempt, prompts: Prompts) -> A
             ids=known,
             given=given.get(place),
             is_learnt=place not in marks.masked and _unsampled(generations, place) is None,
+            is_masked=place in marks.masked,
             unsampled=_unsampled(generations, place),
             finish_reason=generations[place].finish_reason if generations else None,
             weight_version=generations[place].weight_version if generations else None,

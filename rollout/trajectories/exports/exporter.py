@@ -106,8 +106,9 @@ def refuse_images(example: Example) -> None:
 
 def up_to_last_answer(example: Example) -> Example:
     """The example without what follows the agent's last answer: nothing is learnt from it, and readers refuse it."""
-    end = max((place for place, message in enumerate(example.messages, 1) if message.role == "assistant"), default=0)
-    if end == 0:
+    answers = (place for place, message in enumerate(example.messages) if message.role == "assistant")
+    end = max(answers, default=-1) + 1
+    if end <= example.learnt_from:
         raise Unfit(NO_ANSWER)
     if end == len(example.messages):
         return example

@@ -27,7 +27,7 @@ class OpenAI(JsonLinesExporter):
         example = up_to_last_answer(example)
         messages = [_entry(message) for message in example.messages]
         for place, entry in enumerate(messages):
-            if entry["role"] == "assistant" and (place < (example.context or 0) or place in example.masked):
+            if entry["role"] == "assistant" and (place < example.learnt_from or place in example.masked):
                 entry["weight"] = 0
         record: JSON = {"messages": messages}
         if example.tools:

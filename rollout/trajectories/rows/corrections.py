@@ -41,7 +41,13 @@ class Corrections(RowForm):
             if corrected is None or not attempted.exchanges:
                 account.drop("no correction")
                 continue
+            if len(attempted.exchanges) < _answers(attempted):
+                account.drop("the correction was cut off by a filter")
+                continue
             exchange = attempted.exchanges[-1]
+            if exchange.is_masked:
+                account.drop("the correction is masked by a filter")
+                continue
             try:
                 asked = read_text_request(exchange.request)
             except Unfit as error:
@@ -59,3 +65,8 @@ class Corrections(RowForm):
                 "rejected": rejected[-1:],
                 "tools": exchange.tools,
             }
+
+
+def _answers(attempted: Attempted) -> int:
+    """The agent's answers on record, those that a filter cut off included."""
+    return sum(message.role == "assistant" for message in attempted.messages[attempted.opening :])

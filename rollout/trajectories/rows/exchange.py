@@ -53,6 +53,8 @@ class Exchange(msgspec.Struct, frozen=True):
     """Where it went on from inside another step's answer: that step, and how many of its tokens it was given."""
     is_learnt: bool = True
     """False where the answer is context only: no token of it has a loss."""
+    is_masked: bool = False
+    """Whether a filter said that the answer is context only."""
     unsampled: str | None = None
     """Why the answer is not what the model sampled, where it is not: it has no ids, and is never learnt."""
 

@@ -82,6 +82,22 @@ async def test_a_world_refuses_an_undeclared_private_start_page(browsing: Browsi
 
 
 @in_browser
+async def test_one_host_need_not_be_a_list(browsing: Browsing, site: Site) -> None:
+    driver = await browsing.driver().open(site.url("/second"), private_hosts=site.host)
+    assert "Title: Second" in driver.text
+
+
+@in_browser
+@pytest.mark.parametrize("key", ["hosts", "private_hosts"])
+async def test_hosts_that_are_no_texts_are_refused_by_task_and_key(browsing: Browsing, key: str) -> None:
+    world = BrowserWorld(browsing.pool(), WebSettings())
+    for hosts in (5, ["example.com", 5]):
+        with pytest.raises(ConfigError, match=f"^task t: {key}: expected a list of hosts, got "):
+            await world.open(Task("t", info={"start_url": "https://example.com", key: hosts}), 1)
+    await world.close()
+
+
+@in_browser
 async def test_other_hosts_are_refused_whatever_asks_for_them(browsing: Browsing, site: Site) -> None:
     async with Site() as other:
         driver = await browsing.driver().open(site.url("/second"))

@@ -138,6 +138,20 @@ async def test_a_folder_shows_nothing_beside_itself() -> None:
         await sites.close()
 
 
+async def test_a_site_of_another_package_is_named_as_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("my_kiosk.py").write_text("from aiohttp import web\n\ndef make_app():\n    return web.Application()\n")
+    about = Path("my_kiosk-1.0.dist-info")
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: my-kiosk\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[rollout.sites]\nnews_stand = my_kiosk:make_app\n")
+    monkeypatch.syspath_prepend(Path.cwd())
+    sites = load_sites(["news_stand"])
+    try:
+        assert [*await sites.routes()] == ["news-stand.test"]
+    finally:
+        await sites.close()
+
+
 @pytest.mark.parametrize(
     ("sites", "told"), [(["no-such-site"], "no site 'no-such-site'"), (["counter", "./counter"], "another one called")]
 )

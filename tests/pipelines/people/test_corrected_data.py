@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rollout as front_door
-from tests.api.shop import seller, shop
+from tests.api.shop import Cart, seller, shop
 from tests.conftest import Command
 
 RUN = Path("runs/shop")
@@ -63,3 +63,36 @@ def test_a_correction_enters_no_rows_of_tokens_or_rewards(corrected: front_door.
 def test_the_runs_own_data_knows_nothing_of_what_people_added(corrected: front_door.Run, rollout: Command) -> None:
     rollout("export", str(RUN), "--format", "trl", "-o", "data/own")
     assert [entry["messages"][-1]["content"] for entry in records("data/own.jsonl")] == ["Done."]
+
+
+def test_a_task_that_opens_with_an_answer_can_be_corrected(rollout: Command) -> None:
+    said = (("user", "Hi."), ("assistant", "Hello."), ("user", "Two mugs and a lamp, please."))
+    messages = [{"role": role, "content": text} for role, text in said]
+    opened = front_door.Environment(
+        tasks=[{"id": "t1", "messages": messages, "info": {"want": {}}}], world=Cart, system="You run a small shop."
+    )
+    run = front_door.run(opened, model=seller, run_dir=RUN, progress=False)
+    added = run.correct("t1", 5, calls=[CALL], author="ada")
+    rollout("train-data", PEOPLE, "--form", "corrections", "--format", "jsonl", "-o", "data")
+    (pair,) = records("data/corrections.jsonl")
+    assert (pair["step"], pair["chosen"][0]["tool_calls"][0]["function"]["arguments"]) == (1, CALL["arguments"])
+    assert (added.generations, added.tool_calls) == (2, 2)
+
+
+@pytest.mark.parametrize(
+    ("step", "policy", "reason"),
+    [
+        (2, "truncate_before", "the correction was cut off by a filter"),
+        (3, "mask_turn", "the correction is masked by a filter"),
+    ],
+)
+def test_a_correction_that_filters_took_out_makes_no_pair(
+    corrected: front_door.Run, rollout: Command, step: int, policy: str, reason: str
+) -> None:
+    said = rollout("mark", PEOPLE, "t1~+2", "bad", "--step", str(step))
+    assert said.code == 0, said.err
+    said = rollout("filter", PEOPLE, "--filter", f"person={policy}")
+    assert said.code == 0, said.err
+    said = rollout("train-data", PEOPLE, "--form", "corrections", "--format", "jsonl", "--filters", "-o", "data")
+    assert [pair["id"] for pair in records("data/corrections.jsonl")] == ["t1~+1"]
+    assert reason in said.out
