@@ -16,6 +16,7 @@ import msgspec
 
 from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
+from rollout.core.async_tools import is_cancellation
 from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch, RolloutError
 from rollout.engine.admission import Admission
 from rollout.engine.control import Control, Grace, Paused, rare_collections
@@ -293,7 +294,9 @@ class Engine:
             log.error("%s: could not be run: %s", launch.trajectory, error)
             self._admission.gave_up(plan, live_tree.task.id)
             return
-        except Exception:
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
+                raise
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)
             self._admission.gave_up(plan, live_tree.task.id)

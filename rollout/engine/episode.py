@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rollout.agents.agent import Agent, EpisodeOver
-from rollout.core.async_tools import is_cancelled
+from rollout.core.async_tools import is_cancellation, is_cancelled
 from rollout.core.calls import CallReader
 from rollout.core.errors import (
     AgentError,
@@ -50,6 +50,8 @@ from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
+CLOSE_SECONDS = 60.0
+"""How long closing a world may take. The attempt's own clock is over by then."""
 
 
 class Growing(Protocol):
@@ -218,9 +220,21 @@ class Episode:
 
     async def _close_worlds(self) -> None:
         try:
-            await self._world.close()
+            await self._close(self._world)
         finally:
-            await self._path.user_side.close()
+            if (world := self._path.user_side.world) is not None:
+                await self._close(world)
+
+    async def _close(self, world: World) -> None:
+        """Close a world. That is clean-up: what goes wrong in it is reported, and is never a result."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS) as clock:
+                await world.close()
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
+                raise
+            what = f"it did not end within {CLOSE_SECONDS:g} s" if clock.expired() else describe_error(error)
+            log.warning("%s: %s.close failed: %s", self.trajectory, type(world).__name__, what)
 
     async def _go_to_start(self, opening: Opening) -> None:
         """Bring a new world to the state at a node that others grew: by a snapshot, or by replaying their calls."""
