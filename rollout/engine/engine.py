@@ -154,8 +154,11 @@ class Engine:
                     continue
                 tree = RolloutTree(task.id, task.messages, plan.tree_seed(task.id))
                 live_tree = LiveTree(plan=plan, task=task, tree=tree, next_number=plan.first_number)
-                if self._admission.leaves(plan) and not self._take_up(live_tree):
-                    continue
+                if self._admission.leaves(plan):
+                    if not self._take_up(live_tree):
+                        continue
+                elif self._admission.has_ended(plan, task_id):
+                    live_tree.id = self._tree_of(live_tree)
                 self._admission.opened(plan, task_id)
                 yield live_tree
 
@@ -176,6 +179,12 @@ class Engine:
             tree = 0
         live_tree.id, live_tree.saved = tree, saved
         return True
+
+    def _tree_of(self, live_tree: LiveTree) -> int:
+        """The tree of a task of which some attempts have ended: the others belong to it, too. 0, for a tree of its own,
+        where the task began with other words then."""
+        tree = self._journal.tree_of(live_tree.plan.name, live_tree.task.id)
+        return tree if tree and self._journal.opening(tree) == live_tree.task.messages else 0
 
     def _take(self) -> DueEpisode | None:
         """The next episode, or None where there is none now."""
