@@ -309,6 +309,8 @@ class Episode:
                 )
                 self._plan.logged.add(what)
                 raise AgentError(what) from error
+        finally:
+            self._path.is_closed = True
         if session.error is not None:
             raise session.error
 

@@ -161,6 +161,7 @@ class LiveSession:
         try:
             # One after the other, in the order asked: also where an agent makes several at once.
             async with self._calling:
+                self._path.refuse_late()
                 if calls and isinstance(calls[0], str):
                     if len(calls) > 1:
                         raise AgentError(f"call {calls[0]}: give its arguments by name: call({calls[0]!r}, item=…)")
@@ -221,6 +222,7 @@ class LiveSession:
         if version is not None and generation.weight_version is None:
             generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
+        path.refuse_late()
         if generation.tokens is not None:
             tokens = path.count.tokens.relate(generation.tokens, view.rewritten)
             generation = msgspec.structs.replace(generation, tokens=tokens)
@@ -229,6 +231,7 @@ class LiveSession:
         return generation.message
 
     async def _ask(self, request: Request, tools: Toolset) -> Generation:
+        self._path.refuse_late()
         agent = self._plan.agent
         if isinstance(agent, ReferenceModel):
             reference = Reference(self._attempt.task, self._path.turn, self._path.view.path, tools)
@@ -251,6 +254,7 @@ class LiveSession:
         seed = seeds.derive(self._attempt.seed, "aside", number)
         generation = await self._ask(Request(messages, wire, NO_TOOLS, self._attempt.sampling, seed), NO_TOOLS)
         self._control.charge(generation.cost)
+        self._path.refuse_late()
         self._path.append(NodeBody("aside", generation=generation, data=asked))
         return generation.message
 
@@ -272,6 +276,7 @@ class LiveSession:
                     raise AgentError(text)
             wanted = [by_id[call.id] for call in wanted]
         results = await self.answer_agent(wanted)
+        path.refuse_late()
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
             raise self._recorded.mismatch("made its calls")
         if len(wanted) == len(path.pending):
@@ -284,7 +289,9 @@ class LiveSession:
 
     async def _append_results(self, results: Sequence[ToolResult]) -> list[Message]:
         path = self._path
-        messages = path.append_results(results, state=await path.states.read() if self._plan.record_states else None)
+        state = await path.states.read() if self._plan.record_states else None
+        path.refuse_late()
+        messages = path.append_results(results, state=state)
         if self._plan.strategy.branches and not path.user_side.has_world:
             path.leaf.snapshot = await self._world.snapshot()
             self._record.keep_snapshot(self._attempt.id, path.leaf.place, path.leaf.snapshot)
@@ -360,6 +367,7 @@ class LiveSession:
 
     def _begin_step(self) -> None:
         """Check that the session can go on."""
+        self._path.refuse_late()
         if self.error is not None or (self.clock is not None and self.clock.expired()):
             raise EpisodeOver
         if not self._recorded:
