@@ -22,7 +22,7 @@ from rollout.agents.agent import EpisodeOver
 from rollout.agents.users.user import User
 from rollout.core import seeds
 from rollout.core.calls import answer_calls
-from rollout.core.errors import AgentError, RolloutError, describe_error
+from rollout.core.errors import AgentError, RolloutError, WorldError, describe_error
 from rollout.core.messages import (
     NO_TOOLS,
     Message,
@@ -34,7 +34,7 @@ from rollout.core.messages import (
     message_from_json,
 )
 from rollout.core.results import DECLINED_TEXT
-from rollout.core.world import World
+from rollout.core.world import Snapshot, World
 from rollout.engine.control import Control
 from rollout.engine.counts import MASKED
 from rollout.engine.path import LivePath
@@ -293,9 +293,18 @@ class LiveSession:
         path.refuse_late()
         messages = path.append_results(results, state=state)
         if self._plan.strategy.branches and not path.user_side.has_world:
-            path.leaf.snapshot = await self._world.snapshot()
+            path.leaf.snapshot = await self._snapshot()
             self._record.keep_snapshot(self._attempt.id, path.leaf.place, path.leaf.snapshot)
         return messages
+
+    async def _snapshot(self) -> Snapshot | None:
+        """The state of the world. Raises WorldError for whatever the world raises."""
+        try:
+            return await self._world.snapshot()
+        except RolloutError:
+            raise
+        except Exception as error:
+            raise WorldError(f"{type(self._world).__name__}.snapshot failed: {describe_error(error)}") from error
 
     def decline_pending(self) -> None:
         """Answer the calls that the agent did not make before it went on, or returned."""
