@@ -48,6 +48,11 @@ from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
 from rollout.trajectories.tree import NodeBody
 
+SECOND_MESSAGE = (
+    "a message or a call of the conversation is being waited for already; await one before the next generate(), say() "
+    "or call(). Only questions about other messages, generate([…]), and calls of one answer may be under way at once"
+)
+
 
 class LiveSession:
     """The session of one episode. It is handed to the agent, and keeps the contract of `rollout.agents.agent`."""
@@ -162,6 +167,8 @@ class LiveSession:
             # One after the other, in the order asked: also where an agent makes several at once.
             async with self._calling:
                 self._path.refuse_late()
+                if self._is_asking:
+                    raise AgentError(SECOND_MESSAGE)
                 if calls and isinstance(calls[0], str):
                     if len(calls) > 1:
                         raise AgentError(f"call {calls[0]}: give its arguments by name: call({calls[0]!r}, item=…)")
@@ -369,10 +376,7 @@ class LiveSession:
     def _refuse_second_message(self) -> None:
         """What a model is asked must be what is recorded before its answer, so messages come one after the other."""
         if self._is_asking or self._calling.locked():
-            raise AgentError(
-                "a message or a call of the conversation is being waited for already; await one before the next "
-                "generate() or say(). Questions about other messages, generate([…]), may be asked at once"
-            )
+            raise AgentError(SECOND_MESSAGE)
 
     def _begin_step(self) -> None:
         """Check that the session can go on."""

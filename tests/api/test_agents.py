@@ -400,6 +400,33 @@ def test_two_messages_at_once_are_refused_by_name() -> None:
     assert "is being waited for already" in attempt.error.text
 
 
+@pytest.mark.parametrize("asking", ["generate", "say"])
+def test_a_call_while_a_message_is_waited_for_is_refused_by_name(asking: str) -> None:
+    is_answered = asyncio.Event()
+
+    async def hasty(task: rollout.Task, session: rollout.Session) -> None:
+        first = session.generate() if asking == "generate" else session.say("Hello.")
+        waiting = asyncio.ensure_future(first)
+        await is_asked.wait()
+        try:
+            await session.call("add", item="mug")
+        finally:
+            is_answered.set()
+            await waiting
+
+    async def slow(request: rollout.Request) -> str:
+        is_asked.set()
+        await is_answered.wait()
+        return "Hello."
+
+    is_asked = asyncio.Event()
+    attempt = only(run(hasty, model=slow, user=slow))
+    assert attempt.status == "failed"
+    assert attempt.error is not None
+    assert "is being waited for already" in attempt.error.text
+    assert [message.role for message in attempt.messages if message.tool_calls or message.role == "tool"] == []
+
+
 def test_calls_at_once_are_made_one_after_the_other() -> None:
     async def eager(task: rollout.Task, session: rollout.Session) -> None:
         answer = await session.generate()
