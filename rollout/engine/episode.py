@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import msgspec
 
 from rollout.agents.agent import Agent, EpisodeOver
+from rollout.agents.users.user import User
 from rollout.core.async_tools import is_cancellation, is_cancelled
 from rollout.core.calls import CallReader
 from rollout.core.errors import (
@@ -38,6 +39,7 @@ from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.engine.replay import calls_any, check_opening, replay
 from rollout.engine.session import LiveSession
+from rollout.environments.empty import UnmadeWorld
 from rollout.models.masking import mask_message
 from rollout.scoring.panel import Verdict
 from rollout.store.blobs import image_url
@@ -99,8 +101,14 @@ class Episode:
         self._start = start
         self._record = record
         self._control = control
-        self._world: World = plan.environment.make_world(self._task)
-        user = plan.make_user(self._task, attempt.seed, self._world) if plan.make_user is not None else None
+        self._world: World
+        user: User | None = None
+        try:
+            self._world = plan.environment.make_world(self._task)
+            if plan.make_user is not None:
+                user = plan.make_user(self._task, attempt.seed, self._world)
+        except Exception as error:  # noqa: BLE001 - environments of other people may raise anything
+            self._world = UnmadeWorld(error)
         self._path = LivePath(plan, attempt, tree, start, record, control, observers, self._world, user)
         self._session = LiveSession(plan, attempt, self._path, self._world, user, record, control)
         self._is_cut = False
