@@ -36,6 +36,11 @@ def is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
+def is_cancellation(error: BaseException) -> bool:
+    """Whether an error is the running task's own cancellation, which has to go on."""
+    return isinstance(error, asyncio.CancelledError) and is_cancelled()
+
+
 async def run_async(name: str, call: Awaitable[Any], seconds: float) -> Any:
     """The value of a tool's coroutine. Raises `ToolFault` for what it raises and TimeoutError where it takes too
     long."""

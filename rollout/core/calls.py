@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from jsonschema_rs import ValidationError, validator_for
 
-from rollout.core.errors import WorldError
+from rollout.core.errors import RolloutError, WorldError, describe_error
 from rollout.core.messages import JSON, MALFORMED_CALL, WORLD_ENDS, ToolCall, ToolResult, Toolset
 from rollout.core.results import failed_result
 from rollout.core.secrets import excerpt, mask, mask_data
@@ -102,10 +102,15 @@ class CallReader:
 
 async def answer_calls(calls: Sequence[ToolCall], reader: CallReader, world: World) -> list[ToolResult]:
     """One result for each call, in the order asked. What cannot be called is answered without the world. Raises
-    WorldError where the world breaks its contract."""
+    WorldError where the world breaks its contract, and for what else it raises."""
     read = [reader.read(call) for call in calls]
     wanted = [entry for entry in read if isinstance(entry, Invocation)]
-    given = await world.call(wanted) if wanted else []
+    try:
+        given = await world.call(wanted) if wanted else []
+    except RolloutError:
+        raise
+    except Exception as error:
+        raise WorldError(f"{type(world).__name__}.call failed: {describe_error(error)}") from error
     _check_results(given, wanted, world)
     answers = iter(given)
     return [_masked(next(answers)) if isinstance(entry, Invocation) else entry for entry in read]

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
+from rollout.core.async_tools import is_cancellation
 from rollout.core.changes import Changes, compare_tables, tables_of_attributes
 from rollout.core.errors import WorldError, describe_error
 from rollout.core.messages import JSON, Image, Message, ToolResult, Toolset
@@ -258,7 +259,11 @@ class World:
             return
         try:
             await _maybe_await(self.teardown())
-        except Exception as error:  # noqa: BLE001 - the attempt is over and recorded: its result stands
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
+                raise
+            # The attempt is over: its result stands. Who cancels a task of the world and awaits it gets its
+            # CancelledError.
             log.warning("%s.teardown failed: %s", type(self).__name__, describe_error(error))
         finally:
             if life.workdir is not None:

@@ -103,6 +103,11 @@ class Admission:
         finished = self.finished[plan.name]
         return all(trajectory_id(task_id, number) in finished for number in plan.numbers)
 
+    def has_ended(self, plan: Plan, task_id: str) -> bool:
+        """Whether an attempt at a task has ended in an earlier command."""
+        finished = self.finished[plan.name]
+        return bool(finished) and any(trajectory_id(task_id, number) in finished for number in plan.numbers)
+
     def may_open(self, plan: Plan, task_id: str) -> bool | None:
         """Whether a task may be opened now; None where that is not known yet."""
         if self._dynamic is None or self._dynamic.may_open((plan.name, task_id)):

@@ -2,7 +2,7 @@
 
 Workers take the next episode when they are free and end when there is none, so memory follows the number of live
 episodes, not of tasks. A strategy that wants more episodes after a leaf gets new workers. What goes wrong in one
-episode stays in it; only a journal that cannot be written stops the run.
+episode, or in the strategy of one tree, stays in it; only a journal that cannot be written stops the run.
 """
 
 from __future__ import annotations
@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from rollout.config.exploring import Dynamic
 from rollout.config.schema import Tail
-from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch, RolloutError
+from rollout.core.async_tools import is_cancellation
+from rollout.core.errors import BranchMismatch, ConfigError, JournalError, ReplayMismatch, RolloutError, describe_error
+from rollout.core.secrets import excerpt
 from rollout.engine.admission import Admission
 from rollout.engine.control import Control, Grace, Paused, rare_collections
 from rollout.engine.episode import Episode, Growing, OpenEpisode
@@ -153,8 +155,11 @@ class Engine:
                     continue
                 tree = RolloutTree(task.id, task.messages, plan.tree_seed(task.id))
                 live_tree = LiveTree(plan=plan, task=task, tree=tree, next_number=plan.first_number)
-                if self._admission.leaves(plan) and not self._take_up(live_tree):
-                    continue
+                if self._admission.leaves(plan):
+                    if not self._take_up(live_tree):
+                        continue
+                elif self._admission.has_ended(plan, task_id):
+                    live_tree.id = self._tree_of(live_tree)
                 self._admission.opened(plan, task_id)
                 yield live_tree
 
@@ -176,6 +181,12 @@ class Engine:
         live_tree.id, live_tree.saved = tree, saved
         return True
 
+    def _tree_of(self, live_tree: LiveTree) -> int:
+        """The tree of a task of which some attempts have ended: the others belong to it, too. 0, for a tree of its own,
+        where the task began with other words then."""
+        tree = self._journal.tree_of(live_tree.plan.name, live_tree.task.id)
+        return tree if tree and self._journal.opening(tree) == live_tree.task.messages else 0
+
     def _take(self) -> DueEpisode | None:
         """The next episode, or None where there is none now."""
         while not self._due:
@@ -187,8 +198,8 @@ class Engine:
 
     def _begin(self, live_tree: LiveTree) -> None:
         """Make the first episodes of a tree due."""
-        self._expand(live_tree, live_tree.plan.strategy.begin(live_tree.tree))
-        self._go_on(live_tree)
+        if self._expand(live_tree, live_tree.plan.strategy.begin):
+            self._go_on(live_tree)
 
     def _go_on(self, live_tree: LiveTree) -> None:
         """Where every episode so far has ended, ask for the next round, and end the tree where there is none."""
@@ -196,17 +207,32 @@ class Engine:
         while not live_tree.open:
             launched = live_tree.next_number
             # A run that does not wait for its stragglers begins nothing new either.
-            if strategy.has_rounds and not self._is_tail_cut:
-                self._expand(live_tree, strategy.after(live_tree.tree))
+            if strategy.has_rounds and not self._is_tail_cut and not self._expand(live_tree, strategy.after):
+                return
             if live_tree.next_number == launched:
                 self._end_tree(live_tree)
                 return
 
-    def _expand(self, live_tree: LiveTree, expansions: Iterable[Expansion]) -> None:
-        """Schedule episodes. Episodes of earlier commands are added to the tree instead."""
-        for expansion in expansions:
-            for _ in range(expansion.count):
-                self._launch(live_tree, expansion)
+    def _expand(self, live_tree: LiveTree, decide: Callable[[RolloutTree], Iterable[Expansion]]) -> bool:
+        """Schedule the episodes that a strategy decides on. Episodes of earlier commands are added to the tree instead.
+        False where the strategy failed: the tree stays as it is, unfinished, and the others go on."""
+        plan, task = live_tree.plan, live_tree.task
+        try:
+            for expansion in decide(live_tree.tree):
+                if not isinstance(expansion, Expansion):
+                    raise TypeError(f"it returned {excerpt(repr(expansion), 200)}; expected an Expansion")
+                for _ in range(expansion.count):
+                    self._launch(live_tree, expansion)
+        except JournalError:
+            raise
+        except Exception as error:
+            what = f"the strategy failed: {describe_error(error)}"
+            level = logging.DEBUG if what in plan.logged else logging.ERROR
+            plan.logged.add(what)
+            log.log(level, "%s: task %s is left unfinished: %s", plan.name, task.id, what, exc_info=error)
+            self._admission.gave_up(plan, task.id)
+            return False
+        return True
 
     def _end_tree(self, live_tree: LiveTree) -> None:
         """Note that a task needs nothing more. What failed is tried again by a resume, and the tree goes on then."""
@@ -293,7 +319,9 @@ class Engine:
             log.error("%s: could not be run: %s", launch.trajectory, error)
             self._admission.gave_up(plan, live_tree.task.id)
             return
-        except Exception:
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
+                raise
             # A fault of ours in one episode: it stays unfinished, its siblings go on.
             log.exception("%s: could not be run", launch.trajectory)
             self._admission.gave_up(plan, live_tree.task.id)

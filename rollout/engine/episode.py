@@ -18,7 +18,8 @@ from typing import Any, Protocol
 import msgspec
 
 from rollout.agents.agent import Agent, EpisodeOver
-from rollout.core.async_tools import is_cancelled
+from rollout.agents.users.user import User
+from rollout.core.async_tools import is_cancellation, is_cancelled
 from rollout.core.calls import CallReader
 from rollout.core.errors import (
     AgentError,
@@ -38,6 +39,7 @@ from rollout.engine.path import LivePath
 from rollout.engine.plan import AttemptSpec, Plan
 from rollout.engine.replay import calls_any, check_opening, replay
 from rollout.engine.session import LiveSession
+from rollout.environments.empty import UnmadeWorld
 from rollout.models.masking import mask_message
 from rollout.scoring.panel import Verdict
 from rollout.store.blobs import image_url
@@ -50,6 +52,8 @@ from rollout.trajectories.trajectory import Trajectory
 from rollout.trajectories.tree import Node, NodeBody, RolloutTree
 
 log = logging.getLogger(__name__)
+CLOSE_SECONDS = 60.0
+"""How long closing a world may take. The attempt's own clock is over by then."""
 
 
 class Growing(Protocol):
@@ -97,8 +101,14 @@ class Episode:
         self._start = start
         self._record = record
         self._control = control
-        self._world: World = plan.environment.make_world(self._task)
-        user = plan.make_user(self._task, attempt.seed, self._world) if plan.make_user is not None else None
+        self._world: World
+        user: User | None = None
+        try:
+            self._world = plan.environment.make_world(self._task)
+            if plan.make_user is not None:
+                user = plan.make_user(self._task, attempt.seed, self._world)
+        except Exception as error:  # noqa: BLE001 - environments of other people may raise anything
+            self._world = UnmadeWorld(error)
         self._path = LivePath(plan, attempt, tree, start, record, control, observers, self._world, user)
         self._session = LiveSession(plan, attempt, self._path, self._world, user, record, control)
         self._is_cut = False
@@ -218,9 +228,21 @@ class Episode:
 
     async def _close_worlds(self) -> None:
         try:
-            await self._world.close()
+            await self._close(self._world)
         finally:
-            await self._path.user_side.close()
+            if (world := self._path.user_side.world) is not None:
+                await self._close(world)
+
+    async def _close(self, world: World) -> None:
+        """Close a world. That is clean-up: what goes wrong in it is reported, and is never a result."""
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS) as clock:
+                await world.close()
+        except (Exception, asyncio.CancelledError) as error:
+            if is_cancellation(error):
+                raise
+            what = f"it did not end within {CLOSE_SECONDS:g} s" if clock.expired() else describe_error(error)
+            log.warning("%s: %s.close failed: %s", self.trajectory, type(world).__name__, what)
 
     async def _go_to_start(self, opening: Opening) -> None:
         """Bring a new world to the state at a node that others grew: by a snapshot, or by replaying their calls."""
@@ -295,6 +317,8 @@ class Episode:
                 )
                 self._plan.logged.add(what)
                 raise AgentError(what) from error
+        finally:
+            self._path.is_closed = True
         if session.error is not None:
             raise session.error
 

@@ -7,6 +7,7 @@ nodes are absorbed. A branch is none either: it absorbs what others grew.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import time
 from collections.abc import Sequence
@@ -66,6 +67,8 @@ class LivePath:
         self.stop: StopReason | None = None
         self.pending: tuple[ToolCall, ...] = ()
         """Calls that the agent has asked for and that are not answered."""
+        self.is_closed = False
+        """Whether its agent has returned. What the agent still waited for comes too late for the record."""
         self.last: Message | None = None
         self.dialogue: list[Message] = []
         """What the user has heard."""
@@ -176,6 +179,12 @@ class LivePath:
         if self._batch is not None:
             await self._record.settle(self._batch)
             self._control.go_on()
+
+    def refuse_late(self) -> None:
+        """Whoever has waited for something asks this before adding it to the path. Where the agent has returned
+        meanwhile, it left that task behind: it ends as cancelled, which asyncio does not report."""
+        if self.is_closed:
+            raise asyncio.CancelledError
 
     # ---- what follows from a node -------------------------------------------------------------------------------
 

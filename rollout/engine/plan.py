@@ -81,7 +81,7 @@ class Plan:
     author: str | None = None
     """The person who asked for its attempts; None for those of a run."""
     logged: set[str] = dataclasses.field(default_factory=set)
-    """What its agent raised: the traceback of each error is logged once."""
+    """What its agent and its strategy raised: the traceback of each error is logged once."""
     samplings: dict[float, Sampling] = dataclasses.field(default_factory=dict)
     """The sampling at other temperatures, made when first asked for."""
 

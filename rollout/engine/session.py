@@ -22,7 +22,7 @@ from rollout.agents.agent import EpisodeOver
 from rollout.agents.users.user import User
 from rollout.core import seeds
 from rollout.core.calls import answer_calls
-from rollout.core.errors import AgentError, RolloutError, describe_error
+from rollout.core.errors import AgentError, RolloutError, WorldError, describe_error
 from rollout.core.messages import (
     NO_TOOLS,
     Message,
@@ -34,7 +34,7 @@ from rollout.core.messages import (
     message_from_json,
 )
 from rollout.core.results import DECLINED_TEXT
-from rollout.core.world import World
+from rollout.core.world import Snapshot, World
 from rollout.engine.control import Control
 from rollout.engine.counts import MASKED
 from rollout.engine.path import LivePath
@@ -47,6 +47,11 @@ from rollout.store.record import Record
 from rollout.trajectories.generation import Generation
 from rollout.trajectories.stop import StopReason
 from rollout.trajectories.tree import NodeBody
+
+SECOND_MESSAGE = (
+    "a message or a call of the conversation is being waited for already; await one before the next generate(), say() "
+    "or call(). Only questions about other messages, generate([…]), and calls of one answer may be under way at once"
+)
 
 
 class LiveSession:
@@ -161,6 +166,9 @@ class LiveSession:
         try:
             # One after the other, in the order asked: also where an agent makes several at once.
             async with self._calling:
+                self._path.refuse_late()
+                if self._is_asking:
+                    raise AgentError(SECOND_MESSAGE)
                 if calls and isinstance(calls[0], str):
                     if len(calls) > 1:
                         raise AgentError(f"call {calls[0]}: give its arguments by name: call({calls[0]!r}, item=…)")
@@ -221,6 +229,7 @@ class LiveSession:
         if version is not None and generation.weight_version is None:
             generation = msgspec.structs.replace(generation, weight_version=version)
         self._control.charge(generation.cost)
+        path.refuse_late()
         if generation.tokens is not None:
             tokens = path.count.tokens.relate(generation.tokens, view.rewritten)
             generation = msgspec.structs.replace(generation, tokens=tokens)
@@ -229,6 +238,7 @@ class LiveSession:
         return generation.message
 
     async def _ask(self, request: Request, tools: Toolset) -> Generation:
+        self._path.refuse_late()
         agent = self._plan.agent
         if isinstance(agent, ReferenceModel):
             reference = Reference(self._attempt.task, self._path.turn, self._path.view.path, tools)
@@ -251,6 +261,7 @@ class LiveSession:
         seed = seeds.derive(self._attempt.seed, "aside", number)
         generation = await self._ask(Request(messages, wire, NO_TOOLS, self._attempt.sampling, seed), NO_TOOLS)
         self._control.charge(generation.cost)
+        self._path.refuse_late()
         self._path.append(NodeBody("aside", generation=generation, data=asked))
         return generation.message
 
@@ -272,6 +283,7 @@ class LiveSession:
                     raise AgentError(text)
             wanted = [by_id[call.id] for call in wanted]
         results = await self.answer_agent(wanted)
+        path.refuse_late()
         if self._recorded and len(wanted) + len(self._made) == len(path.pending):
             raise self._recorded.mismatch("made its calls")
         if len(wanted) == len(path.pending):
@@ -284,11 +296,22 @@ class LiveSession:
 
     async def _append_results(self, results: Sequence[ToolResult]) -> list[Message]:
         path = self._path
-        messages = path.append_results(results, state=await path.states.read() if self._plan.record_states else None)
+        state = await path.states.read() if self._plan.record_states else None
+        path.refuse_late()
+        messages = path.append_results(results, state=state)
         if self._plan.strategy.branches and not path.user_side.has_world:
-            path.leaf.snapshot = await self._world.snapshot()
+            path.leaf.snapshot = await self._snapshot()
             self._record.keep_snapshot(self._attempt.id, path.leaf.place, path.leaf.snapshot)
         return messages
+
+    async def _snapshot(self) -> Snapshot | None:
+        """The state of the world. Raises WorldError for whatever the world raises."""
+        try:
+            return await self._world.snapshot()
+        except RolloutError:
+            raise
+        except Exception as error:
+            raise WorldError(f"{type(self._world).__name__}.snapshot failed: {describe_error(error)}") from error
 
     def decline_pending(self) -> None:
         """Answer the calls that the agent did not make before it went on, or returned."""
@@ -353,13 +376,11 @@ class LiveSession:
     def _refuse_second_message(self) -> None:
         """What a model is asked must be what is recorded before its answer, so messages come one after the other."""
         if self._is_asking or self._calling.locked():
-            raise AgentError(
-                "a message or a call of the conversation is being waited for already; await one before the next "
-                "generate() or say(). Questions about other messages, generate([…]), may be asked at once"
-            )
+            raise AgentError(SECOND_MESSAGE)
 
     def _begin_step(self) -> None:
         """Check that the session can go on."""
+        self._path.refuse_late()
         if self.error is not None or (self.clock is not None and self.clock.expired()):
             raise EpisodeOver
         if not self._recorded:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 
-from rollout.core.errors import WorldError
+from rollout.core.errors import RolloutError, WorldError, describe_error
 from rollout.core.world import World
 from rollout.trajectories.tree import NodeBody
 
@@ -33,8 +33,12 @@ class StateKeys:
         try:
             return await self._world.state_key()
         except WorldError as error:
-            _warn_once(self._dataset, error)
-            return None
+            _warn_once(self._dataset, str(error))
+        except RolloutError:
+            raise
+        except Exception as error:  # noqa: BLE001 - worlds of other people may raise anything
+            _warn_once(self._dataset, f"{type(self._world).__name__}.state_key failed: {describe_error(error)}")
+        return None
 
     def absorb(self, body: NodeBody) -> None:
         """Take in the next node of the path."""
@@ -46,8 +50,8 @@ class StateKeys:
 _warned: set[str] = set()
 
 
-def _warn_once(dataset: str, error: WorldError) -> None:
+def _warn_once(dataset: str, why: str) -> None:
     """Reported once for each dataset."""
     if dataset not in _warned:
         _warned.add(dataset)
-        log.warning("%s: record_states: a state has no key: %s", dataset, error)
+        log.warning("%s: record_states: a state has no key: %s", dataset, why)

@@ -14,6 +14,7 @@ from rollout.core.calls import CallReader, answer_calls
 from rollout.core.errors import UserError
 from rollout.core.messages import NO_TOOLS, ToolCall, ToolResult
 from rollout.core.task import Task
+from rollout.core.world import World
 from rollout.trajectories.tree import NodeBody
 
 
@@ -35,15 +36,15 @@ class UserSide:
             self._user.tools = (await self._user.world.open(task, seed)).tools
             self._reader = CallReader(self._user.tools)
 
-    async def close(self) -> None:
-        """Let go of the user's world."""
-        if self._user is not None and self._user.world is not None:
-            await self._user.world.close()
+    @property
+    def world(self) -> World | None:
+        """The user's world; None where the user has no tools of its own."""
+        return None if self._user is None else self._user.world
 
     @property
     def has_world(self) -> bool:
         """Whether the user has tools of its own."""
-        return self._user is not None and self._user.world is not None
+        return self.world is not None
 
     async def answer(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """The answers to the user's calls."""

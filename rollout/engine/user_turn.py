@@ -32,7 +32,9 @@ class UserTurn:
         while path.stop is None:
             if path.user_side.pending:
                 results = await path.user_side.answer(path.user_side.pending)
-                path.append_results(results, "user_tool", await path.states.read())
+                state = await path.states.read()
+                path.refuse_late()
+                path.append_results(results, "user_tool", state)
                 self._control.go_on()
                 continue
             await self._ask_user()
@@ -49,12 +51,14 @@ class UserTurn:
             path.stop = StopReason.AGENT_DONE
             return
         await path.be_durable()
+        path.refuse_late()
         if path.monitor is not None and plan.judge is not None and not path.is_judged and path.dialogue:
             await self._ask_judge()
             return
         reply = await self._user.reply(path.dialogue)
         if reply.generation is not None:
             self._control.charge(reply.generation.cost)
+        path.refuse_late()
         if reply.calls:
             if path.user_side.steps >= plan.max_steps:
                 path.append(NodeBody("user", generation=reply.generation, end="silent"))
@@ -87,6 +91,7 @@ class UserTurn:
         verdict = await path.monitor.judge(path.dialogue, seeds.derive(self._attempt.seed, path.place, "judge"))
         if verdict.generation is not None:
             self._control.charge(verdict.generation.cost)
+        path.refuse_late()
         marks = (UNJUDGED,) if verdict.is_complete is None else ()
         end: End | None = "judged_complete" if verdict.is_complete else None
         path.append(NodeBody("judge", generation=verdict.generation, end=end, marks=marks))

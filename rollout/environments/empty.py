@@ -1,9 +1,11 @@
-"""A world in which nothing works: for the modes `no_tool` and `wrong_tool`, and for plain chat."""
+"""Worlds without anything in them: for the modes `no_tool` and `wrong_tool` and for plain chat, and in place of a world
+that could not be made."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rollout.core.errors import RolloutError, WorldError, describe_error
 from rollout.core.messages import ToolResult, Toolset
 from rollout.core.results import failed_result
 from rollout.core.task import Task
@@ -33,3 +35,16 @@ class EmptyWorld(World):
 
     async def close(self) -> None:
         """Nothing is held."""
+
+
+class UnmadeWorld(World):
+    """Stands for a world that could not be made. Opening it raises the reason, as a world of a class does whose
+    constructor raises: so it fails one attempt, and is recorded."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def open(self, task: Task, seed: int) -> Opening:
+        if isinstance(self._error, RolloutError):
+            raise self._error
+        raise WorldError(f"the world cannot be made: {describe_error(self._error)}") from self._error

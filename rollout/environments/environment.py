@@ -28,7 +28,7 @@ from rollout.core.messages import JSON, Toolset
 from rollout.core.plugins import Offers
 from rollout.core.task import Task
 from rollout.core.world import SeedOf, World, new_world, refuse_further_arguments, tools_of
-from rollout.environments.empty import EmptyWorld
+from rollout.environments.empty import EmptyWorld, UnmadeWorld
 from rollout.environments.resources import Resources
 from rollout.scoring.assertions import AssertionScorer
 from rollout.scoring.function import as_scorer
@@ -266,7 +266,7 @@ class OpenWorlds(OpenEnvironment):
             if world is not None:
                 refuse_further_arguments(world)
             super().__init__(Toolset() if world is None else tools_of(type(world)))
-        except (TypeError, NameError, ValueError) as error:
+        except Exception as error:
             raise ConfigError(f"world: {describe_error(error)}") from error
 
     def _new(self) -> World:
@@ -275,7 +275,10 @@ class OpenWorlds(OpenEnvironment):
         return new_world(self._make)
 
     def make_world(self, task: Task) -> World:
-        world = self._new()
+        try:
+            world = self._new()
+        except Exception as error:  # noqa: BLE001 - a function of the user's may raise anything
+            return UnmadeWorld(error)
         if type(world).call_timeout == World.call_timeout:
             world.call_timeout = self._call_timeout
         return world

@@ -3,45 +3,32 @@
 from __future__ import annotations
 
 import inspect
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from rollout.core.errors import ConfigError, ModelError, RolloutError, describe_error
+from rollout.core.errors import ConfigError, ModelError, describe_error
 from rollout.core.messages import Message, message_from_json
 from rollout.core.plugins import refuse_signature
 from rollout.models.model import Capability, Model, Request
 from rollout.models.reference import AgentModel, ReferenceModel
 from rollout.trajectories.generation import Generation
 
-log = logging.getLogger(__name__)
 Answer = Generation | Message | Mapping[str, Any] | str
 """What a function may return: a `Generation`, a message, a message as OpenAI's API writes it, or the text alone."""
 AnswerFunction = Callable[[Request], Awaitable[Answer]]
 
 
 class FunctionModel:
-    """A model that is a plain async function of the request. What it raises fails the attempt."""
+    """A model that is a plain async function of the request."""
 
     capabilities: frozenset[Capability] = frozenset()
 
     def __init__(self, function: AnswerFunction, name: str) -> None:
         self.name = name
         self._function = function
-        self._has_failed = False
 
     async def generate(self, request: Request) -> Generation:
-        try:
-            return read_answer(await self._function(request), self.name, f"call_{len(request.messages)}")
-        except RolloutError:
-            raise
-        except (Exception, SystemExit) as error:
-            if not self._has_failed:
-                self._has_failed = True
-                log.warning(
-                    "%s failed; further failures are reported without their traceback", self.name, exc_info=error
-                )
-            raise ModelError(f"{self.name} failed: {describe_error(error)}") from error
+        return read_answer(await self._function(request), self.name, f"call_{len(request.messages)}")
 
     async def close(self) -> None:
         pass

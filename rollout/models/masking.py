@@ -1,4 +1,5 @@
-"""Masking of secrets in completions.
+"""Models of other people, as the engine sees them: secrets in their answers are masked, and what they raise is an error
+of the model.
 
 A model may repeat a key that it was shown, or that its server leaked into the answer. The key is masked before the
 answer enters the tree, so later prompts contain the masked text and the record remains what the model saw. The answer
@@ -8,17 +9,21 @@ is then no longer what the model sampled, so it loses its token ids and logprobs
 
 from __future__ import annotations
 
+import logging
 import math
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import msgspec
 
-from rollout.core.errors import ModelError
+from rollout.core.errors import ModelError, RolloutError, describe_error
 from rollout.core.messages import Message, ToolCall
 from rollout.core.secrets import mask
 from rollout.models.model import Capability, Model, Request
 from rollout.models.reference import Reference, ReferenceModel
 from rollout.trajectories.generation import Generation
+
+log = logging.getLogger(__name__)
 
 
 def mask_generation(generation: Generation) -> Generation:
@@ -74,7 +79,29 @@ def _mask_call(call: ToolCall) -> ToolCall:
     return call if clean == call else clean
 
 
-class MaskedModel:
+class _Masked:
+    """What becomes of a plug-in's answers, and of what it raises."""
+
+    name: str
+    _has_failed = False
+
+    async def _answer(self, ask: Callable[..., Awaitable[Generation]], *asked: Any) -> Generation:
+        try:
+            return mask_generation(checked(await ask(*asked), self.name))
+        except RolloutError:
+            raise
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and type(error) is not SystemExit:
+                raise  # A signal ended the command.
+            if not self._has_failed:
+                self._has_failed = True
+                log.warning(
+                    "%s failed; further failures are reported without their traceback", self.name, exc_info=error
+                )
+            raise ModelError(f"{self.name} failed: {describe_error(error)}") from error
+
+
+class MaskedModel(_Masked):
     """A plug-in model with masked answers. Of the plug-in only the `Model` contract is reachable."""
 
     def __init__(self, model: Model, *, is_owned: bool) -> None:
@@ -85,14 +112,14 @@ class MaskedModel:
         self.capabilities: frozenset[Capability] = getattr(model, "capabilities", frozenset())
 
     async def generate(self, request: Request) -> Generation:
-        return mask_generation(checked(await self._model.generate(request), self.name))
+        return await self._answer(self._model.generate, request)
 
     async def close(self) -> None:
         if self._is_owned and (close := getattr(self._model, "close", None)) is not None:
             await close()
 
 
-class MaskedReferenceModel(ReferenceModel):
+class MaskedReferenceModel(_Masked, ReferenceModel):
     """A plug-in reference model with masked answers."""
 
     def __init__(self, model: ReferenceModel, *, is_owned: bool) -> None:
@@ -102,7 +129,7 @@ class MaskedReferenceModel(ReferenceModel):
         self.capabilities = model.capabilities
 
     async def play(self, request: Request, reference: Reference) -> Generation:
-        return mask_generation(checked(await self._model.play(request, reference), self.name))
+        return await self._answer(self._model.play, request, reference)
 
     async def close(self) -> None:
         if self._is_owned:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 
 import rollout
 from rollout.trajectories.line import comparable
-from tests.api.shop import busy_shop, plan_first, seller, shop
+from tests.api.shop import Cart, busy_shop, filled, order, plan_first, seller, shop
 from tests.conftest import read_lines, roll_out
 
 BUSY = {"environment": "tests.api.shop:busy_shop", "output_path": "out.jsonl", "samples": 2}
@@ -241,6 +243,82 @@ def test_an_agent_that_hides_a_failing_model_gets_no_score_for_it() -> None:
     assert "the server is down" in attempt.error.text
 
 
+class Broken:
+    """A model that raises what no model should."""
+
+    name = "broken"
+    capabilities: frozenset[Any] = frozenset()
+
+    async def generate(self, request: rollout.Request) -> rollout.Generation:
+        raise KeyError("choices")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class Quitting(Broken):
+    async def generate(self, request: rollout.Request) -> rollout.Generation:
+        raise SystemExit("no key")
+
+
+class BrokenCall(Cart):
+    """A world of one's own that raises what no world should."""
+
+    async def call(self, calls: Any) -> Any:
+        raise ConnectionError("no such host")
+
+
+class BrokenSnapshot(Cart):
+    async def snapshot(self) -> Any:
+        raise PermissionError("locked")
+
+
+class BrokenKey(Cart):
+    async def state_key(self) -> str:
+        raise PermissionError("locked")
+
+
+def shop_in(world: type[rollout.World]) -> rollout.Environment:
+    return rollout.Environment(tasks=[order("t1")], world=world, scorers=[filled])
+
+
+async def careless(task: rollout.Task, session: rollout.Session) -> None:
+    """Goes on whatever happens."""
+    for ask in (session.generate, session.call, functools.partial(session.call, "add", item="mug")):
+        with contextlib.suppress(Exception):
+            await ask()
+    with contextlib.suppress(Exception):
+        await session.say("Done.")
+
+
+FAULTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"model": Broken()}, "model", "broken failed: KeyError: 'choices'"),
+    ({"model": Quitting()}, "model", "broken failed: SystemExit: no key"),
+    ({"world": BrokenCall}, "world", "BrokenCall.call failed: ConnectionError: no such host"),
+    ({"world": BrokenSnapshot}, "world", "BrokenSnapshot.snapshot failed: PermissionError: locked"),
+]
+
+
+@pytest.mark.parametrize("agent", [None, careless])
+@pytest.mark.parametrize(("given", "kind", "text"), FAULTS, ids=[text for _, _, text in FAULTS])
+def test_what_a_model_or_a_world_raises_is_not_the_agents_failure(
+    given: dict[str, Any], kind: str, text: str, agent: Any
+) -> None:
+    # Worlds are copied by strategies that branch.
+    how = {"model": seller, "strategy": "random_tree", **given}
+    result = rollout.run(shop_in(how.pop("world", Cart)), agent=agent, progress=False, **how)
+    for attempt in result.trajectories:
+        assert (attempt.status, attempt.reward) == ("failed", None)
+        assert attempt.error is not None
+        assert (attempt.error.kind, attempt.error.text) == (kind, text)
+
+
+def test_a_state_that_cannot_be_read_has_no_key(caplog: pytest.LogCaptureFixture) -> None:
+    result = rollout.run(shop_in(BrokenKey), model=seller, record_states=True, progress=False)
+    assert only(result).reward == 1.0
+    assert "BrokenKey.state_key failed: PermissionError: locked" in caplog.text
+
+
 async def test_an_agent_that_does_something_else_than_recorded_begins_again() -> None:
     is_other = False
 
@@ -320,6 +398,33 @@ def test_two_messages_at_once_are_refused_by_name() -> None:
     assert "And this?" not in [message.content for message in attempt.messages]
     assert attempt.error is not None
     assert "is being waited for already" in attempt.error.text
+
+
+@pytest.mark.parametrize("asking", ["generate", "say"])
+def test_a_call_while_a_message_is_waited_for_is_refused_by_name(asking: str) -> None:
+    is_answered = asyncio.Event()
+
+    async def hasty(task: rollout.Task, session: rollout.Session) -> None:
+        first = session.generate() if asking == "generate" else session.say("Hello.")
+        waiting = asyncio.ensure_future(first)
+        await is_asked.wait()
+        try:
+            await session.call("add", item="mug")
+        finally:
+            is_answered.set()
+            await waiting
+
+    async def slow(request: rollout.Request) -> str:
+        is_asked.set()
+        await is_answered.wait()
+        return "Hello."
+
+    is_asked = asyncio.Event()
+    attempt = only(run(hasty, model=slow, user=slow))
+    assert attempt.status == "failed"
+    assert attempt.error is not None
+    assert "is being waited for already" in attempt.error.text
+    assert [message.role for message in attempt.messages if message.tool_calls or message.role == "tool"] == []
 
 
 def test_calls_at_once_are_made_one_after_the_other() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import itertools
 import json
 import os
 import pickle
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ import pytest
 from pydantic import BaseModel
 
 import rollout
+from rollout.environments.environment import OpenWorlds
 from rollout.trajectories.exports.exporter import JsonLinesExporter
 from rollout.trajectories.labels import Example
 from tests.api.shop import Cart, busy_shop, filled, order, seller, shop
@@ -607,3 +610,59 @@ def test_a_mistake_in_a_call_has_a_traceback_that_ends_at_the_call(tmp_path: Pat
         places = [Path(frame.path).parent.name for frame in raised.traceback]
         assert places[-2:] == ["api", "api"], places
         assert len(places) <= 3, places
+
+
+def raises_at(*calls: int) -> Callable[[], rollout.World]:
+    """A function that makes worlds, and raises at these calls. The first is made when the run starts."""
+    numbers = itertools.count(1)
+
+    def make() -> rollout.World:
+        if next(numbers) in calls:
+            raise ConnectionError("the database is down")
+        return Cart()
+
+    return make
+
+
+def test_a_world_that_cannot_be_made_fails_its_attempt_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    sold = rollout.Environment(tasks=[order("t1"), order("t2")], world=raises_at(2), scorers=[filled])
+    result = run(sold, model=seller, run_dir="run", config={"max_workers": 1})
+    done, failed = result.trajectories
+    assert (done.id, done.status) == ("t2", "completed")
+    assert (failed.id, failed.status, failed.reward) == ("t1", "failed", None)
+    assert failed.error is not None
+    assert failed.error.kind == "world"
+    assert failed.error.text == "the world cannot be made: ConnectionError: the database is down"
+    assert "Traceback" not in caplog.text
+    again = run(sold, model=seller, run_dir="run", config={"max_workers": 1})
+    assert [attempt.status for attempt in again.trajectories] == ["completed", "completed"]
+
+
+def test_a_run_whose_worlds_cannot_be_made_pauses() -> None:
+    tasks = [order(f"t{number}") for number in range(40)]
+    sold = rollout.Environment(tasks=tasks, world=raises_at(*range(2, 100)))
+    result = run(sold, model=seller, run_dir="run", config={"max_workers": 1})
+    assert result.failed == 20, "the first 20 all failed: nothing works"
+
+
+def test_a_world_that_is_never_made_is_refused_before_the_run() -> None:
+    sold = rollout.Environment(tasks=[order("t1")], world=raises_at(1), name="sold")
+    with pytest.raises(rollout.ConfigError, match=r"'sold': world: ConnectionError: the database is down"):
+        run(sold, model=seller)
+
+
+def test_an_environment_that_cannot_make_one_world_fails_that_attempt_alone() -> None:
+    class Picky(OpenWorlds):
+        def make_world(self, task: rollout.Task) -> rollout.World:
+            if task.id == "t1":
+                raise LookupError("no such floor")
+            return super().make_world(task)
+
+    class Building(rollout.Environment):
+        def open(self, resources: Any, **how: Any) -> Any:
+            return contextlib.nullcontext(Picky(Cart, (), 60.0))
+
+    result = run(Building(tasks=[order("t1"), order("t2")]), model=seller)
+    assert [(attempt.id, attempt.status) for attempt in result.trajectories] == [("t2", "completed"), ("t1", "failed")]
+    assert result.trajectories[1].error is not None
+    assert result.trajectories[1].error.text == "the world cannot be made: LookupError: no such floor"

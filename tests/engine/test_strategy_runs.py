@@ -12,8 +12,10 @@ from rollout.config.exploring import Budget
 from rollout.core.errors import ConfigError
 from rollout.pipelines.compare import read_figures
 from rollout.store.reading.reader import open_reader
+from rollout.strategies.strategy import Expansion
 from rollout.testing import StubServer
 from rollout.trajectories.line import comparable
+from rollout.trajectories.tree import RolloutTree
 from tests.conftest import read_lines, roll_out, stub_config, write_tasks
 
 OUT = Path("out.jsonl")
@@ -197,3 +199,54 @@ async def test_figures_count_attempts_while_the_budget_lasts() -> None:
     assert some.attempts + some.over == 24
     assert 0 < some.generations <= 4 * 12
     assert some.outcomes <= some.attempts
+
+
+class Twice:
+    """Two attempts, then a look at them. One task's tree is too much for it."""
+
+    has_rounds = True
+    branches = False
+    needs: frozenset[Any] = frozenset()
+    most = 2
+
+    def __init__(self, at: str = "after", answer: str = "raise") -> None:
+        self.at, self.answer = at, answer
+
+    def begin(self, tree: RolloutTree) -> Any:
+        return self._odd(tree, "begin") or [Expansion(tree.trunk, 2, "init")]
+
+    def after(self, tree: RolloutTree) -> Any:
+        return self._odd(tree, "after") or []
+
+    def _odd(self, tree: RolloutTree, at: str) -> Any:
+        if tree.task_id != "task1" or at != self.at:
+            return None
+        if self.answer == "raise":
+            raise ZeroDivisionError("no attempt worked")
+        return 3 if self.answer == "number" else ["task1"]
+
+
+@pytest.mark.parametrize("at", ["begin", "after"])
+@pytest.mark.parametrize(
+    ("answer", "cause"), [("raise", "no attempt worked"), ("number", "int"), ("text", "Expansion")]
+)
+@pytest.mark.parametrize("workers", [1, 8])
+async def test_a_strategy_that_fails_for_one_task_costs_that_task_alone(
+    stub: StubServer, caplog: pytest.LogCaptureFixture, at: str, answer: str, cause: str, workers: int
+) -> None:
+    path = write_tasks(Path("tasks.jsonl"), "one", "two", "three")
+    params = {"at": at, "answer": answer}
+    strategy = {"name": f"{__name__}:Twice", "params": params}
+    given = {**stub_config(stub.url, path, strategy=strategy), "max_workers": workers}
+    done = {"task0", "task0~1", "task2", "task2~1"}
+    tried = {"task1", "task1~1"} if at == "after" else set()
+    for _ in range(2):
+        caplog.clear()
+        opened = await roll_out(given)
+        assert opened.summary is not None
+        assert opened.engine.control.reason is None
+        assert set(lines()) == done | tried
+        (said,) = [record for record in caplog.records if "strategy failed" in record.message]
+        assert "task1" in said.message
+        assert cause in said.message
+    assert stub.stats.requests == sum(line["metadata"]["generations"] for line in lines().values())

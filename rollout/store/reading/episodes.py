@@ -91,7 +91,9 @@ class EpisodeReader(ScanReader):
         return {episode.trajectory: episode for episode in (SavedEpisode(*row) for row in rows)}
 
     def saved_leaves(self, dataset: str, task: str) -> tuple[int, dict[str, SavedLeaf]]:
-        """The tree of a task (0 if there is none) and its attempts that did not fail, by trajectory."""
+        """The tree of a task (0 if there is none) and its attempts that did not fail, by trajectory.
+
+        Earlier versions began another tree for samples that were added later. Trees with the same opening are one."""
         tree = self.tree_of(dataset, task)
         if tree is None:
             return 0, {}
@@ -99,7 +101,9 @@ class EpisodeReader(ScanReader):
             # CROSS JOIN keeps the order: from the tree's few episodes to their trajectories, not through all of these.
             "SELECT d.id, d.episode, d.head FROM episodes e CROSS JOIN trajectories d "
             "ON d.dataset = ? AND d.id = e.trajectory AND d.episode = e.id "
-            "WHERE e.tree = ? AND d.status != 'failed'",
+            "WHERE e.tree IN (SELECT t.id FROM trees n JOIN trees t "
+            "ON t.dataset = n.dataset AND t.task = n.task AND t.opening = n.opening WHERE n.id = ?) "
+            "AND d.status != 'failed'",
             (dataset, tree),
         ).fetchall()
         leaves = {
