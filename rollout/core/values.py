@@ -67,7 +67,11 @@ def encode(value: Any, folder: str = "") -> bytes:
     """The value as bytes. Raises `NotPlain`.
 
     Where a text or a path names `folder`, `decode` puts the folder there that it is given."""
-    return msgspec.msgpack.encode(_Writer(folder).write(value, ""))
+    writer = _Writer(folder)
+    try:
+        return msgspec.msgpack.encode(writer.write(value, ""))
+    except _NOT_WRITTEN as error:
+        raise _refused(writer.place, error) from error
 
 
 def decode(data: bytes, folder: Callable[[], str] = str) -> Any:
@@ -80,9 +84,24 @@ def decode(data: bytes, folder: Callable[[], str] = str) -> Any:
 
 def key_of(value: Any, folder: str = "") -> str:
     """A hash of the value, the same wherever `folder` is. Raises `NotPlain`."""
-    written = _Canonical(folder).write(value, "")
+    writer = _Canonical(folder)
+    try:
+        written = writer.write(value, "")
+    except _NOT_WRITTEN as error:
+        raise _refused(writer.place, error) from error
     assert isinstance(written, bytes), "what a value leads back to is part of it"
     return _hash(written).hex()
+
+
+_NOT_WRITTEN = (RecursionError, UnicodeError, AttributeError)
+"""What is raised for a value that is nested too deeply, a text that is not Unicode, and a field that was never set."""
+
+
+def _refused(place: str, error: Exception) -> NotPlain:
+    where = f"{place[:80]}…" if len(place) > 80 else place or "it"
+    if isinstance(error, RecursionError):
+        return NotPlain(f"{where} is nested too deeply to be copied by value")
+    return NotPlain(f"{where} cannot be copied by value: {type(error).__name__}: {error}")
 
 
 class _Writer:
@@ -90,8 +109,11 @@ class _Writer:
         self._folder = folder
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
+        self.place = ""
+        """Where the value is that was begun last."""
 
     def write(self, value: Any, where: str) -> Any:
+        self.place = where
         kind = type(value)
         if kind is str:
             return self._write_text(value)
@@ -128,6 +150,8 @@ class _Writer:
         return ["object", _name_of(kind, where), [[key, self.write(v, f"{where}.{key}")] for key, v in state.items()]]
 
     def _write_text(self, text: str) -> Any:
+        if not text.isascii():
+            text.encode()  # Refused here, where its place is known.
         return ["around", text.split(self._folder)] if self._folder and self._folder in text else text
 
 
@@ -331,9 +355,12 @@ class _Canonical:
         self._open: list[_Open] = []
         self._kept: list[Any] = []
         """Every object that was reached: an id is used again when its object is gone."""
+        self.place = ""
+        """Where the value is that was begun last."""
 
     def write(self, value: Any, where: str) -> bytes | _Open:
         """The bytes of a value. An open object where it leads back to one."""
+        self.place = where
         kind = type(value)
         if kind is str and self._folder and self._folder in value:
             return b"str:" + msgspec.msgpack.encode(_Writer(self._folder).write(value, where))

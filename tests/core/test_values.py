@@ -279,6 +279,40 @@ def test_what_holds_more_than_attributes_is_refused_with_its_place(value: Any) -
         encode({"handle": Ordinary(state={"inner": value})})
 
 
+def chain(length: int) -> Ordinary | None:
+    """A list in which each object leads to the next."""
+    first = None
+    for _ in range(length):
+        first = Ordinary(next=first)
+    return first
+
+
+@dataclasses.dataclass
+class HalfMade:
+    name: str
+    started: int = dataclasses.field(init=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (chain(2000), "next.* is nested too deeply"),
+        ("lone \ud800 surrogate", "cannot be copied by value: UnicodeEncodeError"),
+        (pathlib.Path("not-utf-8-\udcff"), "cannot be copied by value: UnicodeEncodeError"),
+        (HalfMade("x"), "cannot be copied by value: AttributeError: .*started"),
+    ],
+    ids=["deep", "surrogate", "path", "unset field"],
+)
+def test_what_cannot_be_written_down_is_refused_with_its_place(value: Any, said: str) -> None:
+    for write in (encode, key_of):
+        with pytest.raises(NotPlain, match=f"handle.*{said}"):
+            write({"handle": value})
+    with pytest.raises(NotPlain, match="UnicodeEncodeError"):
+        encode({"\ud800": 1})
+    with pytest.raises(NotPlain, match="UnicodeEncodeError"):
+        key_of({"\ud800": 1})
+
+
 def test_what_names_a_folder_names_the_one_that_it_is_read_for() -> None:
     value = {"text": "see /here/a.txt and /here", pathlib.Path("/here/b"): [pathlib.Path("/here"), "elsewhere"]}
     moved = {"text": "see /there/a.txt and /there", pathlib.Path("/there/b"): [pathlib.Path("/there"), "elsewhere"]}

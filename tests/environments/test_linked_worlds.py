@@ -1,4 +1,4 @@
-"""Worlds whose objects refer to one another: they are keyed, branched and compared as others are."""
+"""Worlds whose objects refer to one another are compared as others are; what cannot be copied is replayed."""
 
 from __future__ import annotations
 
@@ -75,3 +75,46 @@ def test_states_of_objects_that_refer_to_one_another_are_compared(
 ) -> None:
     assert outcomes(world, tool, right, right) == [True]
     assert outcomes(world, tool, right, wrong) == [False]
+
+
+class Queue(rollout.World):
+    """A list of which each entry holds the next: too deep to be copied."""
+
+    def setup(self) -> None:
+        self.first: dict[str, Any] | None = None
+        for number in range(1000):
+            self.first = {"number": number, "next": self.first}
+
+    @rollout.tool
+    def serve(self) -> str:
+        """Serve whoever is first."""
+        assert self.first is not None
+        served, self.first = self.first["number"], self.first["next"]
+        return str(served)
+
+
+class Disk(rollout.World):
+    """A folder with a name that is not UTF-8."""
+
+    def setup(self) -> None:
+        (self.workdir / "caf\udce9").write_text("")
+
+    @rollout.tool
+    def serve(self) -> str:
+        """Write a file."""
+        (self.workdir / "served").write_text("")
+        return "999"
+
+
+@rollout.scorer
+def served_first(trajectory: rollout.Trajectory) -> bool:
+    return any(message.content == "999" for message in trajectory.messages if message.role == "tool")
+
+
+@pytest.mark.parametrize("world", [Queue, Disk])
+@pytest.mark.parametrize("how", [{}, {"strategy": "random_tree"}])
+def test_a_world_that_cannot_be_copied_is_replayed(world: type[rollout.World], how: dict[str, Any]) -> None:
+    task = rollout.Task("t1", "Please.", actions=[rollout.call("serve")])
+    environment = rollout.Environment(tasks=[task], world=world, scorers=[served_first])
+    run = rollout.run(environment, model="builtin/oracle", record_states=True, progress=False, **how)
+    assert {(attempt.status, attempt.reward) for attempt in run.trajectories} == {("completed", 1.0)}
