@@ -94,5 +94,5 @@ def _plain(value: Any) -> Any:
     """A value that JSON can hold; where it cannot, its key, which is equal where the value is."""
     try:
         return msgspec.to_builtins(value, str_keys=True)
-    except TypeError:
+    except (TypeError, RecursionError):
         return key_of(value)

@@ -1,4 +1,4 @@
-"""Synchronous tool code on threads that cannot hold anybody up.
+"""Synchronous code of tools and scorers on threads that cannot hold anybody up.
 
 A call gets a thread of its own for as long as it runs; finished threads are used again. A call that does not come
 back in time is given up together with its thread, which is a daemon: it blocks neither other calls nor the end of the
@@ -38,8 +38,9 @@ class ToolThreads:
         self._places = asyncio.Semaphore(LIMIT)
         self._idle: list[_Worker] = []
 
-    async def run(self, call: Callable[[], Any], seconds: float) -> Any:
-        """The value of `call()`. Raises `ToolFault` for what it raises and TimeoutError where it takes too long."""
+    async def run(self, call: Callable[[], Any], seconds: float | None = None) -> Any:
+        """The value of `call()`. Raises `ToolFault` for what it raises and TimeoutError where it takes too long.
+        Without `seconds` the caller limits the time, by cancelling this."""
         async with self._places:
             worker = self._idle.pop() if self._idle else _Worker()
             answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -5,7 +5,8 @@ keep their state in attributes (dataclasses, msgspec Structs, pydantic models, o
 cycles stay what they are. `decode` gives the same values again. It imports no module and calls no constructor but those
 of Structs, so bytes that were tampered with can do no more than hold wrong values; pickle could run anything.
 
-`key_of` is a hash of a value: equal values have equal keys in every process, whatever the order of dicts and sets.
+`key_of` is a hash of a value: equal values have equal keys in every process, whatever the order of dicts and sets. Each
+object is read once, also where objects refer to one another.
 """
 
 from __future__ import annotations
@@ -66,7 +67,11 @@ def encode(value: Any, folder: str = "") -> bytes:
     """The value as bytes. Raises `NotPlain`.
 
     Where a text or a path names `folder`, `decode` puts the folder there that it is given."""
-    return msgspec.msgpack.encode(_Writer(folder).write(value, ""))
+    writer = _Writer(folder)
+    try:
+        return msgspec.msgpack.encode(writer.write(value, ""))
+    except _NOT_WRITTEN as error:
+        raise _refused(writer.place, error) from error
 
 
 def decode(data: bytes, folder: Callable[[], str] = str) -> Any:
@@ -79,7 +84,24 @@ def decode(data: bytes, folder: Callable[[], str] = str) -> Any:
 
 def key_of(value: Any, folder: str = "") -> str:
     """A hash of the value, the same wherever `folder` is. Raises `NotPlain`."""
-    return hashlib.blake2b(_canonical(value, "", [], folder), digest_size=16).hexdigest()
+    writer = _Canonical(folder)
+    try:
+        written = writer.write(value, "")
+    except _NOT_WRITTEN as error:
+        raise _refused(writer.place, error) from error
+    assert isinstance(written, bytes), "what a value leads back to is part of it"
+    return _hash(written).hex()
+
+
+_NOT_WRITTEN = (RecursionError, UnicodeError, AttributeError)
+"""What is raised for a value that is nested too deeply, a text that is not Unicode, and a field that was never set."""
+
+
+def _refused(place: str, error: Exception) -> NotPlain:
+    where = f"{place[:80]}…" if len(place) > 80 else place or "it"
+    if isinstance(error, RecursionError):
+        return NotPlain(f"{where} is nested too deeply to be copied by value")
+    return NotPlain(f"{where} cannot be copied by value: {type(error).__name__}: {error}")
 
 
 class _Writer:
@@ -87,8 +109,11 @@ class _Writer:
         self._folder = folder
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []
+        self.place = ""
+        """Where the value is that was begun last."""
 
     def write(self, value: Any, where: str) -> Any:
+        self.place = where
         kind = type(value)
         if kind is str:
             return self._write_text(value)
@@ -125,6 +150,8 @@ class _Writer:
         return ["object", _name_of(kind, where), [[key, self.write(v, f"{where}.{key}")] for key, v in state.items()]]
 
     def _write_text(self, text: str) -> Any:
+        if not text.isascii():
+            text.encode()  # Refused here, where its place is known.
         return ["around", text.split(self._folder)] if self._folder and self._folder in text else text
 
 
@@ -286,40 +313,130 @@ def _article(kind: type) -> str:
     return f"a {kind.__module__}.{kind.__qualname__}"
 
 
-def _canonical(value: Any, where: str, above: list[int], folder: str) -> bytes:
-    """Bytes by which equal values are equal."""
-    kind = type(value)
-    if kind is str and folder and folder in value:
-        return b"str:" + msgspec.msgpack.encode(_Writer(folder).write(value, where))
-    if value is None or kind in (bool, str, bytes, float) or (kind is int and -_BIG <= value < _BIG):
-        # 1, 1.0 and True are equal in Python and mean different things in a state.
-        return kind.__name__.encode() + b":" + msgspec.msgpack.encode(value)
-    if id(value) in above:
-        return b"above:%d" % (len(above) - above.index(id(value)))
-    above = [*above, id(value)]
+_LARGE = 1 << 26
+"""Bytes of a form from which on a hash replaces it: what is shared at every level doubles with each."""
 
-    def parts(values: Any) -> list[bytes]:
-        return [_canonical(inner, f"{where}[…]", above, folder) for inner in values]
 
-    if kind in (list, tuple, collections.deque):
-        return _joined(kind.__name__, parts(value))
-    if kind in (set, frozenset):
-        return _joined(kind.__name__, sorted(parts(value)))
-    if kind in _DICTS:
-        pairs = [
-            _canonical(key, where, above, folder) + b"=" + _canonical(inner, f"{where}[{key!r}]", above, folder)
-            for key, inner in value.items()
-        ]
-        return _joined(_DICTS[kind], pairs if kind is collections.OrderedDict else sorted(pairs))
-    if kind is random.Random:
-        return _joined("random", [_canonical(value.getstate(), where, above, folder)])
-    if kind is int or kind in _TEXTS or kind in (datetime.timedelta, bytearray) or isinstance(value, enum.Enum):
-        return _joined(_article(kind), [msgspec.msgpack.encode(_Writer(folder).write(value, where))])
-    state = attributes(value, where)
-    pairs = [
-        name.encode() + b"=" + _canonical(inner, f"{where}.{name}", above, folder) for name, inner in state.items()
-    ]
-    return _joined(_article(kind), sorted(pairs))
+class _Open:
+    """An object that is being written, or that leads back to one that is."""
+
+    __slots__ = ("form", "is_sorted", "is_whole", "lowest", "name", "parts", "place", "value")
+
+    def __init__(self, value: Any, place: int) -> None:
+        self.value = value
+        self.place = self.lowest = place
+        """Its place among the open objects, and the first place that it leads back to."""
+        self.name = ""
+        self.is_sorted = False
+        self.is_whole = True
+        """Whether it holds no open object."""
+        self.parts: list[bytes | tuple[bytes | _Open, ...]] = []
+        """What it holds. Pieces are put together when the open objects among them have forms."""
+        self.form = b""
+
+    def joined(self) -> bytes:
+        """Its parts with the present forms of open objects."""
+        parts = [part if isinstance(part, bytes) else b"".join(map(_form_of, part)) for part in self.parts]
+        joined = _joined(self.name, sorted(parts) if self.is_sorted else parts)
+        return joined if len(joined) < _LARGE else b"large:" + _hash(joined)
+
+
+class _Canonical:
+    """Writes values as bytes by which equal values are equal, each object once.
+
+    Objects that lead back to one another, a circle (Tarjan's algorithm finds them), have hashes for their forms. These
+    are made from one another, again and again, until that tells no more of them apart. So it matters neither where a
+    circle was entered nor in which order its dicts and sets are.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._known: dict[int, bytes | _Open] = {}
+        self._open: list[_Open] = []
+        self._kept: list[Any] = []
+        """Every object that was reached: an id is used again when its object is gone."""
+        self.place = ""
+        """Where the value is that was begun last."""
+
+    def write(self, value: Any, where: str) -> bytes | _Open:
+        """The bytes of a value. An open object where it leads back to one."""
+        self.place = where
+        kind = type(value)
+        if kind is str and self._folder and self._folder in value:
+            return b"str:" + msgspec.msgpack.encode(_Writer(self._folder).write(value, where))
+        if value is None or kind in (bool, str, bytes, float) or (kind is int and -_BIG <= value < _BIG):
+            # 1, 1.0 and True are equal in Python and mean different things in a state.
+            return kind.__name__.encode() + b":" + msgspec.msgpack.encode(value)
+        if kind is int or kind in _TEXTS or kind in (datetime.timedelta, bytearray) or isinstance(value, enum.Enum):
+            return _joined(_article(kind), [msgspec.msgpack.encode(_Writer(self._folder).write(value, where))])
+        known = self._known.get(id(value))
+        if known is not None:
+            return known
+        self._kept.append(value)
+        self._known[id(value)] = made = _Open(value, len(self._open))
+        self._open.append(made)
+        # Not in a function of its own: each level of a state takes one call, and Python allows a thousand.
+        for before, inner, place in self._contents(made, where):
+            form = self.write(inner, place)
+            if type(before) is bytes and type(form) is bytes:
+                made.parts.append(before + form)
+                continue
+            pieces = (before, b"=", form) if isinstance(before, _Open) else (before, form)
+            made.parts.append(pieces)
+            made.lowest = min([made.lowest, *(piece.lowest for piece in pieces if isinstance(piece, _Open))])
+            made.is_whole = False
+        if made.lowest < made.place:
+            return made
+        circle = self._open[made.place :]
+        del self._open[made.place :]
+        if made.is_whole:
+            made.form = made.joined()
+        else:
+            _tell_apart(circle)
+        for member in circle:
+            self._known[id(member.value)] = member.form
+        return made.form
+
+    def _contents(self, made: _Open, where: str) -> list[tuple[bytes | _Open, Any, str]]:
+        """What an object holds: what is written before each value, the value, and its place."""
+        value, kind = made.value, type(made.value)
+        if kind in (list, tuple, collections.deque, set, frozenset):
+            made.name, made.is_sorted = kind.__name__, kind in (set, frozenset)
+            place = f"{where}[…]"
+            return [(b"", inner, place) for inner in value]
+        if kind in _DICTS:
+            made.name, made.is_sorted = _DICTS[kind], kind is not collections.OrderedDict
+            keys = [self.write(key, where) for key in value]
+            return [
+                (key if isinstance(key, _Open) else key + b"=", inner, f"{where}[{name!r}]")
+                for key, (name, inner) in zip(keys, value.items(), strict=True)
+            ]
+        if kind is random.Random:
+            made.name = "random"
+            return [(b"", value.getstate(), where)]
+        made.name, made.is_sorted = _article(kind), True
+        state = attributes(value, where)
+        return [(name.encode() + b"=", inner, f"{where}.{name}") for name, inner in state.items()]
+
+
+def _form_of(piece: bytes | _Open) -> bytes:
+    return piece.form if isinstance(piece, _Open) else piece
+
+
+def _tell_apart(circle: list[_Open]) -> None:
+    """Give the members of a circle their forms. Each round tells apart what leads to different forms."""
+    # Tuples are left out: whether two places have the same one or equal ones says nothing.
+    count = sum(type(member.value) not in (tuple, frozenset) for member in circle)
+    apart, before = 0, -1
+    while apart > before:
+        hashes = [_hash(member.joined()) for member in circle]
+        for member, its_hash in zip(circle, hashes, strict=True):
+            member.form = b"circle:%d:" % count + its_hash
+        before, apart = apart, len(set(hashes))
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def _joined(name: str, parts: list[bytes]) -> bytes:

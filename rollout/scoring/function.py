@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from rollout.core.errors import ConfigError
 from rollout.core.secrets import excerpt
 from rollout.core.task import Task
+from rollout.core.threads import ToolFault, tool_threads
 from rollout.core.world import World
 from rollout.scoring.scorer import Scorer
 from rollout.trajectories.score import Score
@@ -21,6 +22,9 @@ GIVEN = ("task", "trajectory", "world")
 class FunctionScorer:
     """A scorer that asks a function. The function may be async, names those of task, trajectory and world that it
     needs, and returns a number, a bool, a `Score`, or None where it has nothing to say.
+
+    A function that is not async runs in a thread, as such tools do: no conversation waits for it, and the time limit of
+    scoring holds for it.
 
     One that does not ask for `world` is called after the world was closed, so that it holds no browser.
     """
@@ -48,9 +52,7 @@ class FunctionScorer:
 
     async def score(self, task: Task, trajectory: Trajectory, world: World) -> Score | None:
         given = {"task": task, "trajectory": trajectory, "world": world}
-        found = self._function(**{wanted: given[wanted] for wanted in self._wanted})
-        if inspect.isawaitable(found):
-            found = await found
+        found = await self._ask({wanted: given[wanted] for wanted in self._wanted})
         if found is None or isinstance(found, Score):
             return found
         try:
@@ -61,6 +63,21 @@ class FunctionScorer:
         if not math.isfinite(value):
             return Score(self.name, None, f"the scorer returned {value}, which is no score")
         return Score(self.name, value, partial=value)
+
+    async def _ask(self, given: Mapping[str, Any]) -> Any:
+        if inspect.iscoroutinefunction(self._function):
+            return await self._function(**given)
+        raised: ToolFault | None = None
+        try:
+            found = await tool_threads().run(lambda: self._function(**given))
+        except ToolFault as fault:
+            raised = fault
+        if raised is None:
+            return await found if inspect.isawaitable(found) else found
+        # Outside of the block above, so that its traceback ends in the user's code and not in ours.
+        if isinstance(raised.original, Exception):
+            raise raised.original
+        raise RuntimeError(f"it raised {raised}")
 
 
 @overload

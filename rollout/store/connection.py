@@ -18,7 +18,7 @@ from rollout.store.damage import damaged, read_error, reading
 from rollout.store.migrations import migrate, present_as_newest, read_version, refuse_newer
 from rollout.store.open_databases import TrackedConnection, opening, track
 from rollout.store.private import PRIVATE_FILE
-from rollout.store.recovery.wal import lost_frames
+from rollout.store.recovery.wal import WAL_HEADER, lost_frames
 from rollout.store.run_dir import JOURNAL, RUN_FILE, wal_of
 from rollout.store.schema import SCHEMA, SCHEMA_VERSION
 
@@ -61,6 +61,32 @@ def _prepare(path: Path, connection: sqlite3.Connection, sync: str, is_new: bool
     migrate(connection)
 
 
+def reading_mode(path: Path) -> str:
+    """The parameters with which SQLite opens a database for reading.
+
+    Without write access SQLite cannot make the index of a log. Where there is none, it opens the database only if told
+    that it does not change, and then it ignores the log. Raises JournalError if there is something in it.
+    """
+    if os.access(path.parent, os.W_OK):
+        return "mode=ro"
+    if not has_log(path):
+        return "mode=ro&immutable=1"
+    if not path.with_name(f"{path.name}-shm").is_file():
+        raise JournalError(
+            f"{path}: its newest entries are in {wal_of(path).name}, which cannot be read on a read-only disk without "
+            f"{path.name}-shm; copy the run directory to where you can write, and read the copy"
+        )
+    return "mode=ro"
+
+
+def has_log(path: Path) -> bool:
+    """Whether there is anything in the write-ahead log of a database."""
+    try:
+        return wal_of(path).stat().st_size > WAL_HEADER
+    except FileNotFoundError:
+        return False
+
+
 @contextlib.contextmanager
 def connect_read_only(run_dir: Path) -> Iterator[sqlite3.Connection]:
     """Open the database of a run directory for reading. Writes nothing and waits for no lock."""
@@ -69,9 +95,7 @@ def connect_read_only(run_dir: Path) -> Iterator[sqlite3.Connection]:
         refuse_damaged_files(run_dir, is_open)
         if not path.is_file():
             raise JournalError(f"{run_dir}: is not a run directory: there is no {JOURNAL} in it")
-        # On a read-only file system SQLite reads a journal in WAL mode only if told that it does not change.
-        mode = "mode=ro" if os.access(run_dir, os.W_OK) else "immutable=1"
-        uri = f"{path.resolve().as_uri()}?{mode}"
+        uri = f"{path.resolve().as_uri()}?{reading_mode(path)}"
         with reading(path):
             connection = sqlite3.connect(uri, uri=True, check_same_thread=False, factory=TrackedConnection)
         track(connection, path)

@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from rollout.core.errors import ConfigError, JournalError
+from rollout.store.connection import reading_mode
 from rollout.store.private import PRIVATE_FILE
 from rollout.store.run_dir import JOURNAL, MARKS, PEOPLE, RUN_FILE
 from rollout.trajectories.person_marks import (
@@ -213,7 +214,7 @@ class MarksFile:
         with self._converting(is_writing=True):
             if not self.path.exists():
                 create_marks(self.path)
-            with self._open("rw") as database:
+            with self._open("mode=rw") as database:
                 database.execute("PRAGMA synchronous = FULL")
                 database.execute("BEGIN IMMEDIATE")
                 try:
@@ -230,15 +231,13 @@ class MarksFile:
         if not self.path.exists():
             yield None
             return
-        # On a read-only file system SQLite reads a database in WAL mode only if told that it does not change.
-        mode = "ro" if os.access(self.path.parent, os.W_OK) else "ro&immutable=1"
-        with self._converting(), self._open(mode) as database:
+        with self._converting(), self._open(reading_mode(self.path)) as database:
             database.execute("BEGIN")
             yield database
 
     @contextlib.contextmanager
     def _open(self, mode: str) -> Iterator[sqlite3.Connection]:
-        uri = f"{self.path.resolve().as_uri()}?mode={mode}"
+        uri = f"{self.path.resolve().as_uri()}?{mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
         with contextlib.closing(connection) as database:
             (version,) = database.execute("PRAGMA user_version").fetchone()

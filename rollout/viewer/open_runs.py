@@ -20,6 +20,7 @@ from typing import TypeVar
 from rollout.core.errors import ConfigError, JournalError
 from rollout.pipelines.runs.listing import ListedRun, describe_run, find_runs, is_moved_aside, locate_run
 from rollout.pipelines.runs.recorded_tasks import RecordedTaskFiles
+from rollout.store.connection import has_log
 from rollout.store.files.filter_file import RecordFile
 from rollout.store.marks import MarkChanges, MarksFile
 from rollout.store.reading.reader import JournalReader, open_reader
@@ -96,8 +97,8 @@ class Readers:
             found = os.stat(self._run_dir / JOURNAL)
             if os.access(self._run_dir, os.W_OK):
                 return found.st_dev, found.st_ino
-            # Opened as immutable.
-            return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+            # Opened as immutable, unless there is a log.
+            return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size, has_log(self._run_dir / JOURNAL)
         return None
 
 

@@ -262,6 +262,16 @@ def test_a_directory_that_cannot_be_written_is_refused_and_its_marks_stay_readab
     assert MarksFile(run).all() == [mark]
 
 
+def test_marks_are_read_on_a_read_only_disk_while_somebody_marks(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add(run, "bad")
+    with closing(sqlite3.connect(run / MARKS)) as other:
+        # A process that has the file open keeps what is marked meanwhile in its log.
+        other.execute("SELECT count(*) FROM marks").fetchone()
+        add(run, "good")
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+        assert kinds(run) == [("ann", "good", None, None)]
+
+
 def test_what_is_no_run_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(JournalError, match="is not a run directory"):
         add(tmp_path, "good")

@@ -68,6 +68,33 @@ def begun() -> int:
         return len(reader.begun_tasks("d"))
 
 
+def test_a_killed_run_on_a_read_only_disk_is_read_to_its_last_commit(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert begun() == COMMITS
+
+
+def test_a_log_that_cannot_be_read_on_a_read_only_disk_is_not_left_out(
+    killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    INDEX.unlink()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(JournalError, match=r"journal\.db: .*journal\.db-wal.*read-only.*copy the run directory"):
+        begun()
+    assert not INDEX.exists()
+
+
+def test_a_run_without_a_log_is_read_on_a_read_only_disk(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sqlite3.connect(DATABASE).execute("PRAGMA journal_mode = DELETE").close()
+    sqlite3.connect(DATABASE).execute("PRAGMA journal_mode = WAL").close()
+    WAL.unlink(missing_ok=True)
+    INDEX.unlink(missing_ok=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert begun() == COMMITS
+    assert not INDEX.exists()
+
+
 @pytest.mark.parametrize("has_index", [True, False])
 @pytest.mark.parametrize("share", [0.0, 0.001, 0.3, 0.5, 0.9])
 def test_damage_in_the_middle_of_a_log_is_noticed_and_nothing_is_lost_by_it(
