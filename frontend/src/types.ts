@@ -141,7 +141,6 @@ export interface RunPage {
   index: { rows: number; of: number; is_ready: boolean };
   facets: Partial<Record<FacetName, Facet[]>>;
   config: Json;
-  growths: Growth[];
 }
 
 export type SeriesName =

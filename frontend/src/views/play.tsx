@@ -43,15 +43,15 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
     });
   };
   const isOpen = play.waits_for === play.role && session.canWrite;
-  const isInterrupted = play.state === "waiting" || play.state === "stopped";
-  const isOver = play.state === "done" || play.state === "ended" || play.state === "failed";
+  const isInterrupted = ["waiting", "stopped", "failed"].includes(play.state);
+  const isOver = play.state === "done" || play.state === "ended";
   return (
     <main class="play">
       <header class="view-head">
         <div>
           <h1>{play.task_id}</h1>
           <p class="hint">
-            You are the {play.role}. {isOver ? `It is over (${play.state}).` : isInterrupted ? "It was interrupted and can be resumed." : play.waits_for === play.role ? "It is your turn." : "The other side is acting…"}
+            You are the {play.role}. {isOver ? `It is over (${play.state}).` : isInterrupted ? `It ${play.state === "failed" ? "failed" : "was interrupted"} and can be resumed.` : play.waits_for === play.role ? "It is your turn." : "The other side is acting…"}
           </p>
         </div>
         <div class="actions">

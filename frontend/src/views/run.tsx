@@ -14,7 +14,7 @@ import { Tabs } from "../parts/tabs";
 import { rowKey, TrajectoryTable } from "../parts/trajectory_table";
 import { report } from "../report";
 import { changed, go, href, listQuery, runPath } from "../router";
-import type { RunPage, RunRow, Series, TrajectoryRow } from "../types";
+import type { Growth, RunPage, RunRow, Series, TrajectoryRow } from "../types";
 import { ExportDialog } from "./export";
 import { ConfigPanel, ErrorsPanel, GrowthsPanel } from "./run_panels";
 import { PlotsPanel } from "./run_plots";
@@ -24,6 +24,7 @@ const RELOAD_MS = 1500;
 export function RunView({ run, query }: { run: string; query: URLSearchParams }): VNode {
   const page = useAnswer<RunPage>(["runs", run]);
   const series = useAnswer<Series>(report ? null : ["runs", run, "series"], undefined, { keep: true });
+  const growths = useAnswer<Growth[]>(report ? null : ["runs", run, "growths"]);
   const [row, setRow] = useState<RunRow | null>(null);
   const [version, setVersion] = useState(0);
   const reload = useThrottled(() => {
@@ -33,7 +34,9 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
   }, RELOAD_MS);
   // An index of 100,000 attempts says 250 times how far it is.
   const reloadPage = useThrottled(page.reload, RELOAD_MS);
+  const reloadGrowths = useThrottled(growths.reload, RELOAD_MS);
   const liveState = useLive(run, (kind, data) => {
+    if (kind === "growth" || kind === "play" || kind === "poll") reloadGrowths();
     if (kind === "run" && isRunRow(data)) {
       // The first event of a run says what the page knows already.
       if (JSON.stringify(data) === JSON.stringify(row)) return;
@@ -68,7 +71,7 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
       : [
           { name: "plots", words: "Plots", href: href(path, changed(query, { tab: "plots" })) },
           { name: "errors", words: failures ? `Errors (${count(failures)})` : "Errors", href: href(path, changed(query, { tab: "errors" })) },
-          ...(page.data.growths.length ? [{ name: "growths", words: `Growths (${page.data.growths.length})`, href: href(path, changed(query, { tab: "growths" })) }] : []),
+          ...(growths.data?.length ? [{ name: "growths", words: `Growths (${growths.data.length})`, href: href(path, changed(query, { tab: "growths" })) }] : []),
           { name: "config", words: "Settings", href: href(path, changed(query, { tab: "config" })) },
         ]),
   ];
@@ -121,7 +124,7 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
       )}
       {tab === "plots" && <PlotsPanel page={page.data} series={series.data} run={run} query={query} />}
       {tab === "errors" && <ErrorsPanel page={page.data} run={run} />}
-      {tab === "growths" && <GrowthsPanel run={run} growths={page.data.growths} onChange={page.reload} />}
+      {tab === "growths" && <GrowthsPanel run={run} growths={growths.data ?? []} onChange={growths.reload} />}
       {tab === "config" && <ConfigPanel page={page.data} />}
       {isExporting && <ExportDialog run={run} query={listQuery(query)} chosen={chosen} onClose={() => setExporting(false)} />}
     </main>

@@ -53,6 +53,18 @@ async def write_mark(page: Page, key: str, text: str, end: str) -> None:
     await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
+async def post(page: Page, path: str, body: dict[str, Any]) -> Any:
+    """Ask the server of the page for a change of the run."""
+    return await page.evaluate(
+        """async ([path, body]) => (await fetch(`api/runs/shop/${path}`, {
+            method: "POST",
+            body: JSON.stringify(body),
+            headers: {"Content-Type": "application/json", "X-Rollout": "1"},
+        })).json()""",
+        [path, body],
+    )
+
+
 async def test_marks_are_set_and_shown_by_keyboard_alone(page: Page, runs: Path) -> None:
     await open_attempt(page, "t0")
     await page.keyboard.press("g")
@@ -189,11 +201,7 @@ async def test_an_interrupted_conversation_is_resumed_where_it_was(page: Page) -
     await page.get_by_role("button", name="Call add").click()
     await expect(page.locator(".call-answered")).to_have_count(1)
     number = page.url.rpartition("/")[2]
-    await page.evaluate(
-        """(number) => fetch(`api/runs/shop/growths/${number}/stop`, {
-            method: "POST", body: "{}", headers: {"Content-Type": "application/json", "X-Rollout": "1"}})""",
-        number,
-    )
+    await post(page, f"growths/{number}/stop", {})
     await page.reload()
     await expect(page.get_by_text("It was interrupted and can be resumed.")).to_be_visible()
     await page.get_by_role("button", name="Resume").click()
@@ -201,6 +209,32 @@ async def test_an_interrupted_conversation_is_resumed_where_it_was(page: Page) -
     await expect(page.locator(".call-answered")).to_have_count(1)
     await page.get_by_role("button", name="End the conversation").click()
     await expect(page.get_by_role("link", name="Read the trajectory")).to_be_visible()
+
+
+async def test_an_unfinished_conversation_is_found_again_on_the_page_of_its_run(page: Page) -> None:
+    await show(page, "#/run/shop/play?dataset=busy&task=t1")
+    await page.get_by_role("button", name="Begin").click()
+    await expect(page.get_by_label("Or call a tool")).to_be_visible()
+    number = page.url.rpartition("/")[2]
+    await post(page, f"growths/{number}/stop", {})
+    await show(page, "#/run/shop")
+    await page.get_by_role("link", name=re.compile(r"Growths \(\d+\)")).click()
+    growth = page.get_by_role("region", name=f"Growth {number}", exact=True)
+    await expect(growth).to_contain_text("stopped")
+    await growth.get_by_role("link", name="A conversation with a person as the agent").click()
+    await page.get_by_role("button", name="Resume").click()
+    await page.get_by_role("button", name="End the conversation").click()
+    await page.get_by_role("link", name="Read the trajectory").click()
+    await expect(page.locator("h1")).to_contain_text("t1~+")
+
+
+async def test_a_conversation_that_could_not_begin_can_be_resumed(page: Page) -> None:
+    await show(page, "#/run/shop")
+    begun = await post(page, "plays", {"dataset": "busy", "task": "t1", "role": "user", "model": "nobody/none"})
+    await show(page, f"#/run/shop/play/{begun['number']}")
+    await expect(page.locator(".notice.is-problem")).to_contain_text("there is no provider 'nobody'")
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    await expect(page.get_by_role("link", name="Read the trajectory")).to_have_count(0)
 
 
 async def test_from_any_step_a_person_may_go_on_playing(page: Page) -> None:
