@@ -208,6 +208,22 @@ async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -
     await expect(call.first).to_be_visible()
 
 
+async def test_attempts_that_had_errors_of_a_tool_are_exported(page: Page, tmp_path: Path) -> None:
+    await show(page, "#/run/first?tab=errors")
+    await page.get_by_role("link", name=re.compile("errors? of ")).first.click()
+    found = page.locator(".table-tools [role=status]")
+    await expect(found).to_contain_text("trajector")
+    listed = int((await found.text_content() or "").split()[0])
+    await page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("As").select_option("jsonl")
+    async with page.expect_download() as waiting:
+        await dialog.get_by_role("button", name="Export").click()
+    file = tmp_path / "errors.jsonl"
+    await (await waiting.value).save_as(file)
+    assert len(file.read_text().splitlines()) == listed
+
+
 async def test_failed_attempts_are_a_share_of_all_that_have_ended(page: Page) -> None:
     async def failed(route: Route) -> None:
         answer = await route.fetch()
