@@ -127,7 +127,7 @@ function ActForm({ play, onAct }: { play: Play; onAct: (body: unknown) => void }
           {tool && (
             <>
               {tool.description && <p class="hint">{tool.description}</p>}
-              {isJson ? <JsonField isRequired rows={6} value={values} onChange={(value) => setValues(isObject(value) ? value : {})} /> : <SchemaForm key={tool.name} schema={tool.parameters} value={values} onChange={setValues} />}
+              {isJson ? <JsonField key={tool.name} isRequired isObjectOnly rows={6} value={values} onChange={(value) => setValues(isObject(value) ? value : {})} /> : <SchemaForm key={tool.name} schema={tool.parameters} value={values} onChange={setValues} />}
               <label class="is-inline">
                 <input type="checkbox" checked={isJson} onChange={(event) => setJson(event.currentTarget.checked)} /> as JSON
               </label>

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,52 @@ async def test_a_conversation_that_could_not_begin_can_be_resumed(page: Page) ->
     await expect(page.locator(".notice.is-problem")).to_contain_text("there is no provider 'nobody'")
     await expect(page.get_by_role("button", name="Resume")).to_be_visible()
     await expect(page.get_by_role("link", name="Read the trajectory")).to_have_count(0)
+
+
+async def test_arguments_typed_as_json_are_sent_as_they_are_shown(page: Page) -> None:
+    called: list[Any] = []
+
+    async def with_another_tool(route: Route) -> None:
+        answer = await route.fetch()
+        play = await answer.json()
+        other = {"type": "function", "function": {"name": "other", "parameters": {"type": "object", "properties": {}}}}
+        await route.fulfill(response=answer, json={**play, "tools": [*play["tools"], other] if play["tools"] else []})
+
+    async def acted(route: Route) -> None:
+        called.append(json.loads(route.request.post_data or "")["calls"])
+        await route.fulfill(status=400, json={"error": "Not sent on."})
+
+    await page.route(re.compile(r"/plays/\d+$"), with_another_tool)
+    await page.route("**/act", acted)
+    await show(page, "#/run/shop/play?dataset=busy&task=t1")
+    await page.get_by_role("button", name="Begin").click()
+    tool = page.get_by_label("Or call a tool")
+    await tool.select_option("add")
+    await page.get_by_label("as JSON").check()
+    field = page.locator(".act textarea.mono")
+    await field.fill('{"item": "lamp"}')
+    await tool.select_option("other")
+    await page.get_by_role("button", name="Call other").click()
+    await expect(page.locator(".said.is-error")).to_contain_text("Not sent on.")
+    assert called == [[{"name": "other", "arguments": json.loads(await field.input_value())}]]
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_arguments_that_are_no_json_object_are_refused(page: Page) -> None:
+    await open_attempt(page, "t3")
+    await go_to_step(page, 1)
+    await page.keyboard.press("c")
+    dialog = page.get_by_role("dialog", name="Correct step 1")
+    await dialog.get_by_label("as JSON").check()
+    field = dialog.locator("textarea.mono")
+    await field.fill('["mug"]')
+    await dialog.get_by_role("button", name="Save the correction").click()
+    await expect(dialog.locator("textarea.mono:invalid")).to_be_visible()
+    await expect(dialog).to_contain_text("Expected a JSON object")
+    await field.fill('{"item": "mug", "count": 2}')
+    await dialog.get_by_role("button", name="Save the correction").click()
+    await expect(page.locator("h1")).to_contain_text("t3~+")
+    await expect(page.locator(".step.is-current")).to_contain_text("2")
 
 
 async def test_from_any_step_a_person_may_go_on_playing(page: Page) -> None:
