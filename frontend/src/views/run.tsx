@@ -13,7 +13,7 @@ import { Progress } from "../parts/progress";
 import { Tabs } from "../parts/tabs";
 import { rowKey, TrajectoryTable } from "../parts/trajectory_table";
 import { report } from "../report";
-import { changed, go, href, listQuery, runPath } from "../router";
+import { changed, go, href, listQuery, parseHash, runPath } from "../router";
 import type { Growth, RunPage, RunRow, Series, TrajectoryRow } from "../types";
 import { ExportDialog } from "./export";
 import { ConfigPanel, ErrorsPanel, GrowthsPanel } from "./run_panels";
@@ -236,7 +236,7 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
       )}
       <section class="trajectories-main" aria-label="Trajectories">
         <div class="table-tools">
-          <Search path={path} query={query} />
+          <Search query={query} />
           <span class="hint" role="status">
             {total === null ? "" : plural(total, "trajectory", "trajectories")}
             {chosen.size > 0 && ` · ${count(chosen.size)} chosen`}
@@ -250,14 +250,25 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
   );
 }
 
-function Search({ path, query }: { path: readonly string[]; query: URLSearchParams }): VNode {
+function Search({ query }: { query: URLSearchParams }): VNode {
   const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState(query.get("q") ?? "");
   const fromAddress = query.get("q") ?? "";
-  useEffect(() => setText(fromAddress), [fromAddress]);
+  /** The text that was last put into the address. When it comes back from there, more may have been typed. */
+  const written = useRef(fromAddress);
+  useEffect(() => {
+    if (fromAddress === written.current) return;
+    written.current = fromAddress;
+    setText(fromAddress);
+  }, [fromAddress]);
   useEffect(() => {
     if (text === fromAddress) return;
-    const timer = setTimeout(() => go(href(path, changed(query, { q: text, sort: text ? null : query.get("sort") })), { replace: true }), 250);
+    const timer = setTimeout(() => {
+      // A filter may have been chosen since this was drawn.
+      const now = parseHash(location.hash);
+      written.current = text;
+      go(href(now.path, changed(now.query, { q: text, sort: text ? null : now.query.get("sort") })), { replace: true });
+    }, 250);
     return () => clearTimeout(timer);
   }, [text]);
   useKeys("Search", [{ key: "/", words: "Search in all messages", act: () => field.current?.focus() }]);

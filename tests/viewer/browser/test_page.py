@@ -78,6 +78,42 @@ async def test_a_search_that_finds_a_result_leads_to_the_step_that_asked_for_it(
     await expect(page.locator(".turn-steps .step.is-current")).to_contain_text("traveller_id")
 
 
+async def test_a_letter_that_is_typed_while_a_search_begins_stays(page: Page) -> None:
+    await show(page, "#/run/first")
+    field = page.get_by_role("searchbox", name="Search in all messages")
+    await expect(field).to_be_visible()
+    await page.evaluate(
+        """() => {
+            const type = (field, text) => {
+                field.value = text;
+                field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+            };
+            const field = document.querySelector("input.search");
+            // The page has the new address and has not drawn it yet.
+            window.addEventListener("hashchange", () => queueMicrotask(() => type(field, "flig")), { once: true });
+            type(field, "fli");
+        }"""
+    )
+    await expect(page).to_have_url(re.compile("q=flig$"))
+    await expect(field).to_have_value("flig")
+
+
+async def test_a_filter_that_is_chosen_while_a_search_waits_stays(page: Page) -> None:
+    await show(page, "#/run/first")
+    await expect(page.get_by_role("button", name=re.compile("^not solved"))).to_be_visible()
+    await page.evaluate(
+        """() => {
+            const field = document.querySelector("input.search");
+            field.value = "flight";
+            field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+            const chips = [...document.querySelectorAll("button")];
+            chips.find((chip) => chip.textContent.startsWith("not solved")).click();
+        }"""
+    )
+    await expect(page).to_have_url(re.compile("q=flight"))
+    assert "success=0" in page.url
+
+
 async def test_filters_and_sorts_are_in_the_address(page: Page) -> None:
     await show(page, "#/run/first")
     await page.get_by_role("button", name=re.compile("^not solved")).click()
