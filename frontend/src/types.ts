@@ -465,6 +465,7 @@ export interface Flip {
   change: "gained" | "lost";
   first: Attempts;
   second: Attempts;
+  second_dataset: string;
   parting: Parting | null;
 }
 
@@ -479,6 +480,7 @@ export interface RunDiff {
   flips: Flip[];
   only_first: [string, string][];
   only_second: [string, string][];
+  unscored: [string, string][];
 }
 
 export interface Queue {

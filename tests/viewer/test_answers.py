@@ -237,6 +237,27 @@ def test_the_step_at_which_two_attempts_part(client: Client) -> None:
     assert (diff["gained"], diff["lost"], diff["flips"][0]["task_id"]) == (1, 0, "t")
 
 
+def test_a_comparison_of_differently_named_datasets_leads_to_both_attempts(client: Client) -> None:
+    for version in (1, 2):
+        written = WrittenRun(Path("runs") / f"run{version}")
+        judged = {"scored": True, "success": version == 2, "reward": float(version == 2)}
+        written.add("t", [answer(None, ("search", {"v": version}))], dataset=f"shop_v{version}", **judged)
+    person = client(Path("runs"))
+    (flip,) = get(person, "diff", first="run1", second="run2")["flips"]
+    for run, dataset, side in (("run1", "dataset", "first_id"), ("run2", "second_dataset", "second_id")):
+        shown = get(person, f"runs/{run}/trajectory", dataset=flip[dataset], id=flip["parting"][side])
+        assert shown["id"] == "t"
+
+
+def test_a_comparison_names_the_tasks_without_a_verdict_in_one_run(client: Client) -> None:
+    for name in ("one", "two"):
+        written = WrittenRun(Path("runs") / name)
+        written.add("judged", [answer("x")], scored=True, success=True)
+        written.add("t", [answer("x")], scored=name == "one", success=name == "one")
+    diff = get(client(Path("runs")), "diff", first="one", second="two")
+    assert (diff["shared"], diff["compared"], diff["unscored"]) == (2, 1, [["data", "t"]])
+
+
 async def test_a_request_is_shown_as_it_was_sent(client: Client) -> None:
     record = Path("requests.jsonl")
     question = {"messages": [{"role": "user", "content": "One pizza."}], "user_system_prompt": "You are hungry."}

@@ -233,6 +233,33 @@ async def test_a_task_that_a_third_run_lacks_is_not_shown_as_solved_equally_ofte
     await expect(page.locator(".matrix tbody td:last-child", has_text="same")).to_have_count(0)
 
 
+async def test_a_task_without_a_verdict_in_a_third_run_is_not_shown_as_solved_equally_often(page: Page) -> None:
+    async def unscored(route: Route) -> None:
+        answer = await route.fetch()
+        diff = await answer.json()
+        await route.fulfill(response=answer, json={**diff, "only_first": [], "unscored": diff["only_first"]})
+
+    await page.route(re.compile(rf"/diff\?.*second={TREE}"), unscored)
+    await show(page, f"#/compare?run=first&run=second&run={TREE}")
+    await expect(page.locator(".matrix")).to_contain_text("not scored")
+    await expect(page.locator(".matrix tbody td:last-child", has_text="same")).to_have_count(0)
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_a_flip_leads_to_the_dataset_of_the_second_run(page: Page) -> None:
+    async def renamed(route: Route) -> None:
+        answer = await route.fetch()
+        diff = await answer.json()
+        flips = [{**flip, "dataset": "elsewhere", "second_dataset": flip["dataset"]} for flip in diff["flips"]]
+        await route.fulfill(response=answer, json={**diff, "flips": flips})
+
+    await page.route("**/diff?*", renamed)
+    await show(page, "#/compare?run=first&run=second")
+    await page.locator(".flip-sides a").nth(1).click()
+    await expect(page.locator(".step.is-current")).to_be_visible()
+    await page.unroute_all(behavior="ignoreErrors")
+
+
 async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -> None:
     await show(page, "#/run/first?tab=errors")
     link = page.get_by_role("link", name=re.compile("errors? of ")).first
