@@ -156,6 +156,30 @@ async def test_nothing_offers_to_grow_on_where_it_would_be_refused(page: Page) -
     await page.unroute_all(behavior="ignoreErrors")
 
 
+async def test_growths_are_asked_for_once_for_many_events(page: Page) -> None:
+    await page.evaluate(
+        """() => {
+            window.EventSource = class extends EventTarget {
+                constructor() { super(); window.source = this; }
+                close() {}
+            };
+        }"""
+    )
+    await open_attempt(page, "t0")
+    await page.clock.install()
+    await page.clock.pause_at(await page.evaluate("Date.now() + 1000"))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/growths") else None)
+    event = """new MessageEvent("growth", {data: '{"run": "shop", "data": {"number": 1}}'})"""
+    for _ in range(20):
+        await page.evaluate(f"source.dispatchEvent({event}), undefined")
+        await page.clock.run_for(100)
+    async with page.expect_request("**/growths"):
+        await page.evaluate(f"source.dispatchEvent({event}), undefined")
+        await page.clock.run_for(1500)
+    assert len(asked) <= 4
+
+
 async def test_a_task_to_play_is_found_in_a_list_or_from_its_trajectory(page: Page) -> None:
     await show(page, "#/run/shop/play")
     tasks = page.locator(".task-list li")
