@@ -349,6 +349,28 @@ async def test_a_tree_that_is_read_again_stays_where_a_person_moved_it(page: Pag
     assert await drawing.get_attribute("transform") == chosen
 
 
+async def test_a_tree_that_is_read_again_does_not_go_back_to_the_chosen_node(page: Page) -> None:
+    row = await first_trajectory(page, TREE)
+    await show(page, f"#/run/{TREE}/tree/{row['dataset']}/{row['task_id']}?leaf={row['id']}")
+    drawing, chosen = page.locator(".tree-canvas svg > g"), page.locator(".tree-node.is-selected .tree-mark")
+    await expect(chosen).to_be_visible()
+    frame = await page.locator(".tree-canvas").bounding_box()
+    before = await drawing.get_attribute("transform")
+    assert frame is not None
+    await page.mouse.move(frame["x"] + 200, frame["y"] + 200)
+    await page.mouse.wheel(-9000, 0)
+    await expect(drawing).not_to_have_attribute("transform", before or "")
+    moved = await drawing.get_attribute("transform")
+    mark = await chosen.bounding_box()
+    assert mark is not None
+    assert mark["x"] > frame["x"] + frame["width"]
+    async with page.expect_response(lambda answer: "/tree?" in answer.url) as again:
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await (await again.value).finished()
+    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert await drawing.get_attribute("transform") == moved
+
+
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.method) if request.url.endswith("/states") else None)
