@@ -72,7 +72,6 @@ function runPage(data: ReportData): RunPage {
       stop_reasons: facet(data.trajectories.map((each) => each.stop_reason)),
     },
     config: null,
-    growths: [],
   };
 }
 

@@ -141,7 +141,6 @@ export interface RunPage {
   index: { rows: number; of: number; is_ready: boolean };
   facets: Partial<Record<FacetName, Facet[]>>;
   config: Json;
-  growths: Growth[];
 }
 
 export type SeriesName =
@@ -466,6 +465,7 @@ export interface Flip {
   change: "gained" | "lost";
   first: Attempts;
   second: Attempts;
+  second_dataset: string;
   parting: Parting | null;
 }
 
@@ -480,6 +480,7 @@ export interface RunDiff {
   flips: Flip[];
   only_first: [string, string][];
   only_second: [string, string][];
+  unscored: [string, string][];
 }
 
 export interface Queue {

@@ -23,7 +23,7 @@ from rollout.store.files.filter_file import RecordFile
 from rollout.store.marks import MarksFile
 from rollout.store.reading.reader import JournalReader, open_reader
 from rollout.store.run_dir import FILTERS
-from rollout.trajectories.filters.filtering import Filtering, digest_of
+from rollout.trajectories.filters.filtering import Filtering
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.filters.summary import FilterSummary
 from rollout.trajectories.labels import NoPrompt, Prompt
@@ -169,7 +169,7 @@ class Records:
             marked = MarksFile(source.run_dir).last_changed
             if marked is not None and marked > path.stat().st_mtime:
                 self.outdated.append(source.run_dir)
-        record = self._files[path].get(line.dataset, line.id)
-        if record is None or record.digest != digest_of(line.messages):
+        record = self._files[path].get(line.dataset, line.id, line.messages)
+        if record is None:
             raise BadLine(f"{path} does not know it as it is now; `rollout filter {source.run_dir}` makes it again")
         return record

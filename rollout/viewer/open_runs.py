@@ -28,6 +28,7 @@ from rollout.store.run_dir import FILTERS, JOURNAL, PEOPLE, RUN_FILE, find_run, 
 from rollout.store.running import is_running
 from rollout.trajectories.filters.marks import Filtered
 from rollout.trajectories.person_marks import PersonMark
+from rollout.trajectories.trajectory import Trajectory
 from rollout.viewer.answers.runs import RunRow
 from rollout.viewer.errors import not_found
 from rollout.viewer.index.run_index import RunIndex
@@ -192,14 +193,14 @@ class OpenRun:
             log.warning("%s", error)
             return []
 
-    def filtered(self, dataset: str, trajectory: str) -> Filtered | None:
-        """The result of `rollout filter` for a trajectory; None if the run was not filtered."""
+    def filtered(self, dataset: str, trajectory: Trajectory) -> Filtered | None:
+        """The result of `rollout filter` for a trajectory; None if it was not filtered as it is now."""
         path = self.path / FILTERS
         if (version := _file_version(path)) is None:
             return None
         records = self.read_once("filters", lambda: RecordFile(path), version)
         with self._lock:
-            return records.get(dataset, trajectory)
+            return records.get(dataset, trajectory.id, trajectory.messages)
 
     def row(self) -> RunRow:
         """The run as a row of the list."""

@@ -12,10 +12,13 @@ import msgspec
 import pytest
 from starlette.testclient import TestClient
 
+from rollout import Request, run
+from rollout.core.errors import ModelError
 from rollout.core.secrets import register
 from rollout.testing import StubServer
 from rollout.viewer.app import ENDPOINTS
-from tests.conftest import roll_out, stub_config, write_tasks
+from tests.api.shop import shop
+from tests.conftest import Command, roll_out, stub_config, write_tasks
 from tests.engine.test_as_sent import OWN_TOOL, REASONING
 from tests.viewer.writing import WrittenRun, answer, result, user
 
@@ -235,6 +238,48 @@ def test_the_step_at_which_two_attempts_part(client: Client) -> None:
     assert "tea" in found["first"]
     diff = get(person, "diff", first="one", second="two")
     assert (diff["gained"], diff["lost"], diff["flips"][0]["task_id"]) == (1, 0, "t")
+
+
+def test_a_comparison_of_differently_named_datasets_leads_to_both_attempts(client: Client) -> None:
+    for version in (1, 2):
+        written = WrittenRun(Path("runs") / f"run{version}")
+        judged = {"scored": True, "success": version == 2, "reward": float(version == 2)}
+        written.add("t", [answer(None, ("search", {"v": version}))], dataset=f"shop_v{version}", **judged)
+    person = client(Path("runs"))
+    (flip,) = get(person, "diff", first="run1", second="run2")["flips"]
+    for name, dataset, side in (("run1", "dataset", "first_id"), ("run2", "second_dataset", "second_id")):
+        shown = get(person, f"runs/{name}/trajectory", dataset=flip[dataset], id=flip["parting"][side])
+        assert shown["id"] == "t"
+
+
+def test_a_comparison_names_the_tasks_without_a_verdict_in_one_run(client: Client) -> None:
+    for name in ("one", "two"):
+        written = WrittenRun(Path("runs") / name)
+        written.add("judged", [answer("x")], scored=True, success=True)
+        written.add("t", [answer("x")], scored=name == "one", success=name == "one")
+    diff = get(client(Path("runs")), "diff", first="one", second="two")
+    assert (diff["shared"], diff["compared"], diff["unscored"]) == (2, 1, [["data", "t"]])
+
+
+def test_a_verdict_of_filters_is_shown_for_the_attempt_that_it_was_made_of(client: Client, rollout: Command) -> None:
+    is_down = True
+
+    async def model(request: Request) -> str:
+        if is_down:
+            raise ModelError("the server is down")
+        return "Done."
+
+    run(shop, model=model, run_dir="runs/shop", progress=False)
+    key = {"dataset": "Cart", "id": "t1"}
+    assert rollout("filter", "runs/shop").code == 0
+    person = client(Path("runs"))
+    assert get(person, "runs/shop/trajectory", **key)["filtered"]["verdict"] == "drop"
+    assert "infrastructure" in rollout("show", "runs/shop", "t1").out
+    is_down = False
+    run(shop, model=model, run_dir="runs/shop", progress=False)
+    shown = get(person, "runs/shop/trajectory", **key)
+    assert (shown["status"], shown["filtered"]) == ("completed", None)
+    assert "infrastructure" not in rollout("show", "runs/shop", "t1").out
 
 
 async def test_a_request_is_shown_as_it_was_sent(client: Client) -> None:

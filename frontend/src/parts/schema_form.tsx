@@ -118,24 +118,27 @@ interface JsonFieldProperties {
   isRequired: boolean;
   value: Json | undefined;
   rows?: number;
+  /** Whether only an object will do, as for all arguments of a call. */
+  isObjectOnly?: boolean;
   onChange: (value: Json | undefined) => void;
 }
 
-/** A value as JSON text. What is no JSON is kept as typed, and the form cannot be sent. */
-export function JsonField({ id, isRequired, value, rows = 3, onChange }: JsonFieldProperties): VNode {
+/** A value as JSON text. What it cannot be is kept as typed, and the form cannot be sent. */
+export function JsonField({ id, isRequired, value, rows = 3, isObjectOnly = false, onChange }: JsonFieldProperties): VNode {
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value, null, 2));
   const [problem, setProblem] = useState("");
   const read = (field: HTMLTextAreaElement) => {
     setText(field.value);
+    let words = "";
     try {
-      onChange(field.value.trim() === "" ? undefined : (JSON.parse(field.value) as Json));
-      field.setCustomValidity("");
-      setProblem("");
+      const read = field.value.trim() === "" ? undefined : (JSON.parse(field.value) as Json);
+      if (isObjectOnly && read !== undefined && !isObject(read)) words = "Expected a JSON object: {…}";
+      else onChange(read);
     } catch (error) {
-      const words = `No JSON: ${(error as Error).message}`;
-      field.setCustomValidity(words);
-      setProblem(words);
+      words = `No JSON: ${(error as Error).message}`;
     }
+    field.setCustomValidity(words);
+    setProblem(words);
   };
   return (
     <>

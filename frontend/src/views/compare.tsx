@@ -106,8 +106,12 @@ function Matrix({ first, others }: { first: string; others: string[] }): VNode |
     }
   });
   const rows = [...tasks.values()].slice(0, MOST_ROWS);
-  const missing = diffs.map((diff) => new Set(diff.only_first.map((task) => task.join("\n"))));
-  const isMissing = (flip: Flip, place: number) => missing[place]?.has(`${flip.dataset}\n${flip.task_id}`);
+  const keys = (found: [string, string][]) => new Set(found.map((task) => task.join("\n")));
+  const uncompared = diffs.map((diff) => ({ missing: keys(diff.only_first), unscored: keys(diff.unscored) }));
+  const unchanged = (flip: Flip, place: number) => {
+    const key = `${flip.dataset}\n${flip.task_id}`;
+    return uncompared[place]?.missing.has(key) ? "not attempted" : uncompared[place]?.unscored.has(key) ? "not scored" : "same";
+  };
   if (!rows.length) return null;
   return (
     <details class="matrix" open>
@@ -135,7 +139,7 @@ function Matrix({ first, others }: { first: string; others: string[] }): VNode |
                 <MatrixCell run={first} flip={flip} attempts={flip.first} />
                 {others.map((name, place) => {
                   const found = cells[place];
-                  return found ? <MatrixCell run={name} flip={flip} attempts={found.second} change={found.change} /> : <td class="is-number hint">{isMissing(flip, place) ? "not attempted" : "same"}</td>;
+                  return found ? <MatrixCell run={name} flip={flip} attempts={found.second} change={found.change} /> : <td class="is-number hint">{unchanged(flip, place)}</td>;
                 })}
               </tr>
             ))}
@@ -176,7 +180,7 @@ function Diff({ diff, first, second }: { diff: RunDiff; first: string; second: s
       words: "Open the second run's attempt",
       act: () => {
         const flip = flips[place];
-        if (flip?.parting) go(href(trajectoryPath(second, { dataset: flip.dataset, id: flip.parting.second_id }), { step: flip.parting.step }));
+        if (flip?.parting) go(href(trajectoryPath(second, { dataset: flip.second_dataset, id: flip.parting.second_id }), { step: flip.parting.step }));
       },
     },
   ]);
@@ -264,7 +268,7 @@ function FlipRow({ flip, first, second, isCurrent }: { flip: Flip; first: string
             <small>{first}</small>
             <span class="mono">{parting.first}</span>
           </a>
-          <a href={href(trajectoryPath(second, { dataset: flip.dataset, id: parting.second_id }), { step: parting.step })}>
+          <a href={href(trajectoryPath(second, { dataset: flip.second_dataset, id: parting.second_id }), { step: parting.step })}>
             <small>{second}</small>
             <span class="mono">{parting.second}</span>
           </a>

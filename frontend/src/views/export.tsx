@@ -62,7 +62,7 @@ export function ExportDialog({ run, query, chosen, onClose }: Properties): VNode
   );
 }
 
-const REPEATED = new Set(["dataset", "status", "stop_reason", "mark", "label", "tool", "model", "author", "filter", "score"]);
+const REPEATED = new Set(["dataset", "status", "stop_reason", "mark", "label", "tool", "tool_error", "model", "author", "filter", "score"]);
 
 /** The query as JSON: names that may be repeated are lists. */
 export function queryObject(query: URLSearchParams): Record<string, string | string[] | number | boolean> {

@@ -43,15 +43,15 @@ export function PlayView({ run, number }: { run: string; number: number }): VNod
     });
   };
   const isOpen = play.waits_for === play.role && session.canWrite;
-  const isInterrupted = play.state === "waiting" || play.state === "stopped";
-  const isOver = play.state === "done" || play.state === "ended" || play.state === "failed";
+  const isInterrupted = ["waiting", "stopped", "failed"].includes(play.state);
+  const isOver = play.state === "done" || play.state === "ended";
   return (
     <main class="play">
       <header class="view-head">
         <div>
           <h1>{play.task_id}</h1>
           <p class="hint">
-            You are the {play.role}. {isOver ? `It is over (${play.state}).` : isInterrupted ? "It was interrupted and can be resumed." : play.waits_for === play.role ? "It is your turn." : "The other side is acting…"}
+            You are the {play.role}. {isOver ? `It is over (${play.state}).` : isInterrupted ? `It ${play.state === "failed" ? "failed" : "was interrupted"} and can be resumed.` : play.waits_for === play.role ? "It is your turn." : "The other side is acting…"}
           </p>
         </div>
         <div class="actions">
@@ -127,7 +127,7 @@ function ActForm({ play, onAct }: { play: Play; onAct: (body: unknown) => void }
           {tool && (
             <>
               {tool.description && <p class="hint">{tool.description}</p>}
-              {isJson ? <JsonField isRequired rows={6} value={values} onChange={(value) => setValues(isObject(value) ? value : {})} /> : <SchemaForm key={tool.name} schema={tool.parameters} value={values} onChange={setValues} />}
+              {isJson ? <JsonField key={tool.name} isRequired isObjectOnly rows={6} value={values} onChange={(value) => setValues(isObject(value) ? value : {})} /> : <SchemaForm key={tool.name} schema={tool.parameters} value={values} onChange={setValues} />}
               <label class="is-inline">
                 <input type="checkbox" checked={isJson} onChange={(event) => setJson(event.currentTarget.checked)} /> as JSON
               </label>

@@ -13,8 +13,8 @@ import { Progress } from "../parts/progress";
 import { Tabs } from "../parts/tabs";
 import { rowKey, TrajectoryTable } from "../parts/trajectory_table";
 import { report } from "../report";
-import { changed, go, href, listQuery, runPath } from "../router";
-import type { RunPage, RunRow, Series, TrajectoryRow } from "../types";
+import { changed, go, href, listQuery, parseHash, runPath } from "../router";
+import type { Growth, RunPage, RunRow, Series, TrajectoryRow } from "../types";
 import { ExportDialog } from "./export";
 import { ConfigPanel, ErrorsPanel, GrowthsPanel } from "./run_panels";
 import { PlotsPanel } from "./run_plots";
@@ -24,6 +24,7 @@ const RELOAD_MS = 1500;
 export function RunView({ run, query }: { run: string; query: URLSearchParams }): VNode {
   const page = useAnswer<RunPage>(["runs", run]);
   const series = useAnswer<Series>(report ? null : ["runs", run, "series"], undefined, { keep: true });
+  const growths = useAnswer<Growth[]>(report ? null : ["runs", run, "growths"]);
   const [row, setRow] = useState<RunRow | null>(null);
   const [version, setVersion] = useState(0);
   const reload = useThrottled(() => {
@@ -33,7 +34,9 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
   }, RELOAD_MS);
   // An index of 100,000 attempts says 250 times how far it is.
   const reloadPage = useThrottled(page.reload, RELOAD_MS);
+  const reloadGrowths = useThrottled(growths.reload, RELOAD_MS);
   const liveState = useLive(run, (kind, data) => {
+    if (kind === "growth" || kind === "play" || kind === "poll") reloadGrowths();
     if (kind === "run" && isRunRow(data)) {
       // The first event of a run says what the page knows already.
       if (JSON.stringify(data) === JSON.stringify(row)) return;
@@ -68,7 +71,7 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
       : [
           { name: "plots", words: "Plots", href: href(path, changed(query, { tab: "plots" })) },
           { name: "errors", words: failures ? `Errors (${count(failures)})` : "Errors", href: href(path, changed(query, { tab: "errors" })) },
-          ...(page.data.growths.length ? [{ name: "growths", words: `Growths (${page.data.growths.length})`, href: href(path, changed(query, { tab: "growths" })) }] : []),
+          ...(growths.data?.length ? [{ name: "growths", words: `Growths (${growths.data.length})`, href: href(path, changed(query, { tab: "growths" })) }] : []),
           { name: "config", words: "Settings", href: href(path, changed(query, { tab: "config" })) },
         ]),
   ];
@@ -121,7 +124,7 @@ export function RunView({ run, query }: { run: string; query: URLSearchParams })
       )}
       {tab === "plots" && <PlotsPanel page={page.data} series={series.data} run={run} query={query} />}
       {tab === "errors" && <ErrorsPanel page={page.data} run={run} />}
-      {tab === "growths" && <GrowthsPanel run={run} growths={page.data.growths} onChange={page.reload} />}
+      {tab === "growths" && <GrowthsPanel run={run} growths={growths.data ?? []} onChange={growths.reload} />}
       {tab === "config" && <ConfigPanel page={page.data} />}
       {isExporting && <ExportDialog run={run} query={listQuery(query)} chosen={chosen} onClose={() => setExporting(false)} />}
     </main>
@@ -233,7 +236,7 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
       )}
       <section class="trajectories-main" aria-label="Trajectories">
         <div class="table-tools">
-          <Search path={path} query={query} />
+          <Search query={query} />
           <span class="hint" role="status">
             {total === null ? "" : plural(total, "trajectory", "trajectories")}
             {chosen.size > 0 && ` · ${count(chosen.size)} chosen`}
@@ -247,14 +250,25 @@ function Trajectories({ run, page, query, version, chosen, onChoose }: Trajector
   );
 }
 
-function Search({ path, query }: { path: readonly string[]; query: URLSearchParams }): VNode {
+function Search({ query }: { query: URLSearchParams }): VNode {
   const field = useRef<HTMLInputElement>(null);
   const [text, setText] = useState(query.get("q") ?? "");
   const fromAddress = query.get("q") ?? "";
-  useEffect(() => setText(fromAddress), [fromAddress]);
+  /** The text that was last put into the address. When it comes back from there, more may have been typed. */
+  const written = useRef(fromAddress);
+  useEffect(() => {
+    if (fromAddress === written.current) return;
+    written.current = fromAddress;
+    setText(fromAddress);
+  }, [fromAddress]);
   useEffect(() => {
     if (text === fromAddress) return;
-    const timer = setTimeout(() => go(href(path, changed(query, { q: text, sort: text ? null : query.get("sort") })), { replace: true }), 250);
+    const timer = setTimeout(() => {
+      // A filter may have been chosen since this was drawn.
+      const now = parseHash(location.hash);
+      written.current = text;
+      go(href(now.path, changed(now.query, { q: text, sort: text ? null : now.query.get("sort") })), { replace: true });
+    }, 250);
     return () => clearTimeout(timer);
   }, [text]);
   useKeys("Search", [{ key: "/", words: "Search in all messages", act: () => field.current?.focus() }]);

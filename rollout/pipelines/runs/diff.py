@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -58,6 +58,8 @@ class Flip(msgspec.Struct, frozen=True):
     """`gained`: more often in the second run."""
     first: Attempts
     second: Attempts
+    second_dataset: str
+    """The dataset of the task in the second run. It has another name there where tasks are matched by id alone."""
     parting: Parting | None = None
     """None where it was not looked for, or where all steps are the same."""
 
@@ -81,6 +83,8 @@ class RunDiff(msgspec.Struct, frozen=True, kw_only=True):
     only_first: tuple[tuple[str, str], ...]
     """Dataset and id of the tasks that only the first run has attempted."""
     only_second: tuple[tuple[str, str], ...]
+    unscored: tuple[tuple[str, str], ...]
+    """Dataset, in the first run, and id of the shared tasks that have no verdict in one of the runs."""
 
 
 def compare_runs(first: JournalReader, second: JournalReader, most_partings: int | None = MOST_PARTINGS) -> RunDiff:
@@ -91,13 +95,14 @@ def compare_runs(first: JournalReader, second: JournalReader, most_partings: int
     ours, theirs = _by_task(first, by_id_alone), _by_task(second, by_id_alone)
     shared = [key for key in ours if key in theirs]
     flips = sorted(filter(None, (_flip(ours[key], theirs[key]) for key in shared)), key=_order)
-    compared = sum(bool(ours[key].scored and theirs[key].scored) for key in shared)
+    unscored = [key for key in shared if not (ours[key].scored and theirs[key].scored)]
+    compared = len(shared) - len(unscored)
     gained = sum(flip.change == "gained" for flip in flips)
     looked_at: Counter[Change] = Counter()
     for place, flip in enumerate(flips):
         looked_at[flip.change] += 1
         if most_partings is None or looked_at[flip.change] <= most_partings:
-            parting = _find_parting(first, second, flip, theirs, by_id_alone)
+            parting = _find_parting(first, second, flip)
             flips[place] = msgspec.structs.replace(flip, parting=parting)
     return RunDiff(
         shared=len(shared),
@@ -110,6 +115,7 @@ def compare_runs(first: JournalReader, second: JournalReader, most_partings: int
         flips=tuple(flips),
         only_first=tuple((task.dataset, task.task_id) for key, task in ours.items() if key not in theirs),
         only_second=tuple((task.dataset, task.task_id) for key, task in theirs.items() if key not in ours),
+        unscored=tuple((ours[key].dataset, ours[key].task_id) for key in unscored),
     )
 
 
@@ -135,7 +141,7 @@ def _flip(ours: TaskFigures, theirs: TaskFigures) -> Flip | None:
     if first.share is None or second.share is None or first.share == second.share:
         return None
     change: Change = "gained" if second.share > first.share else "lost"
-    return Flip(ours.dataset, ours.task_id, change, first, second)
+    return Flip(ours.dataset, ours.task_id, change, first, second, theirs.dataset)
 
 
 def _order(flip: Flip) -> tuple[bool, float, str, str]:
@@ -143,21 +149,14 @@ def _order(flip: Flip) -> tuple[bool, float, str, str]:
     return flip.change == "gained", -changed, flip.dataset, flip.task_id
 
 
-def _find_parting(
-    first: JournalReader,
-    second: JournalReader,
-    flip: Flip,
-    theirs: Mapping[tuple[str, str], TaskFigures],
-    by_id_alone: bool,
-) -> Parting | None:
+def _find_parting(first: JournalReader, second: JournalReader, flip: Flip) -> Parting | None:
     """Where a solved attempt of the one run and an unsolved one of the other part."""
     is_gain = flip.change == "gained"
-    dataset = theirs["" if by_id_alone else flip.dataset, flip.task_id].dataset
     ours = _choose(first, flip.dataset, flip.task_id, is_solved=not is_gain)
-    other = _choose(second, dataset, flip.task_id, is_solved=is_gain)
+    other = _choose(second, flip.second_dataset, flip.task_id, is_solved=is_gain)
     if ours is None or other is None:
         return None
-    left, right = _steps_of(first, flip.dataset, ours), _steps_of(second, dataset, other)
+    left, right = _steps_of(first, flip.dataset, ours), _steps_of(second, flip.second_dataset, other)
     place = first_difference(left, right)
     if place is None:
         return None

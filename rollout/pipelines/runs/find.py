@@ -88,7 +88,7 @@ def _in_run(run_dir: Path, wish: TrajectoryWish) -> Iterator[FoundTrajectory]:
             recorded = journal.trajectory(key.dataset, key.id)
             assert recorded is not None
             found = with_marks(recorded, run_dir, key.dataset)
-            filtered = read_filtered(run_dir, key.dataset, key.id)
+            filtered = read_filtered(run_dir, key.dataset, recorded)
             attempts = journal.task_keys(key.dataset, key.task_id)
             others = tuple(attempt.id for attempt in attempts if attempt.id != key.id)
             yield FoundTrajectory(key.dataset, found, make_transcript(found, filtered), others)

@@ -111,10 +111,10 @@ def make_transcript(trajectory: Trajectory, filtered: Filtered | None = None) ->
     return Transcript(tuple(_shown(trajectory, filtered)), filtered, whole)
 
 
-def read_filtered(run_dir: Path, dataset: str, trajectory: str) -> Filtered | None:
-    """The filters' record of a trajectory; None where there is none."""
+def read_filtered(run_dir: Path, dataset: str, trajectory: Trajectory) -> Filtered | None:
+    """The filters' record of a trajectory; None where there is none of it as it is now."""
     path = run_dir / FILTERS
-    return RecordFile(path).get(dataset, trajectory) if path.is_file() else None
+    return RecordFile(path).get(dataset, trajectory.id, trajectory.messages) if path.is_file() else None
 
 
 def _shown(trajectory: Trajectory, filtered: Filtered | None) -> Iterator[ShownMessage]:

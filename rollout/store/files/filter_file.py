@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from rollout.core.errors import ConfigError
+from rollout.core.messages import Message
 from rollout.store.run_dir import find_run
 from rollout.trajectories.exports.writing import replaced_together
+from rollout.trajectories.filters.filtering import digest_of
 from rollout.trajectories.filters.marks import Filtered
 
 READ_AHEAD = 64
@@ -79,8 +81,9 @@ class RecordFile:
             key = _decode(_key_decoder, line, path, number)
             self._positions[key.dataset, key.id] = (number, begin)
 
-    def get(self, dataset: str, name: str) -> Filtered | None:
-        """The record of a trajectory; None if it has none."""
+    def get(self, dataset: str, name: str, messages: Sequence[Message]) -> Filtered | None:
+        """The record of a trajectory with these messages. None if it has none, or one of what it was before it was made
+        again."""
         key = (dataset, name)
         if key not in self._cached and key in self._positions:
             # Callers go through the trajectories in the order of the file.
@@ -88,7 +91,8 @@ class RecordFile:
             lines = itertools.islice(_read_lines(self._path, begin, number), READ_AHEAD)
             ahead = [_decode(_decoder, line, self._path, at) for at, _, line in lines]
             self._cached = {(record.dataset, record.id): record for record in ahead}
-        return self._cached.get(key)
+        record = self._cached.get(key)
+        return record if record is not None and record.digest == digest_of(messages) else None
 
 
 def _read_lines(path: Path, begin: int = 0, number: int = 1) -> Iterator[tuple[int, int, bytes]]:

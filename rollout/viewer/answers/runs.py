@@ -6,7 +6,6 @@ import msgspec
 
 from rollout.core.messages import JSON
 from rollout.pipelines.runs.stats import DatasetStats
-from rollout.viewer.answers.people import GrowthAnswer
 
 
 class Me(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +120,6 @@ class RunPage(msgspec.Struct, frozen=True, kw_only=True):
     index: IndexState
     facets: Facets
     config: JSON
-    growths: tuple[GrowthAnswer, ...] = ()
 
 
 class Series(msgspec.Struct, frozen=True, kw_only=True):

@@ -81,7 +81,7 @@ def make_page(run: OpenRun, read: ReadTrajectory, *, is_reader: bool = True) -> 
     """The page of a trajectory. `is_reader`: whether the server is read-only."""
     trajectory, dataset = read.trajectory, read.dataset
     siblings, sibling_count = _siblings(run, dataset, trajectory)
-    filtered, marks = run.filtered(dataset, trajectory.id), run.marks_of(dataset, trajectory.id)
+    filtered, marks = run.filtered(dataset, trajectory), run.marks_of(dataset, trajectory.id)
     # The page asks for images by their names.
     transcript = make_transcript(msgspec.structs.replace(trajectory, image_path=None), filtered)
     keyed = {index: (key, body) for index, key, body in read.nodes if body.said is not None}

@@ -49,9 +49,12 @@ async def replay_states(call: ApiCall) -> States:
 async def show_tokens(call: ApiCall) -> StepTokens:
     """The tokens of a trajectory."""
     run, query = call.run, call.query
-    return await to_thread.run_sync(
-        lambda: read_tokens(read_trajectory(run, query.dataset, query.id), run.filtered(query.dataset, query.id))
-    )
+
+    def read() -> StepTokens:
+        found = read_trajectory(run, query.dataset, query.id)
+        return read_tokens(found, run.filtered(query.dataset, found.trajectory))
+
+    return await to_thread.run_sync(read)
 
 
 async def show_tree(call: ApiCall) -> TreePage:

@@ -78,6 +78,42 @@ async def test_a_search_that_finds_a_result_leads_to_the_step_that_asked_for_it(
     await expect(page.locator(".turn-steps .step.is-current")).to_contain_text("traveller_id")
 
 
+async def test_a_letter_that_is_typed_while_a_search_begins_stays(page: Page) -> None:
+    await show(page, "#/run/first")
+    field = page.get_by_role("searchbox", name="Search in all messages")
+    await expect(field).to_be_visible()
+    await page.evaluate(
+        """() => {
+            const type = (field, text) => {
+                field.value = text;
+                field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+            };
+            const field = document.querySelector("input.search");
+            // The page has the new address and has not drawn it yet.
+            window.addEventListener("hashchange", () => queueMicrotask(() => type(field, "flig")), { once: true });
+            type(field, "fli");
+        }"""
+    )
+    await expect(page).to_have_url(re.compile("q=flig$"))
+    await expect(field).to_have_value("flig")
+
+
+async def test_a_filter_that_is_chosen_while_a_search_waits_stays(page: Page) -> None:
+    await show(page, "#/run/first")
+    await expect(page.get_by_role("button", name=re.compile("^not solved"))).to_be_visible()
+    await page.evaluate(
+        """() => {
+            const field = document.querySelector("input.search");
+            field.value = "flight";
+            field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+            const chips = [...document.querySelectorAll("button")];
+            chips.find((chip) => chip.textContent.startsWith("not solved")).click();
+        }"""
+    )
+    await expect(page).to_have_url(re.compile("q=flight"))
+    assert "success=0" in page.url
+
+
 async def test_filters_and_sorts_are_in_the_address(page: Page) -> None:
     await show(page, "#/run/first")
     await page.get_by_role("button", name=re.compile("^not solved")).click()
@@ -197,6 +233,33 @@ async def test_a_task_that_a_third_run_lacks_is_not_shown_as_solved_equally_ofte
     await expect(page.locator(".matrix tbody td:last-child", has_text="same")).to_have_count(0)
 
 
+async def test_a_task_without_a_verdict_in_a_third_run_is_not_shown_as_solved_equally_often(page: Page) -> None:
+    async def unscored(route: Route) -> None:
+        answer = await route.fetch()
+        diff = await answer.json()
+        await route.fulfill(response=answer, json={**diff, "only_first": [], "unscored": diff["only_first"]})
+
+    await page.route(re.compile(rf"/diff\?.*second={TREE}"), unscored)
+    await show(page, f"#/compare?run=first&run=second&run={TREE}")
+    await expect(page.locator(".matrix")).to_contain_text("not scored")
+    await expect(page.locator(".matrix tbody td:last-child", has_text="same")).to_have_count(0)
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_a_flip_leads_to_the_dataset_of_the_second_run(page: Page) -> None:
+    async def renamed(route: Route) -> None:
+        answer = await route.fetch()
+        diff = await answer.json()
+        flips = [{**flip, "dataset": "elsewhere", "second_dataset": flip["dataset"]} for flip in diff["flips"]]
+        await route.fulfill(response=answer, json={**diff, "flips": flips})
+
+    await page.route("**/diff?*", renamed)
+    await show(page, "#/compare?run=first&run=second")
+    await page.locator(".flip-sides a").nth(1).click()
+    await expect(page.locator(".step.is-current")).to_be_visible()
+    await page.unroute_all(behavior="ignoreErrors")
+
+
 async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -> None:
     await show(page, "#/run/first?tab=errors")
     link = page.get_by_role("link", name=re.compile("errors? of ")).first
@@ -206,6 +269,22 @@ async def test_errors_of_a_tool_lead_to_the_attempts_that_had_them(page: Page) -
     await page.locator(".row-link").first.click()
     call = page.locator(".call.is-error").filter(has=page.locator(".call-name", has_text=name))
     await expect(call.first).to_be_visible()
+
+
+async def test_attempts_that_had_errors_of_a_tool_are_exported(page: Page, tmp_path: Path) -> None:
+    await show(page, "#/run/first?tab=errors")
+    await page.get_by_role("link", name=re.compile("errors? of ")).first.click()
+    found = page.locator(".table-tools [role=status]")
+    await expect(found).to_contain_text("trajector")
+    listed = int((await found.text_content() or "").split()[0])
+    await page.get_by_role("button", name="Export").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("As").select_option("jsonl")
+    async with page.expect_download() as waiting:
+        await dialog.get_by_role("button", name="Export").click()
+    file = tmp_path / "errors.jsonl"
+    await (await waiting.value).save_as(file)
+    assert len(file.read_text().splitlines()) == listed
 
 
 async def test_failed_attempts_are_a_share_of_all_that_have_ended(page: Page) -> None:
@@ -268,6 +347,28 @@ async def test_a_tree_that_is_read_again_stays_where_a_person_moved_it(page: Pag
     await (await again.value).finished()
     await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     assert await drawing.get_attribute("transform") == chosen
+
+
+async def test_a_tree_that_is_read_again_does_not_go_back_to_the_chosen_node(page: Page) -> None:
+    row = await first_trajectory(page, TREE)
+    await show(page, f"#/run/{TREE}/tree/{row['dataset']}/{row['task_id']}?leaf={row['id']}")
+    drawing, chosen = page.locator(".tree-canvas svg > g"), page.locator(".tree-node.is-selected .tree-mark")
+    await expect(chosen).to_be_visible()
+    frame = await page.locator(".tree-canvas").bounding_box()
+    before = await drawing.get_attribute("transform")
+    assert frame is not None
+    await page.mouse.move(frame["x"] + 200, frame["y"] + 200)
+    await page.mouse.wheel(-9000, 0)
+    await expect(drawing).not_to_have_attribute("transform", before or "")
+    moved = await drawing.get_attribute("transform")
+    mark = await chosen.bounding_box()
+    assert mark is not None
+    assert mark["x"] > frame["x"] + frame["width"]
+    async with page.expect_response(lambda answer: "/tree?" in answer.url) as again:
+        await page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    await (await again.value).finished()
+    await page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert await drawing.get_attribute("transform") == moved
 
 
 async def test_the_data_panel_replays_once_and_only_when_asked(page: Page) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,18 @@ async def write_mark(page: Page, key: str, text: str, end: str) -> None:
     await page.keyboard.type(text)
     await page.keyboard.press(end)
     await expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+async def post(page: Page, path: str, body: dict[str, Any]) -> Any:
+    """Ask the server of the page for a change of the run."""
+    return await page.evaluate(
+        """async ([path, body]) => (await fetch(`api/runs/shop/${path}`, {
+            method: "POST",
+            body: JSON.stringify(body),
+            headers: {"Content-Type": "application/json", "X-Rollout": "1"},
+        })).json()""",
+        [path, body],
+    )
 
 
 async def test_marks_are_set_and_shown_by_keyboard_alone(page: Page, runs: Path) -> None:
@@ -143,6 +156,30 @@ async def test_nothing_offers_to_grow_on_where_it_would_be_refused(page: Page) -
     await page.unroute_all(behavior="ignoreErrors")
 
 
+async def test_growths_are_asked_for_once_for_many_events(page: Page) -> None:
+    await page.evaluate(
+        """() => {
+            window.EventSource = class extends EventTarget {
+                constructor() { super(); window.source = this; }
+                close() {}
+            };
+        }"""
+    )
+    await open_attempt(page, "t0")
+    await page.clock.install()
+    await page.clock.pause_at(await page.evaluate("Date.now() + 1000"))
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url) if request.url.endswith("/growths") else None)
+    event = """new MessageEvent("growth", {data: '{"run": "shop", "data": {"number": 1}}'})"""
+    for _ in range(20):
+        await page.evaluate(f"source.dispatchEvent({event}), undefined")
+        await page.clock.run_for(100)
+    async with page.expect_request("**/growths"):
+        await page.evaluate(f"source.dispatchEvent({event}), undefined")
+        await page.clock.run_for(1500)
+    assert len(asked) <= 4
+
+
 async def test_a_task_to_play_is_found_in_a_list_or_from_its_trajectory(page: Page) -> None:
     await show(page, "#/run/shop/play")
     tasks = page.locator(".task-list li")
@@ -189,11 +226,7 @@ async def test_an_interrupted_conversation_is_resumed_where_it_was(page: Page) -
     await page.get_by_role("button", name="Call add").click()
     await expect(page.locator(".call-answered")).to_have_count(1)
     number = page.url.rpartition("/")[2]
-    await page.evaluate(
-        """(number) => fetch(`api/runs/shop/growths/${number}/stop`, {
-            method: "POST", body: "{}", headers: {"Content-Type": "application/json", "X-Rollout": "1"}})""",
-        number,
-    )
+    await post(page, f"growths/{number}/stop", {})
     await page.reload()
     await expect(page.get_by_text("It was interrupted and can be resumed.")).to_be_visible()
     await page.get_by_role("button", name="Resume").click()
@@ -201,6 +234,78 @@ async def test_an_interrupted_conversation_is_resumed_where_it_was(page: Page) -
     await expect(page.locator(".call-answered")).to_have_count(1)
     await page.get_by_role("button", name="End the conversation").click()
     await expect(page.get_by_role("link", name="Read the trajectory")).to_be_visible()
+
+
+async def test_an_unfinished_conversation_is_found_again_on_the_page_of_its_run(page: Page) -> None:
+    await show(page, "#/run/shop/play?dataset=busy&task=t1")
+    await page.get_by_role("button", name="Begin").click()
+    await expect(page.get_by_label("Or call a tool")).to_be_visible()
+    number = page.url.rpartition("/")[2]
+    await post(page, f"growths/{number}/stop", {})
+    await show(page, "#/run/shop")
+    await page.get_by_role("link", name=re.compile(r"Growths \(\d+\)")).click()
+    growth = page.get_by_role("region", name=f"Growth {number}", exact=True)
+    await expect(growth).to_contain_text("stopped")
+    await growth.get_by_role("link", name="A conversation with a person as the agent").click()
+    await page.get_by_role("button", name="Resume").click()
+    await page.get_by_role("button", name="End the conversation").click()
+    await page.get_by_role("link", name="Read the trajectory").click()
+    await expect(page.locator("h1")).to_contain_text("t1~+")
+
+
+async def test_a_conversation_that_could_not_begin_can_be_resumed(page: Page) -> None:
+    await show(page, "#/run/shop")
+    begun = await post(page, "plays", {"dataset": "busy", "task": "t1", "role": "user", "model": "nobody/none"})
+    await show(page, f"#/run/shop/play/{begun['number']}")
+    await expect(page.locator(".notice.is-problem")).to_contain_text("there is no provider 'nobody'")
+    await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+    await expect(page.get_by_role("link", name="Read the trajectory")).to_have_count(0)
+
+
+async def test_arguments_typed_as_json_are_sent_as_they_are_shown(page: Page) -> None:
+    called: list[Any] = []
+
+    async def with_another_tool(route: Route) -> None:
+        answer = await route.fetch()
+        play = await answer.json()
+        other = {"type": "function", "function": {"name": "other", "parameters": {"type": "object", "properties": {}}}}
+        await route.fulfill(response=answer, json={**play, "tools": [*play["tools"], other] if play["tools"] else []})
+
+    async def acted(route: Route) -> None:
+        called.append(json.loads(route.request.post_data or "")["calls"])
+        await route.fulfill(status=400, json={"error": "Not sent on."})
+
+    await page.route(re.compile(r"/plays/\d+$"), with_another_tool)
+    await page.route("**/act", acted)
+    await show(page, "#/run/shop/play?dataset=busy&task=t1")
+    await page.get_by_role("button", name="Begin").click()
+    tool = page.get_by_label("Or call a tool")
+    await tool.select_option("add")
+    await page.get_by_label("as JSON").check()
+    field = page.locator(".act textarea.mono")
+    await field.fill('{"item": "lamp"}')
+    await tool.select_option("other")
+    await page.get_by_role("button", name="Call other").click()
+    await expect(page.locator(".said.is-error")).to_contain_text("Not sent on.")
+    assert called == [[{"name": "other", "arguments": json.loads(await field.input_value())}]]
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_arguments_that_are_no_json_object_are_refused(page: Page) -> None:
+    await open_attempt(page, "t3")
+    await go_to_step(page, 1)
+    await page.keyboard.press("c")
+    dialog = page.get_by_role("dialog", name="Correct step 1")
+    await dialog.get_by_label("as JSON").check()
+    field = dialog.locator("textarea.mono")
+    await field.fill('["mug"]')
+    await dialog.get_by_role("button", name="Save the correction").click()
+    await expect(dialog.locator("textarea.mono:invalid")).to_be_visible()
+    await expect(dialog).to_contain_text("Expected a JSON object")
+    await field.fill('{"item": "mug", "count": 2}')
+    await dialog.get_by_role("button", name="Save the correction").click()
+    await expect(page.locator("h1")).to_contain_text("t3~+")
+    await expect(page.locator(".step.is-current")).to_contain_text("2")
 
 
 async def test_from_any_step_a_person_may_go_on_playing(page: Page) -> None:

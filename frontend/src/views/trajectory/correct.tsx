@@ -111,7 +111,7 @@ function CallEditor({ call, place, tools, onChange, onRemove }: EditorProperties
       {call.isJson || !tool ? (
         <label class="field">
           Arguments
-          <JsonField isRequired rows={8} value={call.arguments} onChange={(value) => onChange({ arguments: isObject(value) ? value : {} })} />
+          <JsonField isRequired isObjectOnly rows={8} value={call.arguments} onChange={(value) => onChange({ arguments: isObject(value) ? value : {} })} />
         </label>
       ) : (
         <SchemaForm schema={tool.parameters} value={call.arguments} onChange={(value) => onChange({ arguments: value })} />

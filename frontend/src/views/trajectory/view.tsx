@@ -82,8 +82,10 @@ function Loaded({ run, page, query, reload, walk }: LoadedProperties): VNode {
   const marks = useMarks(run, page, reload);
   const growths = useAnswer<Growth[]>(report || !session.me.can_grow ? null : ["runs", run, "growths"]);
   const ours = growths.data?.filter((growth) => growth.dataset === page.dataset && growth.id === page.id) ?? [];
+  // A growth publishes five events a second, and an answer goes through all attempts of all growths.
+  const reloadGrowths = useThrottled(growths.reload, 1000);
   useLive(report ? null : run, (kind) => {
-    if (kind === "growth" || kind === "poll") growths.reload();
+    if (kind === "growth" || kind === "poll") reloadGrowths();
   });
 
   const panel = PANELS.find((each) => each === query.get("panel")) ?? "conversation";

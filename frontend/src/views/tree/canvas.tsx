@@ -64,7 +64,8 @@ export function TreeCanvas({ layout, task, selected, path, onSelect }: Propertie
       const isIn = x > 10 && y > 10 && x < box.clientWidth - 60 && y < box.clientHeight - 20;
       return isIn ? before : { ...before, x: box.clientWidth / 2 - selected.x * before.scale, y: box.clientHeight / 2 - selected.y * before.scale };
     });
-  }, [selected]);
+    // Not the node itself, which is another object whenever a live tree is read again.
+  }, [selected?.node.id]);
   const zoom = (by: number, at?: { x: number; y: number }) =>
     setView((before) => {
       const scale = Math.max(LEAST_SCALE, Math.min(MOST_SCALE, before.scale * by));
