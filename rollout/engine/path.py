@@ -181,7 +181,7 @@ class LivePath:
             self._control.go_on()
 
     def refuse_late(self) -> None:
-        """Whoever has waited for something asks this before adding it to the path. Where the agent has returned
+        """Called by what has waited for something, before it adds that to the path. Where the agent has returned
         meanwhile, it left that task behind: it ends as cancelled, which asyncio does not report."""
         if self.is_closed:
             raise asyncio.CancelledError
