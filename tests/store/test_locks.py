@@ -44,7 +44,7 @@ def test_a_file_system_without_locks_is_not_taken_for_another_process(
     run: Path, take: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(JournalError, match="cannot be locked: No locks available; .* file system") as raised:
+    with pytest.raises(JournalError, match=r"cannot be locked: No locks available; .* file system") as raised:
         take(run)
     assert "another" not in str(raised.value)
 
