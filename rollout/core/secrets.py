@@ -230,11 +230,12 @@ def redact(text: str) -> str:
 
 def excerpt(text: str, limit: int) -> str:
     """The beginning of a text without secrets, at most `limit` characters and the sign that there was more."""
-    window = limit + 10_000
+    # The window may end within a secret, which nothing recognises then.
+    margin = max((6 * len(secret) for secret in _known), default=0)
+    window = limit + max(10_000, margin)
     clean = redact(text[:window])
     if len(text) > window:
-        # The window may end within a secret, which nothing recognises then.
-        clean = clean[: -max((6 * len(secret) for secret in _known), default=0) or None]
+        clean = clean[: -margin or None]
     return clean if len(text) <= window and len(clean) <= limit else f"{clean[:limit]}…"
 
 

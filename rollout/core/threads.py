@@ -49,8 +49,10 @@ class ToolThreads:
                 async with asyncio.timeout(seconds):
                     value = await answer
             except BaseException:
-                # Late, or cancelled: the thread may never come back. It ends by itself if it does.
-                if not answer.done() or answer.cancelled():
+                if answer.done() and not answer.cancelled():
+                    self._idle.append(worker)  # It answered at the very moment.
+                else:
+                    # The thread may never come back. It ends by itself if it does.
                     worker.retire()
                 raise
         self._idle.append(worker)

@@ -309,7 +309,7 @@ class Ranks:
             return
         error = life.exception()
         if isinstance(error, RolloutError) and error.kind == "journal":
-            self._control.pause("the journal cannot be written")
+            self._control.pause("the run directory cannot be written", str(error))
         told = f"rank {rank.number} on {rank.count.host}: {error}"
         if self._watching is None:
             self._problems.append(told)

@@ -53,7 +53,7 @@ def lock_run(run_dir: Path) -> int:
     try:
         make_private_folder(run_dir)
         lock = os.open(run_dir / LOCK, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        take_lock(lock, f"{run_dir}: another process is running this run; wait for it or choose another run_dir")
     except OSError as error:
         raise JournalError(f"run_dir: {run_dir} cannot be used: {error.strerror or error}") from error
-    take_lock(lock, f"{run_dir}: another process is running this run; wait for it or choose another run_dir")
     return lock

@@ -49,8 +49,10 @@ def _is_locked(lock: Path) -> bool:
         return False
     try:
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return True
+    except OSError:
+        return False  # There are no locks, so no run can be going on.
     finally:
         os.close(file)
     return False

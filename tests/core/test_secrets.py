@@ -152,6 +152,13 @@ def test_a_window_full_of_keys_does_not_end_in_half_a_one() -> None:
         assert "ebra" not in excerpt("." * shift + key * 100, 400)
 
 
+@pytest.mark.parametrize("limit", [120, 4_000])
+def test_an_excerpt_begins_with_the_text_however_long_a_key_is(limit: int) -> None:
+    register("k" * 2_500)
+    assert excerpt("E" * 40_000, limit) == "E" * limit + "…"
+    assert "k" not in excerpt("E" * (limit - 100) + "k" * 2_500, limit)
+
+
 @pytest.mark.parametrize("length", range(440, 520, 3))
 def test_a_servers_error_is_redacted_before_it_is_cut(length: int) -> None:
     key = "plainlookingkey0123456789abcdefgh"

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -56,3 +57,20 @@ asyncio.run(main())
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
     assert done.stdout == "given up\n"
+
+
+async def test_a_call_that_is_cancelled_as_it_answers_leaves_its_thread_to_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads, loop = ToolThreads(), asyncio.get_running_loop()
+    from_thread, used = loop.call_soon_threadsafe, []
+
+    def deliver_and_cancel(deliver: Callable[..., object], *answer: object) -> asyncio.Handle:
+        return from_thread(lambda: (deliver(*answer), call.cancel()))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loop, "call_soon_threadsafe", deliver_and_cancel)
+        call = asyncio.create_task(threads.run(lambda: used.append(threading.current_thread()), 5))
+        with pytest.raises(asyncio.CancelledError):
+            await call
+    assert [await threads.run(threading.current_thread, 5)] == used

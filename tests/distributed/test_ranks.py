@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -106,15 +108,40 @@ async def test_lines_are_those_of_one_machine(strategy: dict[str, Any], shares: 
     assert opened.engine.replay_mismatches == 0
 
 
-async def test_prompts_of_tasks_with_tools_of_their_own_come_to_the_run_directory() -> None:
+def with_own_tools(url: str) -> dict[str, Any]:
+    """A run whose workers send the driver a prompt for each task."""
     tool = {"name": "fly", "description": "Fly.", "parameters": {"type": "object", "properties": {}}}
     tasks = [
         {"id": f"t{number}", "messages": [{"role": "user", "content": "Hi"}], "task_info": {}, "tools": [tool]}
         for number in range(2)
     ]
     path = write_tasks(Path("tasks.jsonl"), *tasks)
+    return stub_config(url, path, mode="wrong_tool", tools=[], mcp_domain="StudentAcademicPortal")
+
+
+async def test_a_disk_that_is_full_at_the_driver_pauses_the_run_and_costs_no_worker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(run_dir: Path, name: str, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / name))
+
+    machines = NearMachines(1, 1, shares=False)
     async with StubServer() as stub:
-        config = stub_config(stub.url, path, mode="wrong_tool", tools=[], mcp_domain="StudentAcademicPortal")
+        config = {**with_own_tools(stub.url), "cluster": "auto"}
+        with monkeypatch.context() as full:
+            full.setattr("rollout.distributed.rank.write_named", refuse)
+            opened = await roll_out(config, machines=machines)
+        control = opened.engine.control
+        assert control.reason == "the run directory cannot be written"
+        assert "No space left on device" in (control.cause or "")
+        assert len(machines.links) == 2, "no worker was started again"
+        await roll_out(config, machines=NearMachines(1, 1, shares=False))
+    assert {line["id"] for line in read_lines(OUT)} == {"t0", "t1"}
+
+
+async def test_prompts_of_tasks_with_tools_of_their_own_come_to_the_run_directory() -> None:
+    async with StubServer() as stub:
+        config = with_own_tools(stub.url)
         await roll_out({**config, "cluster": "auto"}, machines=NearMachines(1, 1, shares=False))
     named = {line["metadata"]["prompt"] for line in read_lines(OUT)}
     for name in named:

@@ -14,6 +14,7 @@ from rollout.core.errors import JournalError
 from rollout.core.messages import Message, ToolCall
 from rollout.store.files.output_files import move_aside, open_output
 from rollout.store.journal import Journal, open_journal
+from rollout.store.reading.reader import open_reader
 from rollout.store.record import Finished
 from rollout.trajectories.generation import Generation, Tokens, Usage
 from rollout.trajectories.line import Head, encode_line
@@ -85,6 +86,27 @@ async def test_nodes_come_back_as_they_were_put(groups: list[list[NodeBody]]) ->
     assert again.nodes(episode) == [body for group in groups for body in group]
     assert again.opening(tree) == (Message(role="user", content="hi"),)
     await again.close()
+
+
+async def test_an_attempt_that_is_replaced_while_a_run_is_read_is_read_whole() -> None:
+    journal = open_journal(Path("run"))
+    journal.attach("d", open_output(Path("out.jsonl")))
+    tree = journal.begin_tree("d", "t", ())
+
+    async def attempt(id: str, text: str, *, failed: bool) -> None:
+        episode = journal.begin_episode(tree, id, 0, 5)
+        journal.put(episode, 0, [NodeBody("user", message=Message(role="user", content=text))])
+        await journal.settle(journal.finish(finished(episode, id, failed=failed)))
+
+    await attempt("a", "first", failed=True)
+    await attempt("b", "failed", failed=True)
+    with open_reader(Path("run")) as reader:
+        read = reader.trajectories("d")
+        assert next(read).messages[0].content == "first"
+        await attempt("b", "completed", failed=False)
+        (again,) = read
+    assert (again.status, again.messages[0].content) == ("completed", "completed")
+    await journal.close()
 
 
 async def test_settled_rows_are_there_for_another_reader_at_once() -> None:

@@ -202,19 +202,20 @@ class JournalReader(EpisodeReader):
         raises BadLine if they cannot be read.
         """
         found = self._db.execute(
-            "SELECT d.id, d.episode, e.tree FROM trajectories d LEFT JOIN episodes e ON e.id = d.episode "
-            "WHERE d.dataset = ? ORDER BY d.place IS NULL, d.place, d.id",
-            (dataset,),
+            "SELECT id FROM trajectories WHERE dataset = ? ORDER BY place IS NULL, place, id", (dataset,)
         ).fetchall()
-        branched = {episode for (episode,) in self._db.execute("SELECT episode FROM branches")}
-        for trajectory, episode, tree in found:
-            head, line = self._db.execute(
-                "SELECT head, line FROM trajectories WHERE dataset = ? AND id = ?", (dataset, trajectory)
+        for (trajectory,) in found:
+            # In one statement: a run that goes on may replace a failed attempt by one of another episode.
+            head, line, episode, tree, is_branch = self._db.execute(
+                "SELECT d.head, d.line, d.episode, e.tree, b.episode IS NOT NULL FROM trajectories d "
+                "LEFT JOIN episodes e ON e.id = d.episode LEFT JOIN branches b ON b.episode = d.episode "
+                "WHERE d.dataset = ? AND d.id = ?",
+                (dataset, trajectory),
             ).fetchone()
             if line is not None:
                 yield self._kept(head, bytes(line))
             else:
-                nodes = self.path_nodes(episode) if episode in branched else self.nodes(episode)
+                nodes = self.path_nodes(episode) if is_branch else self.nodes(episode)
                 yield self._trajectory(head, [*self._cached_opening(tree), *nodes])
 
     def finished(self, dataset: str) -> Iterator[Trajectory]:

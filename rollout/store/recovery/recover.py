@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import hashlib
 import os
 import re
@@ -30,6 +29,7 @@ from rollout.store.files.output_files import open_output
 from rollout.store.files.result_files import write_failed
 from rollout.store.files.run_file import read_run_file
 from rollout.store.journal import open_journal
+from rollout.store.locks import take_lock
 from rollout.store.private import make_private_folder
 from rollout.store.recovery.pruning import Pruning, Recovered
 from rollout.store.recovery.recover_marks import recover_marks
@@ -79,10 +79,10 @@ def _nobody_writing(run_dir: Path) -> Iterator[None]:
     except OSError as error:
         raise JournalError(f"{run_dir / LOCK}: cannot be opened: {error.strerror or error}; remove it") from error
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        take_lock(lock, f"{run_dir}: another process is running this run; stop it first")
     except OSError as error:
-        raise JournalError(f"{run_dir}: another process is running this run; stop it first") from error
-    else:
+        raise JournalError(f"{run_dir / LOCK}: {error.strerror}, and copy the run directory there") from error
+    try:
         yield
     finally:
         os.close(lock)
