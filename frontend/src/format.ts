@@ -40,10 +40,15 @@ export function money(value: number | null | undefined): string {
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return DASH;
   if (seconds < 0.001) return seconds > 0 ? "<1 ms" : "0 s";
-  if (seconds < 1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  // Rounded before it is divided, so that no part becomes a whole one of the next.
+  const ms = Math.round(seconds * 1000);
+  if (ms < 1000) return `${ms} ms`;
+  const tenths = Math.round(seconds * 10);
+  if (tenths < 600) return `${(tenths / 10).toFixed(1)} s`;
+  const full = Math.round(seconds);
+  if (full < 3600) return `${Math.floor(full / 60)} min ${full % 60} s`;
+  const minutes = Math.round(seconds / 60);
+  return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });

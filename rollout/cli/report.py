@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rollout.cli import options as o
+
+MOST = 100
+"""Trajectories that are written, unless names are given."""
 
 
 def report(
@@ -18,7 +22,10 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="OUT", help="The file to write.")] = Path(
         "report.html"
     ),
-    first: Annotated[int, typer.Option(metavar="N", min=1, help="The first N that fit.")] = 100,
+    first: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="The first N that fit. Default: 100; all, where names are given."),
+    ] = None,
     is_random: Annotated[bool, typer.Option("--random", help="Any that fit, instead of the first.")] = False,
     unsolved: Annotated[bool, typer.Option("--unsolved", help="Only those that the scorers found not solved.")] = False,
     status: o.Statuses = None,
@@ -48,7 +55,11 @@ def report(
     from rollout.viewer.report_file import find_keys, report_of
 
     wish = TrajectoryWish(
-        datasets=dataset or (), statuses=status or (), is_unsolved=unsolved, is_random=is_random, most=first
+        datasets=dataset or (),
+        statuses=status or (),
+        is_unsolved=unsolved,
+        is_random=is_random,
+        most=first or (sys.maxsize if names else MOST),
     )
     wish.refuse_unknown_status()
     path = locate_run(run)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from pathlib import Path
 
 from rollout.core.errors import ConfigError
-from rollout.pipelines.runs.find import TrajectoryWish
+from rollout.pipelines.runs.find import TrajectoryWish, fitting_keys
 from rollout.store.reading.reader import open_reader
 from rollout.viewer.answers.rows import Key
 from rollout.viewer.open_runs import OpenRun, short_name
@@ -14,8 +15,8 @@ from rollout.viewer.report import make_report
 
 
 def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> tuple[list[Key], int]:
-    """The trajectories with these names, or those that fit `wish`, and how many fit without its limit. Raises
-    ConfigError if there are none."""
+    """The trajectories that fit `wish`, of those with these names if names are given, and how many fit without its
+    limit. Raises ConfigError if there are none."""
     with open_reader(run_dir) as journal:
         if names:
             found = []
@@ -23,7 +24,12 @@ def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> tupl
                 keys = journal.find_keys(name, wish.datasets)
                 if not keys:
                     raise ConfigError(f"{run_dir}: no trajectory and no task has the id {name!r} or one that begins so")
-                found += keys
+                fitting = fitting_keys(journal, keys, wish)
+                if not fitting:
+                    raise ConfigError(f"{run_dir}: no attempt at {name!r} is {wish.describe()}")
+                found += fitting
+            if wish.is_random:
+                found = random.sample(found, len(found))
         else:
             found = journal.choose_keys(
                 datasets=wish.datasets,
@@ -34,8 +40,8 @@ def find_keys(run_dir: Path, names: Sequence[str], wish: TrajectoryWish) -> tupl
             )
     if not found:
         raise ConfigError(f"{run_dir}: no trajectory {wish.describe() or 'has ended yet'}")
-    fitting = list(dict.fromkeys(Key(key.dataset, key.id) for key in found))
-    return fitting if names else fitting[: wish.most], len(fitting)
+    chosen = list(dict.fromkeys(Key(key.dataset, key.id) for key in found))
+    return chosen[: wish.most], len(chosen)
 
 
 def report_of(run_dir: Path, keys: Sequence[Key]) -> bytes:

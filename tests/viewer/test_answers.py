@@ -15,7 +15,13 @@ from starlette.testclient import TestClient
 from rollout import Request, run
 from rollout.core.errors import ModelError
 from rollout.core.secrets import register
+from rollout.store.files.filter_file import write_records
+from rollout.store.reading.reader import open_reader
+from rollout.store.run_dir import FILTERS
 from rollout.testing import StubServer
+from rollout.trajectories.filters.filtering import digest_of
+from rollout.trajectories.filters.marks import Filtered
+from rollout.trajectories.generation import Tokens
 from rollout.viewer.app import ENDPOINTS
 from tests.api.shop import shop
 from tests.conftest import Command, roll_out, stub_config, write_tasks
@@ -280,6 +286,23 @@ def test_a_verdict_of_filters_is_shown_for_the_attempt_that_it_was_made_of(clien
     shown = get(person, "runs/shop/trajectory", **key)
     assert (shown["status"], shown["filtered"]) == ("completed", None)
     assert "infrastructure" not in rollout("show", "runs/shop", "t1").out
+
+
+def test_no_token_of_a_dropped_attempt_is_shown_as_learnt(client: Client) -> None:
+    WrittenRun().add("t", [answer("x", tokens=Tokens.of(prompt_ids=(1, 2), completion_ids=(3, 4)))])
+    person, key = client(), {"dataset": "data", "id": "t"}
+
+    def kinds() -> list[str]:
+        [step] = get(person, "runs/run/tokens", **key)["steps"]
+        return [token["kind"] for token in step["tokens"]]
+
+    assert kinds() == ["prompt", "prompt", "sampled", "sampled"]
+    with open_reader(Path("run")) as journal:
+        (found,) = journal.trajectories("data")
+        digest = digest_of(found.messages)
+    record = Filtered("t", "data", "t", "completed", "drop", ("overlong",), (), (), None, False, (), (), digest)
+    write_records(Path("run") / FILTERS, [record])
+    assert kinds() == ["prompt", "prompt", "masked", "masked"]
 
 
 async def test_a_request_is_shown_as_it_was_sent(client: Client) -> None:

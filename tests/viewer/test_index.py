@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rollout.store.marks import MarksFile
 from rollout.store.run_dir import FILTERS
 from rollout.viewer.index import run_index as index_module
 from rollout.viewer.index import schema, writer
@@ -126,6 +127,20 @@ def test_attempts_of_people_are_in_the_table_and_in_no_figure(open_run: Opener) 
     page = read_run_page(run)
     assert (page.total.attempts, page.row.finished) == (1, 1)
     assert [(value.value, value.count) for value in page.facets.authors] == [("Ada", 1)]
+
+
+def test_labels_and_people_are_counted_by_trajectories(open_run: Opener) -> None:
+    written, run = WrittenRun(), open_run()
+    written.add("t", [answer("x"), answer("y"), answer("z")])
+    people = WrittenRun(Path("run/people"), first_episode=1 << 40)
+    people.add("t~+1", [answer("corrected")], task="t", author="Ada")
+    marks = MarksFile(Path("run"))
+    for message in (1, 2, 3):
+        marks.add("data", "t", "label", message=message, text="odd", author="Ada")
+    marks.add("data", "t~+1", "good", author="Ada")
+    facets = read_run_page(run).facets
+    for shown, found in ((facets.labels, ids(run, label=("odd",))), (facets.authors, ids(run, author=("Ada",)))):
+        assert [each.count for each in shown] == [len(found)]
 
 
 def test_marks_of_filters_are_followed(open_run: Opener) -> None:

@@ -87,6 +87,27 @@ def test_a_report_says_of_how_many_it_has_the_first(
     assert ": 1 trajectory, " in rollout("report", "run", "t1").out
 
 
+def test_a_report_of_named_tasks_holds_the_attempts_that_fit(
+    rollout: Command, page: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module.make_report, "__defaults__", (page,))
+    written = WrittenRun(Path("named"))
+    for number in range(4):
+        written.add(f"t~{number}", [answer(HOSTILE)], task="t", scored=True, success=number == 0)
+
+    def reported(*options: str) -> list[str]:
+        assert rollout("report", "named", "t", "-o", "out.html", *options).code == 0
+        [data] = re.findall(r"<script[^>]*json[^>]*>(.*?)</script>", Path("out.html").read_text(), re.DOTALL)
+        return [one["id"] for one in json.loads(data)["trajectories"]]
+
+    assert reported() == ["t~0", "t~1", "t~2", "t~3"]
+    assert reported("--unsolved") == ["t~1", "t~2", "t~3"]
+    assert reported("--unsolved", "--first", "2") == ["t~1", "t~2"]
+    assert len(reported("--first", "3", "--random")) == 3
+    refused = rollout("report", "named", "t", "--status", "failed")
+    assert (refused.code, "no attempt at 't' is of status failed" in refused.err) == (2, True)
+
+
 def test_a_selection_is_reported(client: Callable[..., TestClient], page: Path) -> None:
     person = client(page=page)
     body = {"success": "1", "sort": "id", "desc": False}

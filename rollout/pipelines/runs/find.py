@@ -121,18 +121,22 @@ def _named_keys(
     if not keys:
         raise ConfigError(f"{run_dir}: no trajectory and no task has the id {wish.name!r} or one that begins with it")
     _refuse_several(str(run_dir), wish.name, [(key.dataset, key.task_id) for key in keys])
-    fitting = [
-        key
-        for key in keys
-        if (not wish.statuses or key.status in wish.statuses)
-        and not (wish.is_unsolved and (key.success or not _is_scored(journal, key)))
-        and _is_marked(key, wish, marked)
-    ]
+    fitting = [key for key in fitting_keys(journal, keys, wish) if _is_marked(key, wish, marked)]
     if not fitting:
         raise ConfigError(f"{run_dir}: no attempt at {wish.name!r} is {wish.describe()}")
     if wish.is_random:
         fitting = random.sample(fitting, len(fitting))
     return fitting[: wish.most]
+
+
+def fitting_keys(journal: JournalReader, keys: Sequence[TrajectoryKey], wish: TrajectoryWish) -> list[TrajectoryKey]:
+    """Those of some trajectories that are as they are wanted, apart from what people marked."""
+    return [
+        key
+        for key in keys
+        if (not wish.statuses or key.status in wish.statuses)
+        and not (wish.is_unsolved and (key.success or not _is_scored(journal, key)))
+    ]
 
 
 def _is_scored(journal: JournalReader, key: TrajectoryKey) -> bool:

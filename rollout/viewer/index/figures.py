@@ -83,10 +83,11 @@ class IndexFigures:
         def column(name: str) -> tuple[FacetValue, ...]:
             return self._values(f"SELECT {name}, count(*) FROM attempts WHERE {name} IS NOT NULL GROUP BY 1")
 
-        def table(name: str, value: str, where: str = "") -> tuple[FacetValue, ...]:
-            return self._values(f"SELECT {value}, count(*) FROM {name} {where} GROUP BY 1")
+        def table(name: str, value: str) -> tuple[FacetValue, ...]:
+            return self._values(f"SELECT {value}, count(*) FROM {name} GROUP BY 1")
 
-        marks = "SELECT kind AS v, count(DISTINCT dataset || char(0) || id) AS c FROM marks GROUP BY 1"
+        marked = "count(DISTINCT dataset || char(0) || id)"
+        marks = f"SELECT kind AS v, {marked} AS c FROM marks GROUP BY 1"
         outcome = "CASE WHEN NOT scored THEN 'none' WHEN success THEN '1' ELSE '0' END"
         return Facets(
             outcomes=self._values(f"SELECT {outcome}, count(*) FROM attempts GROUP BY 1"),
@@ -97,15 +98,16 @@ class IndexFigures:
             tools=table("tools", "tool"),
             scores=self._values(
                 "SELECT name, sum(c) FROM (SELECT name, count(*) AS c FROM scores GROUP BY 1 UNION ALL "
-                f"SELECT '{PERSON_SCORE}', count(DISTINCT dataset || char(0) || id) AS c FROM marks "
+                f"SELECT '{PERSON_SCORE}', {marked} AS c FROM marks "
                 "WHERE kind = 'verdict' AND message IS NULL HAVING c > 0) GROUP BY 1"
             ),
             marks=self._values(f"{marks} UNION ALL SELECT mark, count(*) FROM live_marks GROUP BY 1"),
-            labels=table("marks", "text", "WHERE kind = 'label' AND text IS NOT NULL"),
+            labels=self._values(
+                f"SELECT text, {marked} FROM marks WHERE kind = 'label' AND text IS NOT NULL GROUP BY 1"
+            ),
             authors=self._values(
-                "SELECT a, sum(c) FROM (SELECT author AS a, count(*) AS c FROM attempts WHERE author IS NOT NULL "
-                "GROUP BY 1 UNION ALL SELECT author, count(DISTINCT dataset || char(0) || id) FROM marks GROUP BY 1) "
-                "GROUP BY 1"
+                "SELECT author, count(*) FROM (SELECT author, dataset, id FROM attempts WHERE author IS NOT NULL "
+                "UNION SELECT author, dataset, id FROM marks) GROUP BY 1"
             ),
             filters=table("filters", "filter"),
         )

@@ -18,6 +18,9 @@ def read_tokens(read: ReadTrajectory, filtered: Filtered | None) -> StepTokens:
     """The tokens of an attempt."""
     masked = set(filtered.masked_messages) if filtered is not None else set()
     end = filtered.end if filtered is not None else None
+    if filtered is not None and filtered.verdict == "drop":
+        # A record of one that is dropped names no messages.
+        end = 0
     steps = [
         TokenStep(
             message=index,

@@ -103,6 +103,24 @@ async def test_the_time_bar_says_how_long_the_world_took_to_open(page: Page) -> 
 
 
 @pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0.9996, "1.0 s"),
+        (59.94, "59.9 s"),
+        (59.97, "1 min 0 s"),
+        (119.7, "2 min 0 s"),
+        (3599.7, "1 h 0 min"),
+        (7190, "2 h 0 min"),
+    ],
+)
+async def test_no_duration_is_shown_with_sixty_of_a_unit(page: Page, seconds: float, said: str) -> None:
+    await change(page, "trajectory?", {"timings": {"seconds": seconds}})
+    await show(page, TRAJECTORY)
+    await expect(page.locator(".trajectory-head").get_by_text(said, exact=True)).to_be_visible()
+    await page.unroute_all(behavior="ignoreErrors")
+
+
+@pytest.mark.parametrize(
     ("states", "said"),
     [
         ({"before": {}, "after": {}, "changes": [], "note": None}, "The database did not change."),
