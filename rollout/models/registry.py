@@ -34,7 +34,7 @@ from rollout.models.given import as_model
 from rollout.models.guard import GuardedModel, Price
 from rollout.models.limits import Gate, Limiter
 from rollout.models.masking import MaskedModel, MaskedReferenceModel
-from rollout.models.model import Model
+from rollout.models.model import Capability, Model
 from rollout.models.openai import HttpPool, OpenAIModel, has_fixed_temperature
 from rollout.models.prices import find_price
 from rollout.models.reference import AgentModel, ReferenceModel
@@ -81,6 +81,14 @@ class Resolved(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         return f"Resolved({self.name!r}, {self.kind!r})"
+
+    def sees_images(self, model: Model | AgentModel) -> bool:
+        """Whether the model of this name is sent images. A plug-in may say so by its capabilities; servers
+        are sent images only where the entry says so, because many refuse them."""
+        entry = self.entry
+        if self.kind != "plugin" or "images" in entry.model_fields_set or entry.token_in or entry.constrain_tools:
+            return entry.images
+        return Capability.IMAGES in model.capabilities
 
     def has_fixed_temperature(self, api_base: str | None = None) -> bool:
         """Whether it refuses every temperature but its own. `api_base`: where it is asked, if not at its address."""

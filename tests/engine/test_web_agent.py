@@ -17,9 +17,12 @@ from rollout.agents.viewing import requests_of
 from rollout.cli.check import check_config
 from rollout.config.schema import Config
 from rollout.core.errors import ConfigError, JournalError
+from rollout.core.messages import Message, ToolCall
+from rollout.models.model import Capability, Request
 from rollout.pipelines.inputs import Prompts, find_sources
 from rollout.store.blobs import file_url, image_url
 from rollout.testing import StubServer
+from rollout.trajectories.generation import Generation
 from rollout.trajectories.saved import SavedLine
 from tests.conftest import read_lines, roll_out, write_tasks
 from tests.engine.pages import use_pages
@@ -201,6 +204,46 @@ async def test_images_go_by_reference_where_the_server_sees_the_files() -> None:
         path = Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path))
         assert url.startswith("file:///")
         assert path.read_bytes() == b"\x89PNG of page %d" % number
+
+
+class Watcher:
+    """Answers with the number of images that it is sent."""
+
+    name = "watcher"
+    capabilities = frozenset({Capability.IMAGES})
+
+    async def generate(self, request: Request) -> Generation:
+        text = str(len(images_of(request.chat()["messages"])))
+        call = ToolCall("call0", "answer", json.dumps({"text": text}))
+        return Generation(Message(role="assistant", tool_calls=(call,)), "tool_calls")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("name", "entry", "images"),
+    [
+        ("tests.engine.test_web_agent:Watcher", None, "1"),
+        ("watcher", None, "1"),
+        ("tests.engine.test_web_agent:Watcher", {"images": False}, "0"),
+    ],
+)
+async def test_a_model_of_ones_own_says_by_its_capabilities_that_it_sees_images(
+    name: str, entry: JSON | None, images: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = Path("watching-1.0.dist-info")
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: watching\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[rollout.models]\nwatcher = tests.engine.test_web_agent:Watcher\n")
+    monkeypatch.syspath_prepend(Path.cwd())
+    settings = config("http://unused", {"model": name})
+    if entry is not None:
+        settings["models"][name] = entry
+    await roll_out(settings)
+    (line,) = read_lines(OUT)
+    (call,) = line["messages"][-2]["tool_calls"]
+    assert json.loads(call["function"]["arguments"]) == {"text": images}
 
 
 @pytest.mark.parametrize("window", [{}, {"max_rounds": 1}], ids=str)

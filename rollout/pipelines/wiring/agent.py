@@ -79,7 +79,9 @@ def make_program(name: str, reference: str | None) -> Agent:
     return as_agent(found, f"datasets.{name}.agent.program: {reference}")
 
 
-def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, environment: Environment) -> Viewing:
+def make_viewing(
+    name: str, dataset: Dataset, entry: ModelEntry, environment: Environment, *, sees_images: bool
+) -> Viewing:
     """What a dataset's agent is sent, and in which form. Raises ConfigError where its keys do not go together."""
     agent, traits = dataset.agent, environment.traits
     if agent.prompt is not None and (not traits.has_prompts or agent.system_prompt_file is not None):
@@ -106,7 +108,7 @@ def make_viewing(name: str, dataset: Dataset, entry: ModelEntry, environment: En
         TemplateDialect(must_call=traits.must_call)
         if entry.token_in and agent.tool_format == "native"
         else make_dialect(agent.tool_format, must_call=traits.must_call),
-        entry.image_urls if entry.images else None,
+        entry.image_urls if sees_images else None,
         agent.max_images,
         agent.max_rounds,
     )

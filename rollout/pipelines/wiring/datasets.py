@@ -205,18 +205,19 @@ def _wire_agent(one: Wired, config: Config, registry: Registry) -> None:
     """Who attempts it: the agent's program, its model, and what that is sent."""
     name, dataset = one.name, one.dataset
     with _collecting(one.problems):
+        one.agent = _make_agent(dataset, registry)
+        if one.strategy is not None:
+            refuse_model(name, dataset, one.strategy, one.agent)
+    with _collecting(one.problems):
         found = registry.resolve(dataset.agent.model)
         one.warnings += describe_temperatures(name, dataset, registry)
         if one.environment is not None:
-            one.viewing = make_viewing(name, dataset, found.entry, one.environment)
+            sees_images = found.entry.images if one.agent is None else found.sees_images(one.agent)
+            one.viewing = make_viewing(name, dataset, found.entry, one.environment, sees_images=sees_images)
             if (blindness := describe_blindness(one.environment, one.viewing, found)) is not None:
                 one.warnings.append(blindness)
     with _collecting(one.problems):
         one.program = make_program(name, dataset.agent.program)
-    with _collecting(one.problems):
-        one.agent = _make_agent(dataset, registry)
-        if one.strategy is not None:
-            refuse_model(name, dataset, one.strategy, one.agent)
     one.warnings += describe_unpriced(dataset, config, registry)
 
 

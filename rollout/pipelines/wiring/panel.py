@@ -39,12 +39,12 @@ def make_judge(dataset: Dataset, registry: Registry) -> Judge | None:
     settings = dataset.scoring
     if settings.judge is None:
         return None
-    entry = registry.resolve(settings.judge).entry
+    found, model = registry.resolve(settings.judge), registry.model(settings.judge)
     return Judge(
-        registry.model(settings.judge),
+        model,
         settings.judge_attempts,
-        settings.judge_max_tokens or entry.max_tokens,
-        sees_images=entry.images,
+        settings.judge_max_tokens or found.entry.max_tokens,
+        sees_images=found.sees_images(model),
         max_images=settings.judge_images,
     )
 
