@@ -119,8 +119,8 @@ class Grown:
             assert before is not None
             prompt = before.prompt + before.completion + pack(draw(tokens))
             if breaks:
-                # 9 is in no other token, so the prompt cannot go on behind anything by chance.
-                prompt = trunk + pack([9]) + pack(draw(tokens))
+                # A token that no other prompt of the path has there: this one goes on behind nothing by chance.
+                prompt = trunk + pack([9 + len(path)]) + pack(draw(tokens))
         completion = pack(draw(tokens))
         logprobs = array("d", [-0.5 - key[0] - token / 8 for token in completion])
         return exchange(
