@@ -31,7 +31,6 @@ from rollout.distributed.wire import (
 )
 from rollout.engine.control import Control
 from rollout.models.limits import Gate
-from rollout.store.blobs import write_named, writing
 from rollout.store.journal import CommitBatch, Journal
 
 if TYPE_CHECKING:
@@ -197,8 +196,7 @@ class Rank:
                     self.episodes[episode].snapshots[place] = snapshot
             case File(name, data):
                 self.known.add(name)
-                with writing(self._journal.folder):
-                    write_named(self._journal.folder, name, data)
+                self._journal.keep_file(name, data)
             case Ask(ticket, gate, tokens):
                 task = asyncio.get_running_loop().create_task(self._admit(ticket, gate, tokens))
                 self._asking[ticket] = task

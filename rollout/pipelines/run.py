@@ -32,7 +32,7 @@ from rollout.pipelines.recorded_defaults import with_recorded_defaults
 from rollout.pipelines.summary import DynamicSummary, Summary, summarize
 from rollout.pipelines.wiring.datasets import open_plans
 from rollout.pipelines.wiring.measures import measure_dataset, measured
-from rollout.store.blobs import write_blob, writing
+from rollout.store.blobs import writing
 from rollout.store.files.output_files import locked_outputs, move_aside, open_output, output_problems
 from rollout.store.files.result_files import write_failed, write_metrics
 from rollout.store.files.run_file import RecordedTasks, write_run_file
@@ -115,7 +115,7 @@ async def open_run(
         repaired = sum(journal.attach(plan.name, open_output(plan.output_path)) for plan in plans)
         with writing(run_dir):
             for plan in plans:
-                write_blob(run_dir, plan.prompt(plan.toolset))
+                journal.keep_blob(plan.prompt(plan.toolset))
             _write_run_file(run_dir, config, plans)
         _record_planned(journal, plans)
         control = Control(config.max_cost)

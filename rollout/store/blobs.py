@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollout.core.errors import ConfigError, JournalError
-from rollout.core.messages import Image
 from rollout.store.damage import damaged
 from rollout.store.private import PRIVATE_FILE, make_private_folder
 from rollout.store.run_dir import BLOBS, JOURNAL
@@ -19,21 +18,37 @@ PUBLIC_FILE = 0o666
 """Reduced by the umask."""
 
 
-def write_atomic(path: Path, data: bytes, *, is_private: bool = False) -> None:
+def write_atomic(path: Path, data: bytes, *, is_private: bool = False, is_synced: bool = False) -> None:
     """Write a file so that its name leads to the old content or to the new one at any instant. A private file is
-    readable by its owner only, whatever the umask, as the files of a run directory are."""
+    readable by its owner only, whatever the umask, as the files of a run directory are. A synced file is on the disk
+    when this returns, so it outlives the machine."""
     # Machines that share a folder may have processes with the same number.
     temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     mode = PRIVATE_FILE if is_private else PUBLIC_FILE
     try:
         with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.write(data)
+            if is_synced:
+                file.flush()
+                os.fsync(file.fileno())
         temporary.replace(path)
+        if is_synced:
+            _sync_folder(path.parent)
     except BaseException as error:
         if isinstance(error, OSError):
             error.filename = str(path)
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Have the names in a folder on the disk. Not every file system can do it."""
+    with contextlib.suppress(OSError):
+        file = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 @contextlib.contextmanager
@@ -57,11 +72,6 @@ def write_blob(run_dir: Path, data: bytes) -> str:
 def read_blob(run_dir: Path, name: str) -> bytes:
     """A large text by its name. Raises OSError if the run does not have it."""
     return (run_dir / BLOBS / f"{name}.json").read_bytes()
-
-
-def write_image(run_dir: Path, image: Image) -> None:
-    """Write an image under its name, unless it is there."""
-    write_named(run_dir, image.name, image.data)
 
 
 def image_url(run_dir: Path, name: str) -> str:
@@ -97,12 +107,13 @@ def _is_own(path: Path) -> bool:
     return path.is_file() and not path.is_symlink() and not path.parent.is_symlink()
 
 
-def write_named(run_dir: Path, name: str, data: bytes) -> None:
-    """Write a blob under a name that is derived from its content, unless it is there."""
+def write_named(run_dir: Path, name: str, data: bytes, *, is_synced: bool = False) -> None:
+    """Write a blob under a name that is derived from its content, unless it is there. One that was cut short when the
+    machine died is written again."""
     path = run_dir / BLOBS / name
-    if not path.exists():
+    if not path.exists() or path.stat().st_size != len(data):
         make_private_folder(path.parent)
-        write_atomic(path, data, is_private=True)
+        write_atomic(path, data, is_private=True, is_synced=is_synced)
 
 
 def copy_blob(from_run: Path, to_run: Path, name: str) -> None:

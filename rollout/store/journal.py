@@ -32,7 +32,7 @@ import msgspec
 from rollout.core.errors import JournalError
 from rollout.core.messages import Image, Message
 from rollout.core.world import Snapshot
-from rollout.store.blobs import write_blob, write_image, writing
+from rollout.store.blobs import name_of, write_named, writing
 from rollout.store.connection import connect
 from rollout.store.damage import DATA_ERRORS, MAKE_ROOM, read_error, reading, reads_data
 from rollout.store.file_watch import Change, JournalWatch
@@ -77,11 +77,18 @@ class Journal(JournalReader):
     """Writes the journal of one run directory. Open it with `open_journal`, close it when the run ends."""
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, lock: int, keep_nodes: bool, first_id: int = 1
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        lock: int,
+        keep_nodes: bool,
+        first_id: int = 1,
+        is_synced: bool = False,
     ) -> None:
         super().__init__(path, connection)
         self.folder = path.parent
         self._lock = lock
+        self._is_synced = is_synced
         self._watch = JournalWatch(path, connection)
         self._keep_nodes = keep_nodes
         self._outputs: dict[str, Output] = {}
@@ -157,13 +164,19 @@ class Journal(JournalReader):
 
     def keep_image(self, image: Image) -> None:
         """Write an image to the blobs, once."""
-        with writing(self.folder):
-            write_image(self.folder, image)
+        self.keep_file(image.name, image.data)
 
     def keep_blob(self, data: bytes) -> str:
         """Write a large text to the blobs, once. Returns its name."""
+        name = name_of(data)
+        self.keep_file(f"{name}.json", data)
+        return name
+
+    def keep_file(self, name: str, data: bytes) -> None:
+        """Write a blob under a name that is derived from its content, once. It is on the disk as early as the commits
+        that name it."""
         with writing(self.folder):
-            return write_blob(self.folder, data)
+            write_named(self.folder, name, data, is_synced=self._is_synced)
 
     def finish(self, finished: Finished) -> CommitBatch:
         """Add a finished trajectory: its row, then its line."""
@@ -367,7 +380,7 @@ def open_journal(
     connection = connect(run_dir, lock, sync)
     try:
         with reading(path):
-            return Journal(path, connection, lock, keep_nodes, first_id)
+            return Journal(path, connection, lock, keep_nodes, first_id, is_synced=sync == "full")
     except BaseException:
         connection.close()
         os.close(lock)

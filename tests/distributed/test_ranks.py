@@ -122,14 +122,15 @@ def with_own_tools(url: str) -> dict[str, Any]:
 async def test_a_disk_that_is_full_at_the_driver_pauses_the_run_and_costs_no_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def refuse(run_dir: Path, name: str, data: bytes) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / name))
+    def refuse(run_dir: Path, name: str, data: bytes, *, is_synced: bool) -> None:
+        if b"fly" in data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / name))
 
     machines = NearMachines(1, 1, shares=False)
     async with StubServer() as stub:
         config = {**with_own_tools(stub.url), "cluster": "auto"}
         with monkeypatch.context() as full:
-            full.setattr("rollout.distributed.rank.write_named", refuse)
+            full.setattr("rollout.store.journal.write_named", refuse)
             opened = await roll_out(config, machines=machines)
         control = opened.engine.control
         assert control.reason == "the run directory cannot be written"

@@ -1,12 +1,16 @@
-"""Blobs of a run that are given to another one."""
+"""Blobs of a run: what the machine's death leaves of them, and blobs that are given to another run."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from rollout.core.messages import Image
 from rollout.store.blobs import copy_blob, copy_image
+from rollout.store.journal import open_journal
 
 RECEIVED, OWN = Path("received"), Path("own")
 
@@ -41,3 +45,36 @@ def test_a_linked_folder_of_blobs_is_not_followed() -> None:
     (RECEIVED / "blobs").rename("elsewhere")
     (RECEIVED / "blobs").symlink_to(Path("elsewhere").resolve())
     assert copied() == []
+
+
+async def test_a_blob_that_the_machines_death_has_cut_short_is_written_again() -> None:
+    journal = open_journal(OWN)
+    image = Image("image/png", b"an image")
+    name = journal.keep_blob(b"a prompt")
+    journal.keep_image(image)
+    for path in OWN.glob("blobs/*"):
+        os.truncate(path, 0)
+    journal.keep_image(image)
+    assert journal.keep_blob(b"a prompt") == name
+    assert {path.read_bytes() for path in OWN.glob("blobs/*")} == {b"a prompt", b"an image"}
+    await journal.close()
+
+
+@pytest.mark.parametrize(("sync", "is_synced"), [("full", True), ("normal", False)])
+async def test_blobs_are_on_the_disk_before_the_commit_that_names_them(
+    sync: Literal["full", "normal"], is_synced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = open_journal(OWN, sync=sync)
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def watched(file: int) -> None:
+        synced.add(os.fstat(file).st_ino)
+        fsync(file)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    journal.keep_image(Image("image/png", b"an image"))
+    journal.keep_blob(b"a prompt")
+    for path in (OWN / "blobs", *OWN.glob("blobs/*")):
+        assert (path.stat().st_ino in synced) == is_synced
+    await journal.close()

@@ -202,11 +202,11 @@ async def test_full_disk_of_the_run_directory_is_named_by_its_file(
 async def test_blob_that_does_not_fit_on_the_disk_stops_the_run_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = open_journal(Path("run"))
 
-    def refuse(run_dir: Path, data: bytes) -> str:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / "blobs" / "x.json"))
+    def refuse(run_dir: Path, name: str, data: bytes, *, is_synced: bool) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(run_dir / "blobs" / name))
 
-    monkeypatch.setattr(journal_module, "write_blob", refuse)
-    with pytest.raises(JournalError, match=r"blobs/x\.json: cannot be written: No space left"):
+    monkeypatch.setattr(journal_module, "write_named", refuse)
+    with pytest.raises(JournalError, match=r"blobs/[0-9a-f]{16}\.json: cannot be written: No space left"):
         journal.keep_blob(b"text")
     await journal.close()
 
