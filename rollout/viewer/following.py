@@ -1,6 +1,7 @@
 """Following runs that are open in a browser: updates their indexes and publishes changes.
 
-Files are checked once a second, and only those of runs that were requested. The run itself is not involved. Marks are
+Files are checked once a second, and only those of runs that were requested. While somebody looks at the list of runs,
+the rows of all others are checked every few seconds, without an index. The run itself is not involved. Marks are
 published from here, whichever program set them: another server, the command line, or a page of this server.
 """
 
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 
 import msgspec
 from anyio import to_thread
@@ -21,6 +24,8 @@ from rollout.viewer.server import Viewer
 log = logging.getLogger(__name__)
 EVERY = 1.0
 """Seconds between two checks of the files."""
+LISTED_EVERY = 5.0
+"""Seconds between two looks at all runs on disk, at least."""
 MOST_MARKS = 20
 """Changed marks that are published one by one. More are one event without data."""
 
@@ -38,16 +43,29 @@ class _Published(msgspec.Struct):
 async def follow(viewer: Viewer) -> None:
     """Follow until cancelled."""
     shown: dict[str, _Published] = {}
+    looked = -math.inf
     while True:
-        for run in viewer.runs.opened():
-            if run.index.is_wanted:
-                seen = shown.setdefault(run.name, _Published())
-                try:
-                    await to_thread.run_sync(_follow_run, viewer, run, seen, abandon_on_cancel=True)
-                except Exception as error:  # noqa: BLE001 - one run must not end the server, or the following of others
-                    _report(run, seen, error)
+        listed: list[OpenRun] = []
+        if viewer.hub.hears_all and time.monotonic() - looked >= LISTED_EVERY:
+            listed = await _look(viewer)
+            looked = time.monotonic()
+        wanted = [run for run in viewer.runs.opened() if run.index.is_wanted]
+        for run in dict.fromkeys([*wanted, *listed]):
+            seen = shown.setdefault(run.name, _Published())
+            try:
+                await to_thread.run_sync(_follow_run, viewer, run, seen, abandon_on_cancel=True)
+            except Exception as error:  # noqa: BLE001 - one run must not end the server, or the following of others
+                _report(run, seen, error)
         # No notification of file changes works on every system.
         await asyncio.sleep(EVERY)
+
+
+async def _look(viewer: Viewer) -> list[OpenRun]:
+    try:
+        return await to_thread.run_sync(viewer.runs.look, abandon_on_cancel=True)
+    except OSError as error:
+        log.warning("the runs cannot be listed: %s", describe_error(error))
+        return []
 
 
 def _report(run: OpenRun, shown: _Published, error: Exception) -> None:
@@ -61,9 +79,10 @@ def _follow_run(viewer: Viewer, run: OpenRun, shown: _Published) -> None:
     def tell(state: IndexState) -> None:
         viewer.hub.publish(Event("index", run.name, state))
 
-    if run.index.is_behind:
-        run.index.sync(tell)
-    _tell_marks(viewer, run, shown)
+    if run.index.is_wanted:
+        if run.index.is_behind:
+            run.index.sync(tell)
+        _tell_marks(viewer, run, shown)
     if not viewer.hub.listeners:
         return
     row = run.row()

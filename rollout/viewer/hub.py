@@ -30,12 +30,13 @@ class Listener:
     """Waits for events."""
 
     def __init__(self, run: str | None) -> None:
-        self._run = run
+        self.run = run
+        """None: all runs."""
         self._waiting: asyncio.Queue[Event] = asyncio.Queue(MOST_WAITING)
 
     def put(self, event: Event, *, always: bool = False) -> None:
         """Deliver an event. `always`: whichever run it belongs to."""
-        if self._run is not None and event.run != self._run and not always:
+        if self.run is not None and event.run != self.run and not always:
             return
         if self._waiting.full():
             self._waiting.get_nowait()
@@ -58,6 +59,11 @@ class Hub:
     def listeners(self) -> int:
         """The number of listeners."""
         return len(self._listeners)
+
+    @property
+    def hears_all(self) -> bool:
+        """Whether anybody listens to all runs, as the list of runs does."""
+        return any(listener.run is None for listener in self._listeners)
 
     @contextlib.contextmanager
     def listening(self, run: str | None = None) -> Iterator[Listener]:

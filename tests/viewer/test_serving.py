@@ -22,6 +22,7 @@ from rich.console import Console
 from rollout.cli import viewing
 from rollout.viewer import following
 from rollout.viewer.answers.runs import RunRow
+from rollout.viewer.index.schema import INDEX
 from rollout.viewer.open_runs import OpenRun, OpenRuns
 from rollout.viewer.serve import serving
 from rollout.viewer.server import Viewer
@@ -58,6 +59,23 @@ async def test_events_tell_of_what_a_live_run_adds() -> None:
                 assert state["data"]["rows"] == 2  # type: ignore[index]
                 row = await next_event(stream.content, "run")
                 assert row["data"]["finished"] == 2  # type: ignore[index]
+
+
+async def test_who_looks_at_the_list_hears_of_runs_that_nobody_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "EVERY", 0.01)
+    monkeypatch.setattr(following, "LISTED_EVERY", 0.0)
+    written = WrittenRun(Path("runs/old"))
+    written.add("a", [answer("x")])
+    async with serving([Path("runs")], port=0) as address, aiohttp.ClientSession() as session:
+        base, _, token = address.partition("?token=")
+        async with session.get(f"{base}api/events", headers={"authorization": f"Bearer {token}"}) as stream:
+            async with asyncio.timeout(60):
+                written.add("b", [answer("y")])
+                while (await next_event(stream.content, "run"))["data"]["finished"] != 2:  # type: ignore[index]
+                    pass
+                WrittenRun(Path("runs/new")).add("a", [answer("x")])
+                assert (await next_event(stream.content, "run"))["run"] == "new"
+    assert not (Path("runs/old") / INDEX).exists()
 
 
 async def test_an_unexpected_error_of_one_run_neither_ends_the_server_nor_the_following_of_others(
