@@ -1,8 +1,8 @@
 """Following runs that are open in a browser: updates their indexes and publishes changes.
 
-Files are checked once a second, and only those of runs that were requested. While the list of runs is open in a browser,
-the rows of all others are checked every few seconds, without an index. The run itself is not involved. Marks are
-published from here, whichever program set them: another server, the command line, or a page of this server.
+Files are checked once a second, and only those of runs that were requested. While the list of runs is open in a
+browser, the rows of all others are checked every few seconds, without an index. The run itself is not involved. Marks
+are published from here, whichever program set them: another server, the command line, or a page of this server.
 """
 
 from __future__ import annotations
