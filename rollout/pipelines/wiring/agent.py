@@ -58,8 +58,9 @@ def make_sampling(keys: SamplingKeys, found: Resolved) -> Sampling:
 def describe_temperatures(name: str, dataset: Dataset, registry: Registry) -> list[str]:
     """What to tell where a temperature is set that the model would refuse."""
     told = []
-    for key, keys in (("agent", dataset.agent), ("user", dataset.user)):
-        if keys is None or keys.model is None or "temperature" not in keys.model_fields_set:
+    user = dataset.user if dataset.user is not None and dataset.user.kind == "model" else None
+    for key, keys in (("agent", dataset.agent), ("user", user)):
+        if keys is None or "temperature" not in keys.model_fields_set:
             continue
         if keys.temperature not in (None, 1) and registry.resolve(keys.model).has_fixed_temperature(keys.api_base):
             told.append(f"datasets.{name}.{key}.temperature: {keys.model} takes none but its own, so it is not sent")
