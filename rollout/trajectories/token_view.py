@@ -72,7 +72,7 @@ class Segment(msgspec.Struct):
     spans: list[SampledSpan]
     """The completions that were sampled in it."""
     repeated: int = 0
-    """So many ids at the beginning were part of the segment before."""
+    """The number of ids at the beginning that were part of the segment before."""
     cause: DriftCause | None = None
     """Why it begins; None for the first."""
 
