@@ -37,7 +37,7 @@ SIZES = (1_000, 10_000, 100_000)
 SMALLEST = 4
 MAKES_THE_RUN = "run"
 REPEATED = "resume, finished"
-SHORT = 1.0
+SHORT = 2.0
 """A command of at most this many CPU seconds mostly starts up, so it is measured five times and the least counts."""
 REPEATS = 5
 MOST_EXPONENT = 1.15
@@ -223,8 +223,8 @@ def live_table(counts: Sequence[int]) -> None:
         for live in counts:
             found = one("engine", stub.url, live, max(2000, 4 * live))
             least = least or (live, found["rss_mb"])
-            each = (found["rss_mb"] - least[1]) * 1024 / (live - least[0]) if live > least[0] else math.nan
-            print(f"{live:6,}{found['cpu_ms']:16.2f}{found['rss_mb']:9.0f}{each:9.1f}")
+            each = f"{(found['rss_mb'] - least[1]) * 1024 / (live - least[0]):.1f}" if live > least[0] else "-"
+            print(f"{live:6,}{found['cpu_ms']:16.2f}{found['rss_mb']:9.0f}{each:>9}")
 
 
 def main() -> None:
